@@ -17,7 +17,6 @@
 //! | [`encode`] | codes of rows and of queries |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbors |
-//! | [`order`](mod@order) | the order in which the queries of a batch are searched |
 //! | [`project`] | products of rows with a matrix, in one order |
 //! | [`prune`] | robust prune: the rows of new vertices, and back edges merged into rows |
 //! | [`residuals`] | residuals of rows, and the fast rotation |
@@ -58,7 +57,6 @@ pub mod encode;
 pub mod graph;
 pub mod groups;
 pub mod knn;
-pub mod order;
 pub mod pointer;
 pub mod prefix_sum;
 pub mod project;

@@ -134,11 +134,6 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         self.cost_model.prefers_product(&Workload { queries, ..self.work }, slots)
     }
 
-    /// The estimated time in nanoseconds of a beam search for `queries` queries.
-    pub fn beam_search_ns(&self, queries: usize, beam_width: usize) -> f64 {
-        self.cost_model.beam_search(&Workload { queries, ..self.work }, beam_width as f64)
-    }
-
     /// Whether every vertex may be returned.
     pub(crate) fn allows_all(&self) -> bool {
         self.params.filter.is_none() && self.graph.keys().tombstones() == 0

@@ -51,9 +51,6 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use quantized::QuantizedSearchArgs;
 
-#[cfg(feature = "kernels")]
-use cuda_std::prelude::*;
-
 use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
@@ -88,10 +85,10 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 ///
 /// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `form` |
 /// | --- | --- |
-/// | beam search | `order`, `allowed`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
+/// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the first launch of a quantized search | those of a beam search, `rerank_slots` and `rerank_len` |
-/// | the rerank of its candidates | `order`, `allowed`, `costs`, `padding_hits`, `start_points_stride` |
+/// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
 /// | scan of some slots, which are the start points | `costs` |
 /// | the first launch of a scan in parts | `rerank_slots`, `rerank_len`, `start_points_stride`, `start_point_parts` |
 /// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_before` |
@@ -107,9 +104,6 @@ pub struct SearchArgs {
     pub queries: DevicePtr<u8>,
     /// `[queries_len / start_point_parts]`: the row in `queries` of each query; null for 0, 1, 2 and so on.
     pub query_rows: DevicePtr<u32>,
-    /// `[queries_len]`: the query of each block, each once; null for 0, 1, 2 and so on, as in parts. Results are in the
-    /// order of the queries.
-    pub order: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
     /// `[queries][k]`: the results, nearest first, then those of `padding_hits`.
@@ -156,19 +150,6 @@ pub struct SearchArgs {
 
 #[cfg(feature = "kernels")]
 impl SearchArgs {
-    /// The query of this block. It is read again where it is needed, and takes no register meanwhile.
-    ///
-    /// # Safety
-    /// The arguments are as the docs of their fields say.
-    unsafe fn query_of_block(&self) -> u32 {
-        let block = thread::block_idx_x();
-        if self.order.is_null() {
-            return block;
-        }
-        // SAFETY: there are as many blocks as queries.
-        unsafe { global::load(self.order.at(block as usize)) }
-    }
-
     /// The start points of a query: the first, and how many.
     fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
         let (list, len) = (self.graph.start_points, self.graph.start_points_len);

@@ -46,7 +46,7 @@ use crate::neighbor::{self, NO_ENTRY};
 /// The arguments are as [`SearchArgs`] says, and the launch is the one planned for them.
 #[inline(always)]
 pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Args) {
-    let args = kernel_args.as_ref();
+    let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
     let query_bytes = S::query_bytes(&kernel_args);
     let params = LayoutParams { query_bytes, has_list: F::IN_SHARED_MEMORY, is_team: false };
     let layout = Layout::new(args, params);
@@ -54,8 +54,7 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
     // collective.
     unsafe {
         let lane = warp::lane_id();
-        let computer =
-            S::new(&kernel_args, args.query_of_block(), Layout::memory_at(layout.query), lane, WARP_SIZE);
+        let computer = S::new(&kernel_args, query, Layout::memory_at(layout.query), lane, WARP_SIZE);
         let visited =
             VisitedCache::new(Layout::memory_at(layout.visited), args.visited_buckets, lane, WARP_SIZE);
         let mut frontier = F::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list));
@@ -65,12 +64,11 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
         let mut cost = SearchCost { hops: 0, distances: 0 };
         let mut start_points_done = 0;
         loop {
-            // Without parts, all queries have as many; with them, there is no order.
-            if start_points_done < args.start_points(thread::block_idx_x()).1 {
-                unvisited.push_unvisited(start_point(args, args.query_of_block(), start_points_done + lane));
+            if start_points_done < args.start_points(query).1 {
+                unvisited.push_unvisited(start_point(args, query, start_points_done + lane));
                 start_points_done += WARP_SIZE;
             } else {
-                let hops = unvisited.expand(args, &mut frontier, cost.hops);
+                let hops = unvisited.expand(args, query, &mut frontier, cost.hops);
                 if hops == 0 {
                     break;
                 }
@@ -79,7 +77,7 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
             cost.distances += unvisited.compute_distances(&computer, &mut frontier);
         }
         frontier.flush();
-        results::write(args, &frontier, cost);
+        results::write(args, query, &frontier, cost);
     }
 }
 
@@ -112,7 +110,13 @@ impl UnvisitedBuffer {
 
     /// Expands the nearest unexpanded vertices: adds their neighbors. Returns how many were expanded. Called by the
     /// whole warp.
-    unsafe fn expand(&mut self, args: &SearchArgs, frontier: &mut impl Frontier, hops: u32) -> u32 {
+    unsafe fn expand(
+        &mut self,
+        args: &SearchArgs,
+        query: u32,
+        frontier: &mut impl Frontier,
+        hops: u32,
+    ) -> u32 {
         let mut expanded = 0;
         while expanded < args.expansions.min(args.max_hops - hops) {
             // SAFETY: the warp is converged here.
@@ -121,7 +125,7 @@ impl UnvisitedBuffer {
                 if nearest == NO_ENTRY {
                     break;
                 }
-                results::log_expanded(args, hops + expanded, nearest);
+                results::log_expanded(args, query, hops + expanded, nearest);
                 self.push_neighbors(args, neighbor::slot(nearest));
             }
             expanded += 1;

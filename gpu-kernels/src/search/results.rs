@@ -19,17 +19,15 @@ pub(super) struct SearchCost {
     pub(super) distances: u32,
 }
 
-/// Stores the entry of the `hop`-th vertex that the query of this block expands. Called by the whole warp.
+/// Stores the entry of the `hop`-th vertex that a query expands. Called by the whole warp.
 ///
 /// # Safety
-/// The arguments are valid, and `hop` is below `max_hops`.
-pub(super) unsafe fn log_expanded(args: &SearchArgs, hop: u32, entry: u64) {
+/// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
+pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
     if !args.expanded_entries.is_null() && warp::lane_id() == 0 {
+        let at = query as usize * args.max_hops as usize + hop as usize;
         // SAFETY: the place is one of this query.
-        unsafe {
-            let at = args.query_of_block() as usize * args.max_hops as usize + hop as usize;
-            global::store(args.expanded_entries.at(at), entry);
-        }
+        unsafe { global::store(args.expanded_entries.at(at), entry) };
     }
 }
 
@@ -37,10 +35,9 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, hop: u32, entry: u64) {
 /// `padding_hits`, and the costs. Called by the whole warp.
 ///
 /// # Safety
-/// The arguments are valid, and the frontier is flushed.
-pub(super) unsafe fn write(args: &SearchArgs, frontier: &impl Frontier, cost: SearchCost) {
-    // SAFETY: the caller's promise.
-    let (query, lane) = (unsafe { args.query_of_block() }, warp::lane_id());
+/// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
+pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
+    let lane = warp::lane_id();
     let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
     let rerank_slots = args.rerank_slots.add(query as usize * args.rerank_len as usize);
     let (mut first, mut found) = (0, 0);

@@ -157,7 +157,7 @@ impl SearchArgs {
         }
     }
 
-    /// The search for `len` of the queries, from `first` on, in the order given.
+    /// The search for `len` of the queries, from `first` on.
     pub(crate) fn for_queries(&self, first: usize, len: u32) -> Self {
         let start_points = self.graph.start_points.add(first * self.start_points_stride as usize);
         Self {
@@ -170,7 +170,6 @@ impl SearchArgs {
                 self.padding_hits.add(first * self.k as usize)
             },
             costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
-            order: DevicePtr::null(),
             queries_len: len,
             ..*self
         }

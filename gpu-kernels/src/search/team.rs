@@ -55,14 +55,13 @@ use worker::Worker;
 /// The arguments are as [`SearchArgs`](super::SearchArgs) says, and the launch is the one planned for them.
 #[inline(always)]
 pub(super) unsafe fn search<S: DistanceComputer>(kernel_args: S::Args) {
-    let args = kernel_args.as_ref();
+    let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
     let query_bytes = S::query_bytes(&kernel_args);
     let layout = Layout::new(args, LayoutParams { query_bytes, has_list: true, is_team: true });
     let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     // SAFETY: the launch configuration gave the block the memory of its layout; each warp takes one of the branches as
     // a whole.
     unsafe {
-        let query = args.query_of_block();
         let computer = S::new(&kernel_args, query, Layout::memory_at(layout.query), thread, threads);
         let visited =
             VisitedCache::new(Layout::memory_at(layout.visited), args.visited_buckets, thread, threads);

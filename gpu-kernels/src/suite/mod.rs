@@ -33,7 +33,7 @@ pub use prune::{
 };
 pub use rows::{moved_rows_keep_their_links, saved_rows_equal_the_graph, sq8_rows_agree_with_the_reference};
 pub use search::{
-    orders_hold_every_query_once, scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
+    scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
     searches_begin_at_all_start_points, searches_by_estimates_agree_with_the_cpu,
     searches_do_not_depend_on_the_batch, searches_find_nothing_where_nothing_is,
     wide_searches_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
@@ -60,7 +60,6 @@ macro_rules! tests_of_the_suite {
             long_rows_are_rotated_in_place
             merges_agree_with_the_reference
             moved_rows_keep_their_links
-            orders_hold_every_query_once
             sq8_rows_agree_with_the_reference
             free_places_agree_with_the_reference
             saved_rows_equal_the_graph

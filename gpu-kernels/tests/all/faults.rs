@@ -28,7 +28,6 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         },
         queries: rows.input(),
         query_rows: DevicePtr::null(),
-        order: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: results.output(),
         padding_hits: DevicePtr::null(),

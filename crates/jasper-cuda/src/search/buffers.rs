@@ -173,7 +173,6 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
             stream: &self.stream,
             rerank_stream: self.rerank_stream.as_ref().filter(|_| rerank_stream),
             scratch: &mut self.scratch,
-            order: None,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Searches for queries in device memory, launched without synchronizing.
 //!
-//! All launches are queued in the caller's stream. Those of a large batch order its queries first. In a quantized search, each part of the batch has the launches that
+//! All launches are queued in the caller's stream. In a quantized search, each part of the batch has the launches that
 //! quantize its queries, the search, and the rerank of the candidates by exact distances. The next part reuses the
 //! temporary memory, which the stream frees after the last part.
 
@@ -10,7 +10,6 @@ use bytemuck::Pod;
 use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
-use gpu_kernels::order::QueryOrder;
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, MatrixError};
@@ -64,8 +63,8 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
     }
 }
 
-/// Queues the search. A quantized search allocates about `scratch_bytes` bytes from `stream`, and an ordered one some per
-/// query; the stream frees them after the launches.
+/// Queues the search. A quantized search allocates about `scratch_bytes` bytes from `stream`, which frees them after
+/// the launches.
 ///
 /// # Safety
 /// - `stream` allocated the arrays.
@@ -93,9 +92,6 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let mut product = ProductScratch::new(stream, PRODUCT_BYTES).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
     let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
-    let is_ordered = launch.orders(plan, part_len, stream.multiprocessors());
-    let order = is_ordered.then(|| QueryOrder::allocate(stream, part_len)).transpose();
-    let mut order = order.map_err(SearchError::device)?;
     for first in (0..count).step_by(part_len.max(1)) {
         let len = part_len.min(count - first);
         let mut pointers = LaunchPointers {
@@ -114,8 +110,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
         let launched = unsafe {
             let quantized =
                 scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));
-            let streams =
-                LaunchStreams { stream, rerank_stream: None, scratch: &mut product, order: order.as_mut() };
+            let streams = LaunchStreams { stream, rerank_stream: None, scratch: &mut product };
             quantized.and_then(|()| launch.enqueue(streams, &slot_array, len, pointers))
         };
         launched.map_err(SearchError::device)?;
@@ -149,7 +144,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
         let words = quantizer.levels_words() + one.rerank_costs + one.rerank_slots;
         let left =
             words * size_of::<u32>() + size_of::<QueryFactors>() + one.padding_hits * size_of::<DeviceHit>();
-        let each = left + quantizer.scratch_bytes(1) + QueryOrder::<S>::BYTES_PER_QUERY;
+        let each = left + quantizer.scratch_bytes(1);
         let parts = count.div_ceil((bytes / each).max(1)).max(1);
         let queries = count.div_ceil(parts);
         let sizes = launch.sizes(queries);

@@ -17,7 +17,6 @@ use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::knn::{ProductScratch, nearest_slots};
-use gpu_kernels::order::QueryOrder;
 use gpu_kernels::search::{
     DeviceHit, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
     quantized_search, scan_in_parts,
@@ -27,15 +26,13 @@ use jasper_core::{BitSet, Element};
 use jasper_quant::Quantizer;
 use jasper_vamana::{BeamSize, LaunchParams, SearchError, SearchPlan, Strategy};
 
-use super::params::{check_launch, default_launch, default_quantized_launch, order_pays, scan_parts};
+use super::params::{check_launch, default_launch, default_quantized_launch, scan_parts};
 use crate::graph::{DeviceCodes, GraphInput, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
 /// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
 /// enough to leave most of the device to searches.
 const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
-/// Least start points by which queries are ordered.
-const MIN_ORDER_STARTS: u32 = 8;
 /// Up to this many queries the host quantizes faster than the device could begin to.
 const MAX_QUANTIZED_ON_HOST: usize = 2;
 
@@ -82,9 +79,6 @@ pub(crate) struct LaunchStreams<'a, S: Stream> {
     pub(crate) rerank_stream: Option<&'a S>,
     /// Scratch memory of a product, allocated by the stream of the search.
     pub(crate) scratch: &'a mut ProductScratch<S>,
-    /// Memory for the order of the queries, allocated by the stream of the search, if they are to be
-    /// [ordered](SearchLaunch::orders).
-    pub(crate) order: Option<&'a mut QueryOrder<S>>,
 }
 
 /// Pointers to the inputs and outputs of a launch.
@@ -246,19 +240,6 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             && self.launch.warps == 1
     }
 
-    /// Whether `queries` queries at a time are to be searched in an order in which the L2 cache helps most.
-    pub(crate) fn orders(&self, plan: &SearchPlan<'_, T>, queries: usize, multiprocessors: u32) -> bool {
-        let graph = self.graph.args();
-        let code_bytes = self.codes().map(|codes| codes.quantizer().layout().bytes() as u64);
-        let row_bytes = code_bytes.unwrap_or(graph.shape.row_bytes().into());
-        let vertex_bytes = row_bytes + u64::from(graph.edges_stride) * size_of::<u32>() as u64;
-        let search_ns = plan.beam_search_ns(queries, self.beam.width);
-        matches!(self.strategy, LaunchStrategy::Beam { .. })
-            && self.launch.warps == 1
-            && graph.start_points_len >= MIN_ORDER_STARTS
-            && order_pays(queries, multiprocessors, self.graph.slots() as u64 * vertex_bytes, search_ns)
-    }
-
     /// Elements from one query to the next, with padding.
     pub(crate) fn row_len(&self) -> usize {
         self.graph.row_len()
@@ -319,7 +300,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         queries: usize,
         pointers: LaunchPointers<T>,
     ) -> Result<(), S::Error> {
-        let LaunchStreams { stream, rerank_stream, scratch, order } = streams;
+        let LaunchStreams { stream, rerank_stream, scratch } = streams;
         let slots = slot_array.slots.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
         let len = slot_array.slots.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
@@ -347,12 +328,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
         // ascending; and the rest is the caller's promise.
         unsafe {
-            let codes = self.codes().map(|codes| codes.args(pointers.levels, pointers.query_factors));
-            let args = match order {
-                Some(order) => order.find(stream, args, codes, T::KIND)?,
-                None => args,
-            };
-            let Some(codes) = codes else {
+            let Some(codes) = self.codes() else {
                 return match self.strategy {
                     LaunchStrategy::Product { .. } => nearest_slots(stream, args, T::KIND, warps, scratch),
                     LaunchStrategy::ScanInParts { parts, .. } => {
@@ -372,6 +348,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                     RerankStream { stream, queries_per_launch }
                 }),
             };
+            let codes = codes.args(pointers.levels, pointers.query_factors);
             let args = QuantizedSearchArgs { search: args, codes };
             quantized_search(stream, args, rerank, T::KIND, warps)
         }
@@ -390,7 +367,6 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         graph: graph.args,
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
-        order: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: DevicePtrMut::null(),
         padding_hits: DevicePtr::null(),

@@ -187,8 +187,8 @@ impl<T: Element> DeviceSearcher<T> {
     /// order of `stream`, which allocated the arrays. Changing the graph waits for the search.
     ///
     /// Distances are those of [`Self::search_batch`]: with codes, the device quantizes the queries, traverses the graph
-    /// by estimated distances and reranks by exact ones. Temporary memory, at most about 256 MB plus that of a filter
-    /// and 12 bytes per query, is allocated per call from the device's memory pool and freed in stream order, so that searches in different
+    /// by estimated distances and reranks by exact ones. Temporary memory, at most about 256 MB plus that of a filter,
+    /// is allocated per call from the device's memory pool and freed in stream order, so that searches in different
     /// streams run concurrently. For repeated launches, hold a [`PoolRetention`](crate::PoolRetention): the pool then
     /// keeps the memory.
     ///

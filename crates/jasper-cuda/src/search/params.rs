@@ -47,18 +47,6 @@ const HOST_NS_PER_BYTE: f64 = 0.02;
 /// Nanoseconds per byte that a scan of many queries reads: they read the same vectors, mostly from caches.
 const CACHE_NS_PER_BYTE: f64 = 1.0 / 9000.0;
 
-/// Least queries per multiprocessor that are searched in an order: about twice as many as are searched at once, so that
-/// the order decides which ones are.
-const ORDERED_PER_MULTIPROCESSOR: usize = 40;
-/// Bytes of the L2 cache per multiprocessor. A graph that fits in the cache gains nothing from an order.
-const L2_PER_MULTIPROCESSOR: u64 = 384 << 10;
-/// The share of the time of a search that its order saves at least, and the nanoseconds that an order costs: its
-/// launches, and the start points that each query is compared with
-/// (docs/src/experiments.md#gpu-queries-ordered-by-their-nearest-start-point).
-const ORDER_GAIN: f64 = 0.07;
-const ORDER_NS: f64 = 15_000.0;
-const ORDER_QUERY_NS: f64 = 1.0;
-
 /// What searches cost on a device with vectors in `storage`, measured on an H200 with 132 multiprocessors: hops of one
 /// query, the bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), and filtered searches
 /// (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts).
@@ -99,15 +87,6 @@ pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors
     let teams = (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize;
     let balanced = (slots / k.max(1)).isqrt();
     balanced.min(slots / MIN_PART).min(teams / queries.max(1)).max(1) as u32
-}
-
-/// Whether the queries of a batch are to be searched in an order. The graph takes `graph_bytes`, and the search
-/// `search_ns` in the order given.
-pub(super) fn order_pays(queries: usize, multiprocessors: u32, graph_bytes: u64, search_ns: f64) -> bool {
-    let multiprocessors = multiprocessors as usize;
-    queries >= ORDERED_PER_MULTIPROCESSOR * multiprocessors
-        && graph_bytes > L2_PER_MULTIPROCESSOR * multiprocessors as u64
-        && ORDER_GAIN * search_ns > ORDER_NS + ORDER_QUERY_NS * queries as f64
 }
 
 /// The launch parameters for a batch of `queries` over rows of `row_bytes` bytes, if the search sets none.

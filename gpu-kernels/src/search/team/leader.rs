@@ -98,7 +98,7 @@ impl Leader {
                     let mailbox = self.find_or_request(neighbor::slot(nearest), last);
                     self.look_ahead();
                     self.list.mark_nearest();
-                    results::log_expanded(args, self.cost.hops, nearest);
+                    results::log_expanded(args, query, self.cost.hops, nearest);
                     self.cost.hops += 1;
                     (mailbox, self.list.nearest_unexpanded())
                 };
@@ -108,7 +108,7 @@ impl Leader {
             }
             self.shut_down();
             let distances = warp::reduce_add(self.cost.distances);
-            results::write(args, &self.list, SearchCost { distances, ..self.cost });
+            results::write(args, query, &self.list, SearchCost { distances, ..self.cost });
         }
     }
 

@@ -36,8 +36,6 @@ pub(super) struct SearchCase {
     pub(super) has_rest: bool,
     /// Start points of each query, with gaps; those of the graph if `None`.
     pub(super) start_points: Option<Vec<Vec<Option<Slot>>>>,
-    /// Whether the last query is searched first.
-    pub(super) is_reversed: bool,
 }
 
 /// The output of a kernel for all queries.
@@ -96,7 +94,6 @@ impl SearchCase {
             rerank_len,
             has_rest: rng.random(),
             start_points,
-            is_reversed: rng.random(),
         }
     }
 
@@ -144,8 +141,6 @@ impl SearchCase {
             let start_points = start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, Slot::get));
             stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
         });
-        let order: Vec<u32> = (0..len as u32).rev().collect();
-        let order = self.is_reversed.then(|| stream.upload(&order).unwrap());
         let mut graph = on_device.args();
         if let Some(start_points) = &start_points {
             (graph.start_points, graph.start_points_len) =
@@ -155,7 +150,6 @@ impl SearchCase {
             graph,
             queries: if names.is_some() { graph.rows } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
-            order: order.as_ref().map_or(DevicePtr::null(), |order| order.input()),
             allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
             results: results.output(),
             padding_hits: padding_hits

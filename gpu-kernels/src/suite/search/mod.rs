@@ -6,7 +6,6 @@
 mod case;
 mod compare;
 mod graphs;
-mod order;
 mod quantized;
 mod reference;
 mod scans;
@@ -26,7 +25,6 @@ pub use quantized::{
     searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
 };
 
-pub use order::orders_hold_every_query_once;
 pub use scans::scans_agree_with_a_search_for_each_query;
 
 /// The forms that a kernel supports.

@@ -73,7 +73,6 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         rerank_len: 0,
         has_rest: false,
         start_points: None,
-        is_reversed: false,
     };
     let kernel = |args: &SearchArgs, warps| {
         Search::for_rows(T::KIND, case.form.op(), args.graph.shape.row_bytes(), k, warps)

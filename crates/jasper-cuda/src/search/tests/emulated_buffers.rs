@@ -46,7 +46,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
 
     fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, EmulatedStream>, EmulatedFault> {
         let Self { stream, scratch, .. } = self;
-        Ok(LaunchStreams { stream, rerank_stream: rerank_stream.then_some(*stream), scratch, order: None })
+        Ok(LaunchStreams { stream, rerank_stream: rerank_stream.then_some(*stream), scratch })
     }
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {

@@ -15,7 +15,7 @@ use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, f16, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
@@ -27,7 +27,7 @@ use rand::RngExt;
 use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT};
 use super::buffers::{QueryBuffers, Results, SearchBuffers};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
-use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, SearchLaunch, check_shared_memory};
+use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
 use crate::graph::SlotFormat;
 use crate::{DeviceBatch, DeviceGraph, MemorySpace};
 use emulated_buffers::EmulatedBuffers;
@@ -425,47 +425,6 @@ fn queries_on_the_device_are_searched_for_by_codes() {
     queries_on_the_device_agree::<f32>(Metric::L2, 19, Quantization::Mixed { sectors: 1 }, 30);
     queries_on_the_device_agree::<u8>(Metric::InnerProduct, 40, Quantization::Rabitq { bits: 4 }, 31);
     queries_on_the_device_agree::<f16>(Metric::Cosine, 33, Quantization::Rabitq { bits: 7 }, 32);
-}
-
-/// A batch of several waves over a graph that is larger than a cache, in the order given and in that of start points.
-fn ordered_batches_agree<T: Element>(seed: u64) {
-    let mut both = Both::new(seed);
-    let rows = whole::<T>(3000, 16, seed);
-    let params = BuildParams::builder().build_beam_width(20).build().unwrap();
-    let view = MatrixView::new(&rows, 16).unwrap();
-    let mut graph = bulk_build(&both.cpu, &view, None, Metric::L2, params, &mut no_progress).unwrap().0;
-    quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
-    let starts = (0..3000).step_by(230).map(Slot::from_index);
-    graph.adjacency_mut().set_start_points(starts.collect());
-    let queries = prepared(&graph, &whole(90, 16, seed + 1));
-    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
-    for distances in [Distances::Exact, Distances::Quantized { rerank: 9 }] {
-        let params = SearchParams::new(5).beam_width(12).distances(distances);
-        let [given, ordered] = [0.0, 1e6].map(|ns| {
-            both.cost_model.beam_distance.ns = ns;
-            both.cost_model.beam_distance.ns_per_byte = 0.0;
-            let plan = SearchPlan::new(&graph, params, 90, both.cost_model).unwrap();
-            let no_slots = || unreachable!("no filter");
-            let launch =
-                SearchLaunch::new(&plan, &copy, no_slots, both.stream.multiprocessors(), 90).unwrap();
-            assert_eq!(launch.orders(&plan, 90, both.stream.multiprocessors()), ns > 0.0);
-            // In one part, and in several, which are too small for an order.
-            let [whole, parts] = [SCRATCH_BYTES, 0].map(|scratch_bytes| {
-                let (hits, costs) = both.launched(&graph, &queries, params, scratch_bytes).unwrap();
-                let hops: Vec<u32> = costs.into_iter().step_by(2).collect();
-                (hits, hops)
-            });
-            assert_eq!(parts, whole, "{} {distances:?}", T::KIND);
-            whole
-        });
-        assert_eq!(ordered, given, "{} {distances:?}", T::KIND);
-    }
-}
-
-#[test]
-fn answers_do_not_depend_on_the_order_of_queries() {
-    ordered_batches_agree::<u8>(40);
-    ordered_batches_agree::<f32>(42);
 }
 
 /// Queries in device memory are not checked.
