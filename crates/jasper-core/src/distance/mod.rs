@@ -67,12 +67,13 @@ pub struct Kernels<T: 'static> {
 #[inline(always)]
 pub fn prefetch<T>(row: &[T]) {
     const LINE: usize = 64;
-    // Starts at the first line's boundary: an unaligned row of 128 bytes touches three lines.
-    let before = row.as_ptr().addr() % LINE;
-    let first = row.as_ptr().cast::<i8>().wrapping_sub(before);
-    for line in (0..before + size_of_val(row)).step_by(LINE) {
-        prefetch_line(first.wrapping_add(line));
+    let (first, len) = (row.as_ptr().cast::<i8>(), size_of_val(row));
+    for at in (0..len).step_by(LINE) {
+        prefetch_line(first.wrapping_add(at));
     }
+    // An unaligned row may end in one more line. Whether it does cannot be predicted where rows are 48 bytes, so there is
+    // no branch.
+    prefetch_line(first.wrapping_add(len).wrapping_sub(1));
 }
 
 /// Prefetches one cache line, where the architecture has an instruction for it.
