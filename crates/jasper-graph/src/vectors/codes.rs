@@ -103,7 +103,7 @@ impl Codes {
     }
 }
 
-/// Estimated distances of one vector to stored ones, from their codes; made by [`Codes::computers`].
+/// Estimated distances of one vector to stored ones, from their codes; made by [`Codes::distance_computers`].
 #[derive(Debug)]
 pub struct CodeDistanceComputer<'a> {
     table: &'a Segments<u32>,
