@@ -24,7 +24,7 @@ pub fn recall(lines: &Lines, peers: &Peers) -> Result<Option<Plot>> {
         if !of_peers.is_empty() {
             series.push(Series::line("best other library", of_peers).dashed());
         }
-        chart(set, "recall@10", Axis::recall, series)
+        chart(set, ("recall@10", Axis::recall), QUERIES, series)
     });
     let title = "Recall@10 and queries per second";
     sheet(
@@ -43,7 +43,7 @@ pub fn widths(lines: &Lines) -> Result<Option<Plot>> {
     let widths: Vec<&Value> = lines.kind("widths").into_iter().filter(|line| line["k"] == 10).collect();
     let charts = distinct(&widths, "set").into_iter().map(|set| {
         let name = set.as_str().unwrap_or_default();
-        chart(name, "beam width", Axis::log2, of_elements(&widths, set))
+        chart(name, ("beam width", Axis::log2), QUERIES, of_elements(&widths, set))
     });
     let title = "Beam width and queries per second";
     sheet(title, &conditions(lines), charts.collect(), "queries per second by beam width")
@@ -86,18 +86,16 @@ pub fn scale(lines: &Lines) -> Result<Option<Plot>> {
         Series::line(name, points.filter(|point| point.1 > 0.0).collect())
     };
     let field = |name: &'static str| move |line: &Value| number(&line[name]);
-    let rates = [series("vectors", &field("exact")), series("codes", &field("quantized"))];
+    let rates = [series("by vectors", &field("exact")), series("by codes", &field("quantized"))];
     let build = [series("", &|line| number(&line["vectors"]) / number(&line["build_seconds"]))];
-    let bytes = [("vectors", "device_bytes"), ("and codes", "quantized_device_bytes")]
+    let bytes = [("vectors and edges", "device_bytes"), ("and codes", "quantized_device_bytes")]
         .map(|(name, value)| series(name, &|line| number(&line[value]) / 1e9));
-    let million = "million vectors";
-    let mut charts = vec![
-        chart("build, vectors per second", million, Axis::log2, build.into()),
-        chart("queries per second at recall@10 of 0.95", million, Axis::log2, rates.into()),
-        chart("GB on the GPUs", million, Axis::log2, bytes.into()),
+    let million: (&str, AxisKind) = ("million vectors", Axis::log2);
+    let charts = vec![
+        chart("build", million, ("vectors per second", Axis::rate), build.into()),
+        chart("search, recall@10 of 0.95", million, QUERIES, rates.into()),
+        chart("memory of the GPUs", million, ("GB", Axis::log2), bytes.into()),
     ];
-    let gigabytes = charts[2].series.iter().flat_map(|series| series.points().iter().map(|point| point.1));
-    charts[2].y = Axis::log2("GB", gigabytes.collect::<Vec<_>>().into_iter());
     let shards = number(&first["shards"]);
     let subtitle =
         format!("{} · {shards} shards, one per GPU · 96 bytes per vector · 32 edges", text(first, "device"));
@@ -115,24 +113,21 @@ fn of_elements(lines: &[&Value], set: &Value) -> Vec<Series> {
     of_set.map(|line| Series::line(Subject::from_line(line).vectors(), pairs(&line["points"]))).collect()
 }
 
-/// A chart of queries per second over `x`.
-fn chart(
-    title: &str,
-    x: &str,
-    axis: fn(String, std::vec::IntoIter<f64>) -> Axis,
-    series: Vec<Series>,
-) -> Chart {
-    let values = |of: fn(&(f64, f64)) -> f64| {
-        let points = series.iter().flat_map(|series| series.points().iter().map(of));
-        points.collect::<Vec<f64>>().into_iter()
+/// A kind of axis, made from its name and the values along it.
+type AxisKind = fn(String, std::vec::IntoIter<f64>) -> Axis;
+
+/// A chart whose axes, given by name and kind, have room for all points.
+fn chart(title: &str, x: (&str, AxisKind), y: (&str, AxisKind), series: Vec<Series>) -> Chart {
+    let axis = |(name, kind): (&str, AxisKind), value: fn(&(f64, f64)) -> f64| {
+        let values: Vec<f64> = series.iter().flat_map(|series| series.points().iter().map(value)).collect();
+        kind(name.into(), values.into_iter())
     };
-    Chart {
-        title: title.into(),
-        x: axis(x.into(), values(|point| point.0)),
-        y: Axis::rate("queries per second", values(|point| point.1)),
-        series,
-    }
+    let (x, y) = (axis(x, |point| point.0), axis(y, |point| point.1));
+    Chart { title: title.into(), x, y, series }
 }
+
+/// The vertical axis of most charts.
+const QUERIES: (&str, AxisKind) = ("queries per second", Axis::rate);
 
 /// The first two numbers of each point: recall or width, and queries per second. Points below [`LEAST_RECALL`] are left
 /// out.
