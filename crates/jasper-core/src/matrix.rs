@@ -166,16 +166,20 @@ pub trait VectorSource<T> {
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
 
     /// Copies the vectors of these rows, which ascend, into `out`, of shape `rows.len() x dimension`, row-major. Unless a
-    /// source does it in a better way, it reads all vectors of blocks of 1,024 that hold one of them.
+    /// source does it in a better way, it reads whole ranges of up to 1,024 rows, from one of them to another.
     ///
     /// # Errors
     /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// Panics if `out` has another length.
     fn gather(&self, rows: &[usize], out: &mut [T]) -> std::io::Result<()>
     where
         T: Element,
     {
         const BLOCK: usize = 1024;
         let dimension = self.dimension();
+        assert_eq!(out.len(), rows.len() * dimension, "{} rows of {dimension} coordinates", rows.len());
         let (mut rows, mut block) = (rows, Vec::new());
         let mut out = out.chunks_exact_mut(dimension);
         while let Some(&first) = rows.first() {
@@ -220,6 +224,7 @@ impl<T: Element> VectorSource<T> for MatrixView<'_, T> {
     }
 
     fn gather(&self, rows: &[usize], out: &mut [T]) -> std::io::Result<()> {
+        assert_eq!(out.len(), rows.len() * self.dimension, "{} rows of {}", rows.len(), self.dimension);
         for (&row, out) in rows.iter().zip(out.chunks_exact_mut(self.dimension)) {
             out.copy_from_slice(self.row(row));
         }

@@ -1,4 +1,4 @@
-//! Seeded random data for tests, examples and benches.
+//! Seeded random data for tests, examples and benches, and the seeded choices of builds and training.
 
 use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 use rand_distr::{Distribution, StandardNormal};
@@ -19,8 +19,8 @@ pub fn permutation(n: usize, seed: u64) -> Vec<u32> {
 /// A random permutation whose numbers are computed one by one, in any order and by any thread. A shuffle of a billion
 /// numbers by one thread would take a minute.
 ///
-/// It is a Feistel network over the least even number of bits that hold all numbers. Its output is fed back until it is
-/// one of them, which takes fewer than four passes on average.
+/// It is a Feistel network over the least even number of bits, at least two, that hold all numbers. Its output is fed back
+/// until it is one of them, which takes at most four passes on average.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     n: u64,

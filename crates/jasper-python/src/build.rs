@@ -194,7 +194,9 @@ impl Index {
     /// An index that was built, with a warning if it could not be moved to its device.
     fn built(py: Python<'_>, (index, warning): (AnyIndex, Option<CString>)) -> PyResult<Self> {
         if let Some(warning) = warning {
-            PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &warning, 1)?;
+            // If warnings are errors, the index must not be lost.
+            PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &warning, 1)
+                .unwrap_or_else(|error| error.write_unraisable(py, None));
         }
         Ok(Self::new(index))
     }

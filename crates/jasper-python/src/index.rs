@@ -368,7 +368,7 @@ impl Index {
         self.call(py, |index| Ok(index.device_bytes()))
     }
 
-    /// Bytes of host memory of its vectors, edges, codes and sketches.
+    /// Bytes of its vectors, edges, codes and sketches. While the index is on a GPU, the host does not hold the edges.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
         self.call(py, |index| {

@@ -196,7 +196,8 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
         let new: Vec<Slot> = left.iter().copied().filter(|slot| linked.binary_search(slot).is_ok()).collect();
         if !new.is_empty() {
-            // New vertices get an edge. It may replace another, whose target then needs a parent too.
+            // They get an edge. It may replace another, whose target then needs a parent too. A new vertex that has a
+            // parent is no orphan: an edge leads to it from a vertex that the start leads to.
             let added = reconnect_orphans(executor, graph, &new, progress)?;
             reconnected += added.total;
             left.extend(added.evicted);

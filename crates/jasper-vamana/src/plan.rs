@@ -182,10 +182,11 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         filled < self.min_hits()
     }
 
-    /// The hits below which a query is scanned again: `min(k, keys)` if tombstones or a filter exclude vertices, else
-    /// 0.
+    /// The hits below which a query is scanned again: `min(k, keys)` if tombstones or a filter exclude vertices, or if
+    /// the beam is narrower than `k`, whose expansions may not find as many; else 0.
     pub fn min_hits(&self) -> usize {
-        if self.allows_all() { 0 } else { self.max_hits }
+        let has_all = self.allows_all() && self.params.effective_beam_width() >= self.params.k;
+        if has_all { 0 } else { self.max_hits }
     }
 
     fn allows_key(&self, key: Key) -> bool {

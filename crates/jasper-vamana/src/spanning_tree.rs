@@ -84,10 +84,10 @@ fn find_parents<T: Element, E: Executor<T>>(
         let from_pending = pending.par_iter().zip(&rows);
         edges.extend(from_pending.flat_map_iter(|(&from, row)| row.iter().map(move |&to| (from, to))));
     });
-    let (_, sources): (Vec<_>, Vec<_>) = added.iter().copied().unzip();
-    let rows_of_sources = executor.edge_rows(graph, &sources)?;
-    let left = added.par_iter().zip(&rows_of_sources).filter(|((to, _), row)| row.contains(to));
-    executor.install(|| edges.extend(left.map(|(&(to, from), _)| (from, to))));
+    let sources: Vec<Slot> = added.iter().map(|&(_, from)| from).collect();
+    let source_rows = executor.edge_rows(graph, &sources)?;
+    let kept = added.par_iter().zip(&source_rows).filter(|((to, _), row)| row.contains(to));
+    executor.install(|| edges.extend(kept.map(|(&(to, from), _)| (from, to))));
     let mut range = 0..FIRST_NEIGHBORS;
     loop {
         let parents = executor.install(|| edges.parents(pending.len()));

@@ -1,8 +1,9 @@
 //! The quantization trial: chooses between exact distances and several quantizations by measuring.
 //!
 //! Sampled vectors are held out, as in [`crate::tune`], and searched for exactly and with each quantization in turn, at
-//! the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is kept. Counts of hops and
-//! distances are weighed, and nothing is timed, so the choice does not depend on the load of the machine.
+//! the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is
+//! kept. Counts of hops and distances are weighed, and nothing is timed, so the choice does not depend on the load of the
+//! machine.
 //!
 //! **On a GPU**, the cost is the bytes that searches read, in whole sectors of memory: the edges of expanded vertices,
 //! the codes or vectors of visited ones, and the vectors of reranked ones.
@@ -110,7 +111,8 @@ impl CostUnit {
     fn of(device: Device) -> Self {
         let is_cpu = match device {
             Device::Cpu => true,
-            Device::Auto => backend::ordinals().is_ok_and(|devices| devices.is_empty()),
+            // Without a GPU or its driver this is an error.
+            Device::Auto => backend::ordinals().map_or(true, |devices| devices.is_empty()),
             Device::Cuda(_) | Device::CudaSet(_) => false,
         };
         if is_cpu { Self::Nanoseconds } else { Self::Bytes }
@@ -172,8 +174,8 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// 400 sampled vectors are searched for exactly and with each quantization, at the narrowest beam that reaches the
-    /// recall of an exact search with a beam of 64, or 32 on a CPU. Costs are [estimated from counts](CostUnit), and nothing is timed: the same
-    /// index gets the same quantization on any machine.
+    /// recall of an exact search with a beam of 64, or 32 on a CPU. Costs are [estimated from counts](CostUnit), and
+    /// nothing is timed: the same index gets the same quantization on any GPU, and on any CPU.
     ///
     /// The trial takes seven times as long as [`Self::quantize`], dozens of searches of 400 queries with each
     /// quantization, and the distance from each query to every vector. Changes wait meanwhile; searches continue, with

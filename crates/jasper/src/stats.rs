@@ -40,7 +40,7 @@ pub struct IndexStats {
     pub quantization: Option<Quantization>,
     /// Bytes of codes.
     pub code_bytes: usize,
-    /// Bytes of adjacency at full degree.
+    /// Bytes of adjacency at full degree. While the index is on a device, the host does not hold them.
     pub graph_bytes: usize,
 }
 

@@ -15,7 +15,7 @@ mod truth;
 
 use std::ops::RangeInclusive;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use jasper::data::{GroundTruth, ThreadPoolBuilder};
 use jasper::error::BuildError;
 use jasper::{
@@ -65,6 +65,8 @@ struct Args {
 
 /// Results per query.
 const K: usize = 10;
+/// Vectors of the smallest index, a tenth of which has enough neighbors for each query.
+const LEAST_SIZE: usize = 1000;
 /// Beam widths of searches, until one reaches the recall.
 const BEAM_WIDTHS: [usize; 12] = [10, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512];
 const ENOUGH_RECALL: f64 = 0.99;
@@ -82,6 +84,7 @@ fn main() -> Result<()> {
 
 /// Measures an index of one size.
 fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
+    ensure!(size >= LEAST_SIZE, "a size of {size} is less than {LEAST_SIZE}");
     let &Args { device, dimension, quantization, .. } = args;
     let builder = IndexBuilder::new(Metric::L2).device(device).spread(Spread::Sharded);
     let builder = builder.max_degree(args.max_degree).build_beam_width(args.build_beam_width);

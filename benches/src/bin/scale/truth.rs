@@ -7,7 +7,7 @@ use jasper::bench::recall::Truth;
 use jasper::cuda::Context;
 use jasper::data::{GroundTruth, ThreadPool, exact_knn};
 use jasper::{Device, Element, MatrixView, Metric, no_progress};
-use jasper_cuda::exact_knn_on_device;
+use jasper_cuda::{DeviceInfo, exact_knn_on_device};
 
 use super::rule::Rule;
 
@@ -30,7 +30,13 @@ impl Scanner<'_> {
     /// The nearest of the vectors of these numbers to each query.
     pub fn nearest<T: Element>(&self, queries: MatrixView<'_, T>, numbers: Range<usize>) -> Result<Nearest> {
         let mut nearest = Nearest(vec![Vec::new(); queries.len()]);
-        let context = (self.device != Device::Cpu).then(|| Context::open(0)).transpose()?;
+        let ordinal = match self.device {
+            Device::Cpu => None,
+            Device::Cuda(ordinal) => Some(ordinal),
+            Device::CudaSet(set) => set.ordinals()?.first().copied(),
+            Device::Auto => DeviceInfo::list()?.first().map(|device| device.ordinal),
+        };
+        let context = ordinal.map(Context::open).transpose()?;
         let vectors = self.rule.vectors(numbers.clone());
         for first in (0..numbers.len()).step_by(BLOCK) {
             let block: Vec<T> = vectors.collect(first..numbers.len().min(first + BLOCK));

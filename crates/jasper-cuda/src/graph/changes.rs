@@ -15,8 +15,8 @@ use super::{DeviceCodes, DeviceGraph, all_live, start_points, write_rows};
 /// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
 /// too.
 const GAP_BYTES: usize = 64 << 10;
-/// A full table grows by at least this fraction of its size, or this number of slots, which amortizes the cost of
-/// mapping memory, or of moving the table where it cannot grow in place.
+/// A full table grows by at least this fraction of its size or this number of slots, whichever is less. That amortizes
+/// the cost of mapping memory, or of moving the table where it cannot grow in place.
 const GROWTH: usize = 8;
 const MAX_GROWTH: usize = 1 << 20;
 
@@ -147,7 +147,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 unsafe { stream.launch(&CopyRows, args) }
             }
             parents => {
-                let mut table = stream.allocate(self.capacity)?;
+                let mut table = stream.allocate_table(self.capacity)?;
                 write_rows(stream, &mut table, 0..host.slots(), 1, |slot, out| out[0] = tree.word(slot))?;
                 *parents = Some(table);
                 Ok(())

@@ -14,8 +14,8 @@ use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
 
 /// A graph that is searched and updated on a device. Vectors, keys and tombstones change in the host's graph and are
-/// copied to the device; edges change on the device. The host holds no edges but between [`Self::sync_host_edges`], which
-/// downloads them, and the next change.
+/// copied to the device; edges change on the device. The host holds them only from [`Self::sync_host_edges`], which
+/// downloads them, to their next change.
 ///
 /// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it
 /// exclusively (`&mut`).

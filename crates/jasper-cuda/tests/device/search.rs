@@ -54,7 +54,9 @@ impl<T: Element> Both<T> {
         stream.synchronize().unwrap();
         copy.check_search(context).unwrap();
         assert_eq!(copy.vector_storage(), vectors);
-        let graph = MirroredGraph::new(graph, copy);
+        // The CPU searches the host's graph, for comparison.
+        let mut graph = MirroredGraph::new(graph, copy);
+        graph.sync_host_edges(cpu.pool()).unwrap();
         Self { searcher: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }
 

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `prepare` | conversion of a user's vector to its stored form |
-//! | `computer` | exact distances, by metric |
+//! | `distance_computer` | exact distances, by metric |
 //! | `sketch` | int8 sketches, which give lower bounds of distances |
 //! | `codes` | quantized codes, which give estimates of distances |
 //! | `sq8` | the vectors quantized to bytes, by whose distances builds choose edges |

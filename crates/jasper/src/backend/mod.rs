@@ -91,7 +91,8 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         &[]
     }
 
-    /// Calls `read` once, with the host's graph. Its edges are as of the last [`Self::sync_host_edges`].
+    /// Calls `read` once, with the host's graph. Its edges are meaningless unless
+    /// [synced](Self::sync_host_edges).
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
 
     /// Calls `change` once for each [replica](Self::replicas) of each shard, to change vectors, keys or codes on the

@@ -77,8 +77,8 @@ impl<T: Element> Index<T> {
     /// once. See [`Self::delete`].
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if the index is durable and the change cannot be written to its journal
-    /// ([`UpdateError::Journal`]); none is deleted then.
+    /// Returns [`UpdateError`] if a device fails, or if the index is durable and the change cannot be written to its
+    /// journal ([`UpdateError::Journal`]); none is deleted then.
     pub fn delete_if_present(&self, keys: &[Key]) -> Result<usize, UpdateError> {
         let mut change = Change::begin(self.journal.as_ref());
         change.wait();
@@ -87,6 +87,9 @@ impl<T: Element> Index<T> {
         present.sort_unstable();
         present.dedup();
         present.retain(|&key| self.contains(key));
+        if present.is_empty() {
+            return Ok(0);
+        }
         let logged = change.log::<T>(&Record::Delete(&present));
         let deleted =
             logged.and_then(|()| self.change_checked_keys(&present, [KeyMap::delete, KeyMap::restore]));
