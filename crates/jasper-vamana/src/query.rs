@@ -20,9 +20,9 @@ pub struct SearchParams<'a> {
     /// Hits wanted per query; at least 1.
     pub k: usize,
     /// How many of the nearest vertices found a search expands: a wider beam finds more and takes longer. At least 1; the
-    /// frontier has room for `k` entries even if the beam is narrower. `None` is 64 or 2 `k`, whichever is larger: recall near
-    /// 0.99 on most data. Where a filter or tombstones exclude vertices, the beam is wider by those expected among the
-    /// nearest.
+    /// frontier has room for `k` entries even if the beam is narrower. `None` is 64 or 2 `k`, whichever is larger: recall
+    /// near 0.99 on most data. Where a filter or tombstones exclude vertices, the beam is wider by those expected among
+    /// the nearest.
     pub beam_width: Option<usize>,
     /// Which keys may be returned; all, if `None`.
     pub filter: Option<Filter<'a>>,
