@@ -365,7 +365,7 @@ fn a_build_makes_codes_and_plans_for_them() {
         let with = builder.quantize(code);
         let index = with.build(&view(&rows, D)).unwrap();
         assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
-        let bytes = planned(with);
+        let bytes = planned(with, D);
         let learnt = index
             .read_graph(|graph| graph.vectors().codes().unwrap().quantizer().to_bytes().len() as u64)
             .unwrap();
@@ -377,25 +377,26 @@ fn a_build_makes_codes_and_plans_for_them() {
 }
 
 /// The planned bytes of codes and of their quantizer.
-fn planned(builder: IndexBuilder<'_>) -> Vec<u64> {
-    let plan = builder.memory_plan::<f32>(1000, D).unwrap();
+fn planned(builder: IndexBuilder<'_>, dimension: usize) -> Vec<u64> {
+    let plan = builder.memory_plan::<f32>(1000, dimension).unwrap();
     let of = |name| plan.parts().iter().find(|part| part.name == name).map(|part| part.bytes);
     ["codes", "quantizer"].into_iter().filter_map(of).collect()
 }
 
 #[test]
 fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
-    let set = Clusters::new(D, 5);
-    let rows = set.rows::<f32>(2000, 0);
+    // Long enough that a CPU, too, gains by codes.
+    const LONG: usize = 256;
+    let rows = Clusters::new(LONG, 5).rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
-    let (behind, report) = builder.build_with_report(&view(&rows, D), &mut no_progress).unwrap();
+    let (behind, report) = builder.build_with_report(&view(&rows, LONG), &mut no_progress).unwrap();
     let trial = behind.auto_quantize_for(report.device).unwrap();
     assert!(trial.chosen.is_some(), "{trial:?}");
-    let index = builder.auto_quantize().build(&view(&rows, D)).unwrap();
+    let index = builder.auto_quantize().build(&view(&rows, LONG)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = trial.tried.iter().map(|tried| 1000 * tried.bytes as u64).max();
-    assert_eq!(planned(builder.auto_quantize()).first().copied(), largest);
-    let few = builder.auto_quantize().build(&view(&rows[..20 * D], D)).unwrap_err();
+    assert_eq!(planned(builder.auto_quantize(), LONG).first().copied(), largest);
+    let few = builder.auto_quantize().build(&view(&rows[..20 * LONG], LONG)).unwrap_err();
     assert!(matches!(few, BuildError::AutoQuantize(_)), "{few}");
 }
 

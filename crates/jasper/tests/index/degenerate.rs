@@ -55,6 +55,21 @@ fn an_empty_index_refuses_options_that_need_vectors() {
     builder.exact_linking(true).empty::<f32>(3).unwrap();
 }
 
+/// A few expansions find fewer than `k` vertices of a graph of low degree.
+#[test]
+fn a_beam_narrower_than_k_leaves_no_result_out() {
+    let rows: Vec<f32> = Clusters::new(8, 3).rows(400, 0);
+    let index = small(Metric::L2).build(&view(&rows, 8)).unwrap();
+    for beam_width in [1, 3] {
+        let params = SearchParams::new(100).beam_width(beam_width);
+        for query in rows.chunks_exact(8).take(20) {
+            assert_eq!(index.search(query, params).unwrap().len(), 100, "beam width {beam_width}");
+        }
+        let matches = index.search_batch(view(&rows[..160], 8), params).unwrap();
+        assert!(matches.keys().iter().all(|&key| key != NO_KEY), "beam width {beam_width}");
+    }
+}
+
 #[test]
 fn no_threads_are_too_few() {
     let rows = view(&[0_u8; 8], 4);
