@@ -35,7 +35,7 @@ fn recall_stays_whatever_comes_and_goes() {
     let queries = queries.to_str().unwrap();
     // Searches, and points behind the last.
     for (kind, searches, points) in
-        [("sliding-window", 6, 2_000), ("expiration-time", 10, 800), ("replace", 11, 2_666)]
+        [("sliding-window", 6, 2_000), ("expiration-time", 10, 1_200), ("replace", 11, 2_666)]
     {
         let shape = ["runbook", kind, "--rows", "4000", "--rounds", "10", "--output", "r.yaml"];
         let made = sandbox.one(&shape);
