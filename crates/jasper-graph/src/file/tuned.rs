@@ -205,7 +205,7 @@ mod tests {
             (72, &2_f64.to_le_bytes(), "recall 2 is not"),
             (80, &nan, "NaN queries per second"),
             (88, &[0], "for k 0"),
-            (88, &[17], "beam width 16 for k 17"),
+            (96, &[0], "beam width 0 for k"),
             (92, &[0], "in batches of 0"),
             (128, b"A", "not in order"),
             (128 + 92, &[1], "one is repeated"),
