@@ -20,11 +20,12 @@ use crate::bench::{DevicePeaks, Measure, Profile};
 use crate::error::{CheckError, TuneError};
 use crate::index::{in_bytes, is_sharded, shard_files};
 use crate::journal::{JournalError, OpenJournal, check_durable};
+use crate::progress::long_calls;
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
     BuildError, Device, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError, OpenError,
-    OpenOptions, SearchFuture, SearchLimits, UpdateError, WithProgress,
+    OpenOptions, SearchFuture, SearchLimits, UpdateError,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -231,22 +232,17 @@ macro_rules! forward {
     ($(long fn $name:ident(
         $([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*
     ) -> Result<$Ok:ty, $Error:ident>;)*) => {
-        impl AnyIndex {$(
-            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
-            pub fn $name(&self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
-                self.with_progress(&mut no_progress).$name($($vectors,)? $($argument),*)
-            }
-        )*}
-
-        impl WithProgress<'_, &AnyIndex> {$(
-            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
-            pub fn $name(self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
-                let Self { inner, progress } = self;
-                any!(AnyIndex(inner), index => {
-                    index.with_progress(progress).$name($($vectors.try_into()?,)? $($argument),*)
-                })
-            }
-        )*}
+        long_calls! {
+            impl AnyIndex as (any, progress);
+            $(
+                #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
+                pub fn $name($($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
+                    any!(AnyIndex(any), index => {
+                        index.with_progress(progress).$name($($vectors.try_into()?,)? $($argument),*)
+                    })
+                }
+            )*
+        }
     };
     ($(fn $name:ident($($argument:ident: $Type:ty),*) -> $Output:ty;)*) => {
         impl AnyIndex {$(
@@ -345,52 +341,6 @@ impl Measure for AnyIndex {
 fn element_of(path: &Path) -> Result<ElementKind, FileError> {
     let file = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
     Ok(IndexInfo::read(file)?.element)
-}
-
-impl OpenOptions {
-    /// Opens an index as [`Self::open`] does, with the element type of the file.
-    ///
-    /// # Errors
-    /// Returns [`OpenError`].
-    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
-        self.with_progress(&mut no_progress).open_any(path)
-    }
-
-    /// Opens an index as [`Self::open_bytes`] does, with the element type of the bytes.
-    ///
-    /// # Errors
-    /// Returns [`OpenError`].
-    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, OpenError> {
-        self.with_progress(&mut no_progress).open_any_bytes(bytes)
-    }
-}
-
-impl WithProgress<'_, OpenOptions> {
-    /// See [`OpenOptions::open_any`].
-    ///
-    /// # Errors
-    /// Returns [`OpenError`].
-    pub fn open_any(self, path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
-        // Not generic, so that this crate has the only copy of the machine code, for all element types.
-        fn open(options: WithProgress<'_, OpenOptions>, path: &Path) -> Result<AnyIndex, OpenError> {
-            if path.is_dir() && !is_sharded(path) {
-                let journal = OpenJournal::new(path)?;
-                let element = element_of(&journal.snapshot())?;
-                return with_element!(element, T => Ok(options.open_folder::<T>(journal)?.into()));
-            }
-            with_element!(element_of(path)?, T => Ok(options.open::<T>(path)?.into()))
-        }
-        open(self, path.as_ref())
-    }
-
-    /// See [`OpenOptions::open_any_bytes`].
-    ///
-    /// # Errors
-    /// Returns [`OpenError`].
-    pub fn open_any_bytes(self, bytes: &[u8]) -> Result<AnyIndex, OpenError> {
-        let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
-        with_element!(element, T => Ok(self.open_bytes::<T>(bytes)?.into()))
-    }
 }
 
 impl IndexBuilder<'_> {
@@ -494,49 +444,59 @@ impl AnyIndex {
     pub fn to_host(self) -> Result<Self, MoveError<Self>> {
         any!(AnyIndex(self), index => index.to_host().map(Into::into).map_err(|error| error.map(Into::into)))
     }
+}
 
-    /// See [`Index::rebuild`].
+long_calls! {
+    impl OpenOptions as (options, progress);
+
+    /// Opens an index as [`Self::open`] does, with the element type of the file.
     ///
     /// # Errors
-    /// Returns [`BuildError`].
-    pub fn rebuild(&self, device: Device) -> Result<Self, BuildError> {
-        self.with_progress(&mut no_progress).rebuild(device)
+    /// Returns [`OpenError`].
+    pub fn open_any(path: impl AsRef<Path>) -> Result<AnyIndex, OpenError> {
+        // Not generic, so that this crate has the only copy of the machine code, for all element types.
+        fn open(
+            options: &OpenOptions,
+            path: &Path,
+            progress: &mut ProgressFn<'_>,
+        ) -> Result<AnyIndex, OpenError> {
+            if path.is_dir() && !is_sharded(path) {
+                let journal = OpenJournal::new(path)?;
+                let element = element_of(&journal.snapshot())?;
+                return with_element!(element, T => Ok(options.open_folder::<T>(journal, progress)?.into()));
+            }
+            with_element!(element_of(path)?, T => Ok(options.with_progress(progress).open::<T>(path)?.into()))
+        }
+        open(options, path.as_ref(), progress)
     }
 
-    /// See [`Index::tune`].
+    /// Opens an index as [`Self::open_bytes`] does, with the element type of the bytes.
     ///
     /// # Errors
-    /// Returns [`TuneError`], also for queries of another element.
-    pub fn tune(
-        &self,
-        goal: Goal,
-        queries: TuneQueries<'_, AnyMatrixView<'_>>,
-    ) -> Result<TuneReport, TuneError> {
-        self.with_progress(&mut no_progress).tune(goal, queries)
+    /// Returns [`OpenError`].
+    pub fn open_any_bytes(bytes: &[u8]) -> Result<AnyIndex, OpenError> {
+        let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
+        with_element!(element, T => Ok(options.with_progress(progress).open_bytes::<T>(bytes)?.into()))
     }
 }
 
-impl WithProgress<'_, &AnyIndex> {
+long_calls! {
+    impl AnyIndex as (any, progress);
+
     /// See [`Index::rebuild`].
     ///
     /// # Errors
     /// Returns [`BuildError`].
-    pub fn rebuild(self, device: Device) -> Result<AnyIndex, BuildError> {
-        let Self { inner, progress } = self;
-        any!(AnyIndex(inner), index => index.with_progress(progress).rebuild(device).map(Into::into))
+    pub fn rebuild(device: Device) -> Result<AnyIndex, BuildError> {
+        any!(AnyIndex(any), index => index.with_progress(progress).rebuild(device).map(Into::into))
     }
 
     /// See [`Index::tune`].
     ///
     /// # Errors
     /// Returns [`TuneError`], also if the queries have another element type.
-    pub fn tune(
-        self,
-        goal: Goal,
-        queries: TuneQueries<'_, AnyMatrixView<'_>>,
-    ) -> Result<TuneReport, TuneError> {
-        let Self { inner, progress } = self;
-        any!(AnyIndex(inner), index => {
+    pub fn tune(goal: Goal, queries: TuneQueries<'_, AnyMatrixView<'_>>) -> Result<TuneReport, TuneError> {
+        any!(AnyIndex(any), index => {
             let queries = match queries {
                 TuneQueries::Sampled { count, seed } => TuneQueries::Sampled { count, seed },
                 TuneQueries::Given { queries, truth } => TuneQueries::Given { queries: queries.try_into()?, truth },

@@ -15,15 +15,16 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, no_progress, padded_len};
+use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
 use jasper_vamana::{Distances, SearchReport};
 
 use crate::error::TuneError;
 use crate::journal::{Change, Record};
+use crate::progress::long_calls;
 use crate::tune::{HeldOut, least_width};
-use crate::{Device, Index, UpdateError, WithProgress, backend};
+use crate::{Device, Index, UpdateError, backend};
 
 /// The result of [`Index::auto_quantize`].
 #[derive(Clone, Debug, PartialEq)]
@@ -159,7 +160,9 @@ impl CostUnit {
     }
 }
 
-impl<T: Element> Index<T> {
+long_calls! {
+    impl<T: Element> Index<T> as (index, progress);
+
     /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on the device of
     /// the index; if exact searches cost less, leaves the index without codes. Replaces existing codes.
     ///
@@ -184,8 +187,9 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`TuneError`], also if the index has several shards; the index is as it was, but without codes if some
     /// were tried.
-    pub fn auto_quantize(&self) -> Result<QuantizeReport, TuneError> {
-        self.with_progress(&mut no_progress).auto_quantize()
+    pub fn auto_quantize() -> Result<QuantizeReport, TuneError> {
+        let device = index.device();
+        index.with_progress(progress).auto_quantize_for(device)
     }
 
     /// Chooses as [`Self::auto_quantize`] does, for searches on `device`, where the index need not be. For
@@ -193,10 +197,14 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`TuneError`] as [`Self::auto_quantize`].
-    pub fn auto_quantize_for(&self, device: Device) -> Result<QuantizeReport, TuneError> {
-        self.with_progress(&mut no_progress).auto_quantize_for(device)
+    pub fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError> {
+        index.change_codes(Change::begin(index.journal.as_ref()), |change| {
+            index.choose_codes(CostUnit::of(device), change, progress)
+        })
     }
+}
 
+impl<T: Element> Index<T> {
     /// Returns the recall to reach, the cost of exact searches, and the result of each candidate.
     fn try_candidates(
         &self,
@@ -265,28 +273,6 @@ impl<T: Element> Index<T> {
             })? / 2.0;
         }
         Ok((recall, sum))
-    }
-}
-
-impl<T: Element> WithProgress<'_, &Index<T>> {
-    /// See [`Index::auto_quantize`].
-    ///
-    /// # Errors
-    /// Returns [`TuneError`].
-    pub fn auto_quantize(self) -> Result<QuantizeReport, TuneError> {
-        let device = self.inner.device();
-        self.auto_quantize_for(device)
-    }
-
-    /// See [`Index::auto_quantize_for`].
-    ///
-    /// # Errors
-    /// Returns [`TuneError`].
-    pub fn auto_quantize_for(self, device: Device) -> Result<QuantizeReport, TuneError> {
-        let Self { inner: index, progress } = self;
-        index.change_codes(Change::begin(index.journal.as_ref()), |change| {
-            index.choose_codes(CostUnit::of(device), change, progress)
-        })
     }
 }
 

@@ -30,27 +30,27 @@ use crate::{AnyIndex, Index, OpenOptions};
 /// ```
 #[must_use = "does nothing until a call"]
 pub struct WithProgress<'a, T> {
-    pub(crate) inner: T,
+    pub(crate) inner: &'a T,
     pub(crate) progress: &'a mut ProgressFn<'a>,
 }
 
 impl<T: Element> Index<T> {
     /// The index with a callback for one long call.
-    pub fn with_progress<'a>(&'a self, progress: &'a mut ProgressFn<'_>) -> WithProgress<'a, &'a Self> {
+    pub fn with_progress<'a>(&'a self, progress: &'a mut ProgressFn<'_>) -> WithProgress<'a, Self> {
         WithProgress { inner: self, progress }
     }
 }
 
 impl AnyIndex {
     /// See [`Index::with_progress`].
-    pub fn with_progress<'a>(&'a self, progress: &'a mut ProgressFn<'_>) -> WithProgress<'a, &'a Self> {
+    pub fn with_progress<'a>(&'a self, progress: &'a mut ProgressFn<'_>) -> WithProgress<'a, Self> {
         WithProgress { inner: self, progress }
     }
 }
 
 impl OpenOptions {
     /// The options with a callback for opening an index.
-    pub fn with_progress<'a>(self, progress: &'a mut ProgressFn<'_>) -> WithProgress<'a, Self> {
+    pub fn with_progress<'a>(&'a self, progress: &'a mut ProgressFn<'_>) -> WithProgress<'a, Self> {
         WithProgress { inner: self, progress }
     }
 }
@@ -60,3 +60,31 @@ impl<T: fmt::Debug> fmt::Debug for WithProgress<'_, T> {
         f.debug_tuple("WithProgress").field(&self.inner).finish()
     }
 }
+
+/// Defines long calls: methods of a type, with `&self` and no progress callback, and of [`WithProgress`]. Their bodies
+/// have the value and the callback under the names given after `as`. Documentation is that of the type's method.
+macro_rules! long_calls {
+    (impl$(<$T:ident: $Bound:ident>)? $Of:ident$(<$_T:ident>)? as ($value:ident, $progress:ident); $(
+        $(#[$doc:meta])*
+        pub fn $name:ident$(<$G:ident: $GBound:ident>)?(
+            $($argument:ident: $Type:ty),* $(,)?
+        ) -> $Output:ty $body:block
+    )*) => {
+        impl$(<$T: $Bound>)? $Of$(<$T>)? {$(
+            $(#[$doc])*
+            pub fn $name$(<$G: $GBound>)?(&self, $($argument: $Type),*) -> $Output {
+                self.with_progress(&mut jasper_core::no_progress).$name($($argument),*)
+            }
+        )*}
+
+        impl$(<$T: $Bound>)? $crate::WithProgress<'_, $Of$(<$T>)?> {$(
+            #[doc = concat!("See [`", stringify!($Of), "::", stringify!($name), "`].\n\n# Errors")]
+            #[doc = "As there, or if the callback cancels the call."]
+            pub fn $name$(<$G: $GBound>)?(self, $($argument: $Type),*) -> $Output {
+                let Self { inner: $value, progress: $progress } = self;
+                $body
+            }
+        )*}
+    };
+}
+pub(crate) use long_calls;

@@ -6,8 +6,8 @@ use jasper_core::{Element, ProgressFn, no_progress};
 use jasper_graph::SaveStats;
 
 use super::{Index, OpenError, OpenOptions};
-use crate::WithProgress;
 use crate::journal::{self, JournalError, JournalFault, check_durable};
+use crate::progress::long_calls;
 
 impl<T: Element> Index<T> {
     /// Opens a durable index: every change is on disk before its call returns. After a crash or a power cut, the index
@@ -57,28 +57,6 @@ impl<T: Element> Index<T> {
         OpenOptions::new().open(check_durable(folder.as_ref())?)
     }
 
-    /// Writes the index to a new folder, for [`Self::open_durable`]. Later changes of `self` do not go there. The folder
-    /// may exist if it is empty, or if a process was killed while it made it; its parent must exist.
-    ///
-    /// # Errors
-    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What
-    /// this call wrote is removed.
-    pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
-        self.with_progress(&mut no_progress).save_durable(folder)
-    }
-
-    /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
-    /// [from time to time](Self::open_durable).
-    ///
-    /// The cost is that of [`Self::save`] to a new file, with room for both. Changes wait meanwhile; searches do not.
-    ///
-    /// # Errors
-    /// Returns [`JournalError`]; [`JournalFault::NotDurable`] if the index was not opened by [`Self::open_durable`].
-    /// The changes are on disk still.
-    pub fn snapshot(&self) -> Result<(), JournalError> {
-        self.with_progress(&mut no_progress).snapshot()
-    }
-
     /// Takes a snapshot if the log is long.
     pub(crate) fn snapshot_if_due(&self) {
         if self.journal.as_ref().is_some_and(|journal| journal.is_snapshot_due()) {
@@ -96,24 +74,32 @@ impl<T: Element> Index<T> {
     }
 }
 
-impl<T: Element> WithProgress<'_, &Index<T>> {
-    /// See [`Index::save_durable`].
+long_calls! {
+    impl<T: Element> Index<T> as (index, progress);
+
+    /// Writes the index to a new folder, for [`Self::open_durable`]. Later changes of `self` do not go there. The folder
+    /// may exist if it is empty, or if a process was killed while it made it; its parent must exist.
     ///
     /// # Errors
-    /// Returns [`JournalError`].
-    pub fn save_durable(self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
+    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What
+    /// this call wrote is removed.
+    pub fn save_durable(folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         let folder = folder.as_ref();
-        if self.inner.shards() > 1 {
+        if index.shards() > 1 {
             return Err(JournalError::new(folder, JournalFault::Sharded));
         }
-        journal::create(folder, |path| self.save(path))
+        journal::create(folder, |path| index.with_progress(progress).save(path))
     }
 
-    /// See [`Index::snapshot`].
+    /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
+    /// [from time to time](Self::open_durable).
+    ///
+    /// The cost is that of [`Self::save`] to a new file, with room for both. Changes wait meanwhile; searches do not.
     ///
     /// # Errors
-    /// Returns [`JournalError`].
-    pub fn snapshot(self) -> Result<(), JournalError> {
-        self.inner.take_snapshot(false, self.progress)
+    /// Returns [`JournalError`]; [`JournalFault::NotDurable`] if the index was not opened by [`Self::open_durable`].
+    /// The changes are on disk still.
+    pub fn snapshot() -> Result<(), JournalError> {
+        index.take_snapshot(false, progress)
     }
 }

@@ -24,7 +24,8 @@ use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph}
 use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::journal::Journal;
-use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, WithProgress};
+use crate::progress::long_calls;
+use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError};
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
@@ -132,40 +133,6 @@ impl<T: Element> Index<T> {
         backend.into_graphs()
     }
 
-    /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
-    /// differs from the index only in codes and tuned searches, [these alone are written](Graph::save), as after
-    /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
-    ///
-    /// If it has several [shards](Self::shards), `path` is a folder, of one file per shard and a manifest that is
-    /// written last.
-    ///
-    /// Changes wait meanwhile; searches wait only while edges copied from a CUDA device are stored, one segment at a
-    /// time.
-    ///
-    /// # Errors
-    /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault,
-    /// where the new file is complete but may be lost if the system fails.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
-        self.with_progress(&mut no_progress).save(path)
-    }
-
-    /// The bytes of the file that [`Self::save`] writes, for other places than the file system.
-    /// [`OpenOptions::open_bytes`] reads them.
-    ///
-    /// ```
-    /// # use jasper::{Index, IndexBuilder, MatrixView, Metric, OpenOptions};
-    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
-    /// let copy: Index<u8> = OpenOptions::new().open_bytes(&index.to_bytes()?)?;
-    /// assert_eq!(copy.vector(1), Some(vec![3, 4]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Returns [`FileFault`] if the device failed, or the index has several shards ([`DeviceError::Sharded`]).
-    pub fn to_bytes(&self) -> Result<Vec<u8>, FileFault> {
-        self.with_progress(&mut no_progress).to_bytes()
-    }
-
     /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
     /// none. A [`Device::CudaSet`] has [replicas](crate::Spread::Replicated), or the shards of an index that has some.
     ///
@@ -232,17 +199,6 @@ impl<T: Element> Index<T> {
             .into_iter()
             .map(|shard| shard.read(|graph| plan_graph(graph, storage)));
         plans.reduce(|sum, plan| Some(sum?.plus(&plan?)))?
-    }
-
-    /// Verifies every vector, edge and key, and that every vector can be reached.
-    ///
-    /// Reads vectors and edges once, and traverses the graph once. Concurrent searches and changes behave as in
-    /// [`Self::read_graph`].
-    ///
-    /// # Errors
-    /// Returns [`CheckError`] if the device failed.
-    pub fn check(&self) -> Result<CheckReport, CheckError> {
-        self.with_progress(&mut no_progress).check()
     }
 
     /// Runs `read` on the graph: vectors, edges and keys. Searches continue meanwhile. Changes wait, so `read` must not
@@ -363,13 +319,23 @@ impl<T: Element> Index<T> {
     }
 }
 
-impl<T: Element> WithProgress<'_, &Index<T>> {
-    /// See [`Index::save`].
+long_calls! {
+    impl<T: Element> Index<T> as (index, progress);
+
+    /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
+    /// differs from the index only in codes and tuned searches, [these alone are written](Graph::save), as after
+    /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
+    ///
+    /// If it has several [shards](Self::shards), `path` is a folder, of one file per shard and a manifest that is
+    /// written last.
+    ///
+    /// Changes wait meanwhile; searches wait only while edges copied from a CUDA device are stored, one segment at a
+    /// time.
     ///
     /// # Errors
-    /// Returns [`FileError`].
-    pub fn save(self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
-        let Self { inner: index, progress } = self;
+    /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault,
+    /// where the new file is complete but may be lost if the system fails.
+    pub fn save(path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
         let path = path.as_ref();
         let _writer = index.lock_writer();
         let synced = index.backend.sync_host_edges();
@@ -380,24 +346,34 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         }
     }
 
-    /// See [`Index::to_bytes`].
+    /// The bytes of the file that [`Self::save`] writes, for other places than the file system.
+    /// [`OpenOptions::open_bytes`] reads them.
+    ///
+    /// ```
+    /// # use jasper::{Index, IndexBuilder, MatrixView, Metric, OpenOptions};
+    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+    /// let copy: Index<u8> = OpenOptions::new().open_bytes(&index.to_bytes()?)?;
+    /// assert_eq!(copy.vector(1), Some(vec![3, 4]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// Returns [`FileFault`].
-    pub fn to_bytes(self) -> Result<Vec<u8>, FileFault> {
-        let Self { inner: index, progress } = self;
+    /// Returns [`FileFault`] if the device failed, or the index has several shards ([`DeviceError::Sharded`]).
+    pub fn to_bytes() -> Result<Vec<u8>, FileFault> {
         let mut out = Cursor::new(Vec::new());
         let written = index.read_graph(|graph| graph.write_to(&mut out, progress).map(drop));
         written.map_err(FileFault::Device)??;
         Ok(out.into_inner())
     }
 
-    /// See [`Index::check`].
+    /// Verifies every vector, edge and key, and that every vector can be reached.
+    ///
+    /// Reads vectors and edges once, and traverses the graph once. Concurrent searches and changes behave as in
+    /// [`Self::read_graph`].
     ///
     /// # Errors
-    /// Returns [`CheckError`].
-    pub fn check(self) -> Result<CheckReport, CheckError> {
-        let Self { inner: index, progress } = self;
+    /// Returns [`CheckError`] if the device failed.
+    pub fn check() -> Result<CheckReport, CheckError> {
         let mut check = |graph: &Graph<T>| CheckReport::new(graph, index.executor.pool(), progress);
         let mut report = match index.backend.shards() {
             [] => index.read_graph(check)??,

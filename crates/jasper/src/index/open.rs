@@ -4,14 +4,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_core::{DeviceError, Element, ProgressFn, no_progress};
+use jasper_core::{DeviceError, Element, ProgressFn};
 use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
 use super::shard_files::{is_sharded, shard_files};
 use crate::backend::SearchPreload;
 use crate::journal::{JournalError, OpenJournal};
-use crate::{Device, DeviceOptions, Index, WithProgress};
+use crate::progress::long_calls;
+use crate::{Device, DeviceOptions, Index};
 
 /// Options for opening an index file.
 ///
@@ -87,41 +88,22 @@ impl OpenOptions {
         self
     }
 
-    /// Opens an index file, the folder of a [sharded index](crate::IndexBuilder::shards), which may be opened on any
-    /// number of devices, or the folder of a [durable index](Index::open_durable). [`Self::open_any`] opens one whose
-    /// element type is not known.
-    ///
-    /// # Errors
-    /// Returns [`OpenError`], also if the file has another element type, or threads cannot be started.
-    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
-        self.with_progress(&mut no_progress).open(path)
-    }
-
-    /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
-    /// not.
-    ///
-    /// # Errors
-    /// As [`Self::open`], with `<bytes>` for a path.
-    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, OpenError> {
-        self.with_progress(&mut no_progress).open_bytes(bytes)
-    }
-
     /// An index over a graph that was read.
-    fn index<T: Element>(self, graph: Graph<T>) -> Result<Index<T>, FileFault> {
+    fn index<T: Element>(&self, graph: Graph<T>) -> Result<Index<T>, FileFault> {
         let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
         TunedSearch::stored(&graph)?;
         Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
     }
 
     /// Moves an index that was opened to the device, if there is one.
-    fn move_to_device<T: Element>(self, index: Index<T>) -> Result<Index<T>, OpenError> {
+    fn move_to_device<T: Element>(&self, index: Index<T>) -> Result<Index<T>, OpenError> {
         let Some((device, options)) = self.device else { return Ok(index) };
         Ok(index.to_device_with(device, options).map_err(DeviceError::from)?)
     }
 
-    /// Opens an index file, or the folder of a sharded index, in host memory.
+    /// As [`Self::open_file`], in host memory.
     pub(crate) fn open_on_host<T: Element>(
-        self,
+        &self,
         path: &Path,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Index<T>, FileError> {
@@ -138,59 +120,69 @@ impl OpenOptions {
         let executor = start().map_err(|fault| FileError::new(path, fault))?;
         Ok(Index::from_shards(graphs, executor, self.exact_linking))
     }
+
+    /// Opens an index file, or the folder of a sharded index.
+    fn open_file<T: Element>(
+        &self,
+        path: &Path,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Index<T>, OpenError> {
+        let Some((device, _)) = self.device else {
+            return Ok(self.open_on_host(path, progress)?);
+        };
+        device.check()?;
+        let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
+        let _preload = SearchPreload::start::<T>(device, &first);
+        let index = self.open_on_host::<T>(path, progress)?;
+        self.move_to_device(index)
+    }
+
+    /// Opens a durable index, and makes the changes in its journal.
+    pub(crate) fn open_folder<T: Element>(
+        &self,
+        journal: OpenJournal,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Index<T>, OpenError> {
+        let mut index = self.open_file(&journal.snapshot(), progress)?;
+        index.journal = Some(journal.replay(&index, progress)?);
+        Ok(index)
+    }
+}
+
+long_calls! {
+    impl OpenOptions as (options, progress);
+
+    /// Opens an index file, the folder of a [sharded index](crate::IndexBuilder::shards), which may be opened on any
+    /// number of devices, or the folder of a [durable index](Index::open_durable). [`Self::open_any`] opens one whose
+    /// element type is not known.
+    ///
+    /// # Errors
+    /// Returns [`OpenError`], also if the file has another element type, or threads cannot be started.
+    pub fn open<T: Element>(path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
+        let path = path.as_ref();
+        if path.is_dir() && !is_sharded(path) {
+            options.open_folder(OpenJournal::new(path)?, progress)
+        } else {
+            options.open_file(path, progress)
+        }
+    }
+
+    /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
+    /// not.
+    ///
+    /// # Errors
+    /// As [`Self::open`], with `<bytes>` for a path.
+    pub fn open_bytes<T: Element>(bytes: &[u8]) -> Result<Index<T>, OpenError> {
+        if let Some((device, _)) = options.device {
+            device.check()?;
+        }
+        let graph = Graph::read_from(bytes, progress);
+        let index = graph.and_then(|graph| options.index(graph)).map_err(in_bytes)?;
+        options.move_to_device(index)
+    }
 }
 
 /// The error of bytes, which have no path.
 pub(crate) fn in_bytes(fault: FileFault) -> FileError {
     FileError::new(Path::new("<bytes>"), fault)
-}
-
-impl WithProgress<'_, OpenOptions> {
-    /// See [`OpenOptions::open`].
-    ///
-    /// # Errors
-    /// Returns [`OpenError`].
-    pub fn open<T: Element>(self, path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
-        let path = path.as_ref();
-        if path.is_dir() && !is_sharded(path) {
-            self.open_folder(OpenJournal::new(path)?)
-        } else {
-            self.open_file(path)
-        }
-    }
-
-    /// Opens an index file.
-    fn open_file<T: Element>(self, path: &Path) -> Result<Index<T>, OpenError> {
-        let options = self.inner;
-        let Some((device, _)) = options.device else {
-            return Ok(options.open_on_host(path, self.progress)?);
-        };
-        device.check()?;
-        let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
-        let _preload = SearchPreload::start::<T>(device, &first);
-        let index = options.open_on_host::<T>(path, self.progress)?;
-        options.move_to_device(index)
-    }
-
-    /// Opens a durable index, and makes the changes in its journal.
-    pub(crate) fn open_folder<T: Element>(self, journal: OpenJournal) -> Result<Index<T>, OpenError> {
-        let Self { inner: options, progress } = self;
-        let mut index = options.with_progress(progress).open_file(&journal.snapshot())?;
-        index.journal = Some(journal.replay(&index, progress)?);
-        Ok(index)
-    }
-
-    /// See [`OpenOptions::open_bytes`].
-    ///
-    /// # Errors
-    /// Returns [`OpenError`].
-    pub fn open_bytes<T: Element>(self, bytes: &[u8]) -> Result<Index<T>, OpenError> {
-        let options = self.inner;
-        if let Some((device, _)) = options.device {
-            device.check()?;
-        }
-        let graph = Graph::read_from(bytes, self.progress);
-        let index = graph.and_then(|graph| options.index(graph)).map_err(in_bytes)?;
-        options.move_to_device(index)
-    }
 }

@@ -7,27 +7,12 @@ use jasper_graph::VectorError;
 use jasper_quant::Quantization;
 use jasper_vamana::{CodeReport, UpdateError, code_report, encode};
 
+use crate::Index;
 use crate::backend::Backend;
 use crate::journal::{Change, Record};
-use crate::{Index, WithProgress};
+use crate::progress::long_calls;
 
 impl<T: Element> Index<T> {
-    /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances,
-    /// at a fraction of the memory traffic, and rerank their candidates by exact ones; see [`crate::Distances`].
-    ///
-    /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
-    /// drifts, call this again (see [`Self::measure_code_error`]).
-    ///
-    /// Takes seconds of training on the CPU and the time of about one search per vector. The codes take
-    /// [`crate::IndexStats::code_bytes`] of memory, and as much on a CUDA device. Searches continue meanwhile, with the
-    /// existing codes; changes wait.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
-    pub fn quantize(&self, quantization: Quantization) -> Result<(), UpdateError> {
-        self.with_progress(&mut no_progress).quantize(quantization)
-    }
-
     /// Quantizes as [`Self::quantize`] does. The caller holds the writer lock.
     pub(crate) fn quantize_locked(
         &self,
@@ -129,13 +114,22 @@ impl<T: Element> Index<T> {
     }
 }
 
-impl<T: Element> WithProgress<'_, &Index<T>> {
-    /// See [`Index::quantize`].
+long_calls! {
+    impl<T: Element> Index<T> as (index, progress);
+
+    /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances,
+    /// at a fraction of the memory traffic, and rerank their candidates by exact ones; see [`crate::Distances`].
+    ///
+    /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
+    /// drifts, call this again (see [`Self::measure_code_error`]).
+    ///
+    /// Takes seconds of training on the CPU and the time of about one search per vector. The codes take
+    /// [`crate::IndexStats::code_bytes`] of memory, and as much on a CUDA device. Searches continue meanwhile, with the
+    /// existing codes; changes wait.
     ///
     /// # Errors
-    /// As [`Index::quantize`], or [`UpdateError::Cancelled`].
-    pub fn quantize(self, quantization: Quantization) -> Result<(), UpdateError> {
-        let Self { inner: index, progress } = self;
+    /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
+    pub fn quantize(quantization: Quantization) -> Result<(), UpdateError> {
         quantization.check()?;
         let mut change = Change::begin(index.journal.as_ref());
         change.log::<T>(&Record::Quantize(quantization))?;

@@ -4,13 +4,16 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress};
+use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::UpdateError;
 
-use crate::{BuildError, Device, Index, IndexBuilder, WithProgress};
+use crate::progress::long_calls;
+use crate::{BuildError, Device, Index, IndexBuilder};
 
-impl<T: Element> Index<T> {
+long_calls! {
+    impl<T: Element> Index<T> as (index, progress);
+
     /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on
     /// `device`. As after [`IndexBuilder::build`], it is in host memory.
     ///
@@ -36,18 +39,7 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).
-    pub fn rebuild(&self, device: Device) -> Result<Self, BuildError> {
-        self.with_progress(&mut no_progress).rebuild(device)
-    }
-}
-
-impl<T: Element> WithProgress<'_, &Index<T>> {
-    /// See [`Index::rebuild`].
-    ///
-    /// # Errors
-    /// Returns [`BuildError`].
-    pub fn rebuild(self, device: Device) -> Result<Index<T>, BuildError> {
-        let Self { inner: index, progress } = self;
+    pub fn rebuild(device: Device) -> Result<Index<T>, BuildError> {
         let _writer = index.lock_writer();
         let mut build =
             |graph: &Graph<T>| build_again(index.builder_like(graph).device(device), graph, progress);

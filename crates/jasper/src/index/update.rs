@@ -6,13 +6,16 @@ use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Slot, Stage, V
 use jasper_graph::{KeyError, KeyMap, VectorError};
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert};
 
+use crate::Index;
 use crate::journal::{Change, Record};
-use crate::{Index, WithProgress};
+use crate::progress::long_calls;
 
 /// A change of one key.
 type KeyChange = fn(&mut KeyMap, Key) -> Result<(), KeyError>;
 
-impl<T: Element> Index<T> {
+long_calls! {
+    impl<T: Element> Index<T> as (index, progress);
+
     /// Adds vectors, each under the key at the same position.
     ///
     /// Identical vectors share a vertex of the graph. The cost is that of a search per vector, so small batches are
@@ -26,16 +29,8 @@ impl<T: Element> Index<T> {
     /// - the index is full, or has no vectors because they were [dropped](Self::drop_vectors);
     /// - the source of the vectors cannot be read, memory cannot be allocated, or the device fails;
     /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
-    pub fn insert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.with_progress(&mut no_progress).insert(vectors, keys)
-    }
-
-    /// Adds one vector.
-    ///
-    /// # Errors
-    /// As [`Self::insert`]; the index is unchanged.
-    pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
-        self.insert(&single(vector)?, &[key])
+    pub fn insert(vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
+        index.insert_or(OnConflict::Refuse, vectors, keys, progress)
     }
 
     /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
@@ -43,16 +38,60 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// As [`Self::insert`], but no key can be refused unless the new ones would reach [`NO_KEY`](crate::NO_KEY). The
     /// index is unchanged.
-    pub fn insert_auto(&self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
-        self.with_progress(&mut no_progress).insert_auto(vectors)
+    pub fn insert_auto(vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
+        index.make_change(&Record::InsertAuto(vectors), progress, |progress| {
+            let first = index.next_key();
+            let keys = index.next_keys(vectors.len())?;
+            Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
+        })
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
     ///
     /// # Errors
     /// As [`Self::insert`], but keys may be in the index. The index is unchanged.
-    pub fn upsert(&self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.with_progress(&mut no_progress).upsert(vectors, keys)
+    pub fn upsert(vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
+        index.insert_or(OnConflict::Replace, vectors, keys, progress)
+    }
+
+    /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
+    ///
+    /// Searches traverse deleted vectors until then. Consolidation is worthwhile when a tenth of the vectors is
+    /// deleted. It also makes every key reachable again, should [`Self::check`] list some that are not: changes leave
+    /// none, but files of other libraries may have them.
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`] if the device failed, vectors were [dropped](Self::drop_vectors), or the index is
+    /// durable and the change cannot be written to its journal ([`UpdateError::Journal`]); the index is unchanged.
+    pub fn consolidate() -> Result<ConsolidateReport, UpdateError> {
+        index.make_change(&Record::Consolidate, progress, |progress| index.backend.consolidate(progress))
+    }
+
+    /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
+    ///
+    /// Searches wait meanwhile. The cost is a copy of the vertices that move. On a CUDA device, memory is kept for
+    /// later inserts. A progress callback can cancel it until vectors begin to move.
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`], and the index is unchanged, if memory cannot be allocated, or if the index is durable
+    /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
+    /// failed: if a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
+    pub fn compact() -> Result<CompactReport, UpdateError> {
+        index.make_change(&Record::Compact, progress, |progress| {
+            let total = index.stats().free_slots;
+            Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
+            index.backend.compact()
+        })
+    }
+}
+
+impl<T: Element> Index<T> {
+    /// Adds one vector.
+    ///
+    /// # Errors
+    /// As [`Self::insert`]; the index is unchanged.
+    pub fn insert_one(&self, vector: &[T], key: Key) -> Result<InsertReport, UpdateError> {
+        self.insert(&single(vector)?, &[key])
     }
 
     /// Adds one vector under a key, replacing its vector if the key is already in the index.
@@ -139,6 +178,18 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
+    fn insert_or(
+        &self,
+        on_conflict: OnConflict,
+        vectors: &dyn VectorSource<T>,
+        keys: &[Key],
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<InsertReport, UpdateError> {
+        self.make_change(&Record::Insert(vectors, keys, on_conflict), progress, |progress| {
+            self.backend.insert(vectors, keys, on_conflict, progress)
+        })
+    }
+
     /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
     /// logs it; without a journal, only makes it. `make` gets the progress to report to, and checks the change again.
     pub(crate) fn make_change<R>(
@@ -202,98 +253,6 @@ impl<T: Element> Index<T> {
         let end = first.checked_add(count as Key);
         let end = end.ok_or(KeyError::NoneLeft { count, last: first.saturating_sub(1) })?;
         Ok((first..end).collect())
-    }
-
-    /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
-    ///
-    /// Searches traverse deleted vectors until then. Consolidation is worthwhile when a tenth of the vectors is
-    /// deleted. It also makes every key reachable again, should [`Self::check`] list some that are not: changes leave
-    /// none, but files of other libraries may have them.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`] if the device failed, vectors were [dropped](Self::drop_vectors), or the index is
-    /// durable and the change cannot be written to its journal ([`UpdateError::Journal`]); the index is unchanged.
-    pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
-        self.with_progress(&mut no_progress).consolidate()
-    }
-
-    /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
-    ///
-    /// Searches wait meanwhile. The cost is a copy of the vertices that move. On a CUDA device, memory is kept for
-    /// later inserts.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`], and the index is unchanged, if memory cannot be allocated, or if the index is durable
-    /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
-    /// failed: if a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
-    pub fn compact(&self) -> Result<CompactReport, UpdateError> {
-        self.with_progress(&mut no_progress).compact()
-    }
-}
-
-impl<T: Element> WithProgress<'_, &Index<T>> {
-    /// See [`Index::insert`].
-    ///
-    /// # Errors
-    /// As [`Index::insert`], or [`UpdateError::Cancelled`]; the index is unchanged.
-    pub fn insert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.insert_or(OnConflict::Refuse, vectors, keys)
-    }
-
-    /// See [`Index::insert_auto`].
-    ///
-    /// # Errors
-    /// As [`Index::insert_auto`], or [`UpdateError::Cancelled`]; the index is unchanged.
-    pub fn insert_auto(self, vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
-        let Self { inner: index, progress } = self;
-        index.make_change(&Record::InsertAuto(vectors), progress, |progress| {
-            let first = index.next_key();
-            let keys = index.next_keys(vectors.len())?;
-            Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
-        })
-    }
-
-    /// See [`Index::upsert`].
-    ///
-    /// # Errors
-    /// As [`Index::upsert`], or [`UpdateError::Cancelled`]; the index is unchanged.
-    pub fn upsert(self, vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        self.insert_or(OnConflict::Replace, vectors, keys)
-    }
-
-    fn insert_or(
-        self,
-        on_conflict: OnConflict,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-    ) -> Result<InsertReport, UpdateError> {
-        let Self { inner: index, progress } = self;
-        let record = Record::Insert(vectors, keys, on_conflict);
-        index.make_change(&record, progress, |progress| {
-            index.backend.insert(vectors, keys, on_conflict, progress)
-        })
-    }
-
-    /// See [`Index::consolidate`].
-    ///
-    /// # Errors
-    /// As [`Index::consolidate`], or [`UpdateError::Cancelled`]; the index is unchanged.
-    pub fn consolidate(self) -> Result<ConsolidateReport, UpdateError> {
-        let Self { inner: index, progress } = self;
-        index.make_change(&Record::Consolidate, progress, |progress| index.backend.consolidate(progress))
-    }
-
-    /// See [`Index::compact`]. The callback can cancel it until vectors begin to move.
-    ///
-    /// # Errors
-    /// As [`Index::compact`], or [`UpdateError::Cancelled`]; the index is then unchanged.
-    pub fn compact(self) -> Result<CompactReport, UpdateError> {
-        let Self { inner: index, progress } = self;
-        index.make_change(&Record::Compact, progress, |progress| {
-            let total = index.stats().free_slots;
-            Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
-            index.backend.compact()
-        })
     }
 }
 

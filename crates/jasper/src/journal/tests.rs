@@ -230,7 +230,7 @@ fn all_changes_are_refused_while_the_disk_fails() {
     assert!(fail_at_each(u64::MAX) > 20);
 }
 
-type MakeChange = fn(WithProgress<'_, &Index<u8>>) -> Result<(), UpdateError>;
+type MakeChange = fn(WithProgress<'_, Index<u8>>) -> Result<(), UpdateError>;
 
 fn more() -> MatrixView<'static, u8> {
     MatrixView::new(b"some thirty vectors of two bytes, which are text, not digits", 2).unwrap()

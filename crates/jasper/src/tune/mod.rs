@@ -24,14 +24,15 @@ mod search;
 mod stored;
 mod width;
 
-use jasper_core::{Element, MatrixView, Slot, no_progress};
+use jasper_core::{Element, MatrixView, Slot};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
 use jasper_vamana::SearchParams;
 
 use crate::journal::{Change, Record};
-use crate::{DeviceError, Index, WithProgress};
+use crate::progress::long_calls;
+use crate::{DeviceError, Index};
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
 pub(crate) use width::least_width;
@@ -105,7 +106,9 @@ pub struct TuneReport {
 /// Queries per call: one, a few, and enough to keep any device busy.
 pub const BATCHES: [usize; 3] = [1, 100, 10_000];
 
-impl<T: Element> Index<T> {
+long_calls! {
+    impl<T: Element> Index<T> as (index, progress);
+
     /// Finds the fastest searches that reach `goal` on the device of the index, and stores them with it: see
     /// [`crate::tune`]. Replaces searches tuned before for the same goal and device.
     ///
@@ -117,40 +120,7 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`TuneError`], also if queries are sampled and the index has several shards; the index is unchanged.
-    pub fn tune(
-        &self,
-        goal: Goal,
-        queries: TuneQueries<'_, MatrixView<'_, T>>,
-    ) -> Result<TuneReport, TuneError> {
-        self.with_progress(&mut no_progress).tune(goal, queries)
-    }
-
-    /// Removes the out-edges of some vertices, runs `work`, and restores the edges. The caller holds the writer lock.
-    pub(crate) fn without_edges<R, E: From<DeviceError>>(
-        &self,
-        vertices: &[Slot],
-        work: impl FnOnce() -> Result<R, E>,
-    ) -> Result<R, E> {
-        if vertices.is_empty() {
-            return work();
-        }
-        let (mut work, mut result) = (Some(work), None);
-        self.backend.without_edges(vertices, &mut || result = work.take().map(|work| work()))?;
-        result.expect("the backend does the work")
-    }
-}
-
-impl<T: Element> WithProgress<'_, &Index<T>> {
-    /// See [`Index::tune`].
-    ///
-    /// # Errors
-    /// Returns [`TuneError`].
-    pub fn tune(
-        self,
-        goal: Goal,
-        queries: TuneQueries<'_, MatrixView<'_, T>>,
-    ) -> Result<TuneReport, TuneError> {
-        let Self { inner: index, progress } = self;
+    pub fn tune(goal: Goal, queries: TuneQueries<'_, MatrixView<'_, T>>) -> Result<TuneReport, TuneError> {
         goal.check()?;
         if let TuneQueries::Sampled { .. } = queries {
             index.backend.require_one_graph("tuning with sampled vectors")?;
@@ -186,5 +156,21 @@ impl<T: Element> WithProgress<'_, &Index<T>> {
         };
         let tuned = tune();
         change.end(tuned)
+    }
+}
+
+impl<T: Element> Index<T> {
+    /// Removes the out-edges of some vertices, runs `work`, and restores the edges. The caller holds the writer lock.
+    pub(crate) fn without_edges<R, E: From<DeviceError>>(
+        &self,
+        vertices: &[Slot],
+        work: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R, E> {
+        if vertices.is_empty() {
+            return work();
+        }
+        let (mut work, mut result) = (Some(work), None);
+        self.backend.without_edges(vertices, &mut || result = work.take().map(|work| work()))?;
+        result.expect("the backend does the work")
     }
 }
