@@ -171,7 +171,7 @@ fn a_call_is_seen_whole_or_not_at_all() {
                     let params = SearchParams::new(GROUP).beam_width(40);
                     index.search_hits_into(view(&queries, DIMENSION), params, &mut hits).unwrap();
                     let after = states[group].load(SeqCst);
-                    let is_calm = calm % 2 == 0 && consolidations.load(SeqCst) == calm;
+                    let is_calm = calm.is_multiple_of(2) && consolidations.load(SeqCst) == calm;
                     let (one, two) = hits.split_at(GROUP);
                     assert_eq!(one, two);
                     let expected = members(group);
