@@ -17,8 +17,8 @@ pub enum Stage {
     /// Finding unreachable vertices and giving them edges.
     Reconnecting,
     /// The commit point of an insert or a consolidation, which is reported last: everything is computed, and edges are
-    /// published, but no search returns the new vectors yet. The call can be cancelled for the last time here, and waits
-    /// here for other devices and for the journal.
+    /// published, but no search returns the new vectors yet. The call can be cancelled for the last time here, and then
+    /// waits for other devices and for the journal.
     Committing,
     /// Moving vectors into free slots.
     Compacting,

@@ -21,15 +21,14 @@
 //! 3. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 4. **Reachability is restored at the end**, because neither pruning nor deleting preserves it.
 
-use jasper_core::{Element, Progress, ProgressFn, Stage};
+use jasper_core::{Element, Progress, Stage};
 use jasper_graph::Graph;
 
-use crate::mutable::commit_point;
 use crate::pipeline::update;
 use crate::reconnect::reconnect;
 use crate::spanning_tree::ensure_tree;
 use crate::start::live_start_points;
-use crate::{Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, transaction};
+use crate::{ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, transaction};
 
 /// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +53,7 @@ pub struct ConsolidateReport {
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
-    progress: &mut ProgressFn<'_>,
+    hooks: ChangeHooks<'_>,
 ) -> Result<ConsolidateReport, UpdateError> {
     let freed = graph.read(|graph| graph.host().keys().tombstones());
     if freed == 0 {
@@ -66,9 +65,9 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             let reconnected = if is_connected || !host_has(Graph::has_vectors) {
                 0
             } else {
-                reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?
+                reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), hooks.progress)?
             };
-            commit_point(0, progress)?;
+            hooks.commit_point(0)?;
             // Deleted keys whose vertices other keys share are forgotten, as all others are below.
             graph.change_host(Graph::release_tombstones)?;
             Ok(ConsolidateReport { reconnected, ..ConsolidateReport::default() })
@@ -86,14 +85,15 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
-            Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(progress)?;
+            Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
             cost += update(executor, graph, |graph| executor.repair_rows(graph, chunk))
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
         graph.change_host(|host| host.adjacency_mut().set_start_points(start_points))?;
-        let reconnected = reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), progress)?;
-        commit_point(freed, progress)?;
+        let reconnected =
+            reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), hooks.progress)?;
+        hooks.commit_point(freed)?;
         graph.change_host(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })

@@ -26,12 +26,12 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::bulk_linker::batch_len;
 use crate::ingest::{add_vectors, check_keys};
-use crate::mutable::commit_point;
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
 use crate::{
-    Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, start, transaction,
+    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, start,
+    transaction,
 };
 
 /// Statistics of a bulk build or an insert.
@@ -85,14 +85,14 @@ pub fn insert<T: Element, E: Executor<T>>(
     vectors: &dyn VectorSource<T>,
     keys: &[Key],
     on_conflict: OnConflict,
-    progress: &mut ProgressFn<'_>,
+    hooks: ChangeHooks<'_>,
 ) -> Result<InsertReport, UpdateError> {
     graph.read(|graph| check_insert(executor, graph.host(), vectors, keys, on_conflict))?;
     // Otherwise executors with different chunks would build different graphs.
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
-        let (slots, report) = store_and_link(executor, graph, vectors, progress)?;
-        commit_point(keys.len(), progress)?;
+        let (slots, report) = store_and_link(executor, graph, vectors, hooks.progress)?;
+        hooks.commit_point(keys.len())?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if on_conflict == OnConflict::Replace {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{PoisonError, RwLock};
 
-use jasper_core::{Cancelled, DeviceError, Element, Progress, ProgressFn, Slot, Stage};
+use jasper_core::{DeviceError, Element, Slot};
 use jasper_graph::Graph;
 
 use crate::Executor;
@@ -170,16 +170,6 @@ impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
         self.is_open &= result.is_ok();
         result.map_err(Into::into)
     }
-}
-
-/// Reports [`Stage::Committing`], once everything is computed. Edges are already published: new vertices are traversed
-/// as tombstones, and no search returns them yet. `total` vertices are about to change. In this call a change can be
-/// cancelled for the last time, and waits for other devices and for the journal.
-///
-/// # Errors
-/// Returns [`Cancelled`]; the transaction is then to be undone.
-pub(crate) fn commit_point(total: usize, progress: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
-    Progress { stage: Stage::Committing, done: 0, total }.report(progress)
 }
 
 /// Runs `work` on a graph as one transaction. Its changes are kept if it succeeds, and undone if it fails or panics.

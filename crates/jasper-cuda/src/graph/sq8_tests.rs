@@ -9,8 +9,8 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CpuExecutor, Executor as _, MutableGraph as _, OnConflict, SearchParams, UpdateError, bulk_build,
-    consolidate, insert,
+    ChangeHooks, CpuExecutor, Executor as _, MutableGraph as _, OnConflict, SearchParams, UpdateError,
+    bulk_build, consolidate, insert,
 };
 
 use super::update_tests::Faulty;
@@ -44,11 +44,12 @@ impl<T: Element> Subject<T> {
         let keys: Vec<Key> = (first..).take(vectors.len() / DIMENSION).collect();
         let graph = &mut self.graph;
         let vectors = view(vectors);
-        insert(&self.executor, graph, &vectors, &keys, OnConflict::Refuse, &mut no_progress).map(drop)
+        insert(&self.executor, graph, &vectors, &keys, OnConflict::Refuse, ChangeHooks::new(&mut no_progress))
+            .map(drop)
     }
 
     fn try_consolidate(&mut self) -> Result<(), UpdateError> {
-        consolidate(&self.executor, &mut self.graph, &mut no_progress).map(drop)
+        consolidate(&self.executor, &mut self.graph, ChangeHooks::new(&mut no_progress)).map(drop)
     }
 
     fn delete(&mut self, keys: impl IntoIterator<Item = Key>) {

@@ -16,8 +16,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CpuExecutor, GraphAccess, InsertReport, MutableGraph, OnConflict, UpdateError, bulk_build, compact,
-    consolidate, insert, quantize, transaction, unreachable,
+    ChangeHooks, CpuExecutor, GraphAccess, InsertReport, MutableGraph, OnConflict, UpdateError, bulk_build,
+    compact, consolidate, insert, quantize, transaction, unreachable,
 };
 use rand::RngExt;
 
@@ -192,13 +192,22 @@ impl<T: Element> Twins<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
-        insert(&self.executor, &mut self.resident, &view, keys, OnConflict::Replace, progress)
+        insert(
+            &self.executor,
+            &mut self.resident,
+            &view,
+            keys,
+            OnConflict::Replace,
+            ChangeHooks::new(progress),
+        )
     }
 
     fn insert(&mut self, rows: &[T], keys: &[Key]) {
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         let graph = &mut self.host;
-        let expected = insert(&*self.cpu, graph, &view, keys, OnConflict::Replace, &mut no_progress).unwrap();
+        let expected =
+            insert(&*self.cpu, graph, &view, keys, OnConflict::Replace, ChangeHooks::new(&mut no_progress))
+                .unwrap();
         let found = self.try_insert(rows, keys, &mut no_progress).unwrap();
         assert_eq!(
             (found.duplicates, found.reconnected, found.cost.hops),
@@ -221,8 +230,9 @@ impl<T: Element> Twins<T> {
     }
 
     fn consolidate(&mut self) {
-        let expected = consolidate(&*self.cpu, &mut self.host, &mut no_progress).unwrap();
-        let found = consolidate(&self.executor, &mut self.resident, &mut no_progress).unwrap();
+        let expected = consolidate(&*self.cpu, &mut self.host, ChangeHooks::new(&mut no_progress)).unwrap();
+        let found =
+            consolidate(&self.executor, &mut self.resident, ChangeHooks::new(&mut no_progress)).unwrap();
         assert_eq!((found.freed, found.reconnected), (expected.freed, expected.reconnected));
         self.compare();
     }
@@ -436,13 +446,14 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
         }
         let view = MatrixView::new(rows, DIMENSION).unwrap();
         let graph = &mut twins.host;
-        insert(&*twins.cpu, graph, &view, keys, OnConflict::Replace, &mut no_progress).unwrap();
+        insert(&*twins.cpu, graph, &view, keys, OnConflict::Replace, ChangeHooks::new(&mut no_progress))
+            .unwrap();
         twins.compare();
     };
     insert_with_failures(&mut twins, &rows, &keys);
     for call in (0..).step_by(5) {
         twins.stream.calls.set(Some(call));
-        let done = consolidate(&twins.executor, &mut twins.resident, &mut no_progress);
+        let done = consolidate(&twins.executor, &mut twins.resident, ChangeHooks::new(&mut no_progress));
         if twins.stream.calls.take().is_some() {
             done.unwrap();
             break;
@@ -450,7 +461,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
         assert!(done.is_err(), "call {call}");
         twins.compare();
     }
-    consolidate(&*twins.cpu, &mut twins.host, &mut no_progress).unwrap();
+    consolidate(&*twins.cpu, &mut twins.host, ChangeHooks::new(&mut no_progress)).unwrap();
     twins.compare();
     // Into slots that are free now.
     assert!(twins.host.keys().free() > rows.len() / DIMENSION);

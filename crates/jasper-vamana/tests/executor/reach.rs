@@ -2,7 +2,9 @@
 
 use jasper_core::{BuildParams, Key, MatrixView, Metric, Slot, no_progress, synthetic};
 use jasper_graph::Graph;
-use jasper_vamana::{CpuExecutor, OnConflict, bulk_build, compact, consolidate, insert, unreachable};
+use jasper_vamana::{
+    ChangeHooks, CpuExecutor, OnConflict, bulk_build, compact, consolidate, insert, unreachable,
+};
 use rand::RngExt;
 
 const DIMENSION: usize = 24;
@@ -52,7 +54,8 @@ impl Checked {
         let rows = rows(keys.len(), self.next_seed);
         let view = MatrixView::new(&rows, DIMENSION).unwrap();
         let graph = &mut self.graph;
-        insert(&self.executor, graph, &view, keys, OnConflict::Replace, &mut no_progress).unwrap();
+        insert(&self.executor, graph, &view, keys, OnConflict::Replace, ChangeHooks::new(&mut no_progress))
+            .unwrap();
         self.check("insert");
     }
 
@@ -62,7 +65,7 @@ impl Checked {
     }
 
     fn consolidate(&mut self) {
-        consolidate(&self.executor, &mut self.graph, &mut no_progress).unwrap();
+        consolidate(&self.executor, &mut self.graph, ChangeHooks::new(&mut no_progress)).unwrap();
         self.check("consolidate");
     }
 }

@@ -13,10 +13,10 @@ use jasper_cuda::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, GraphAccess as _, Hit,
-    Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, OnConflict,
-    OperationCounts, ScalarQuantizer, SearchError, SearchParams, SearchReport, SharedGraph, UpdateError,
-    consolidate, insert, transaction, without_edges,
+    BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
+    GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
+    OnConflict, OperationCounts, ScalarQuantizer, SearchError, SearchParams, SearchReport, SharedGraph,
+    UpdateError, consolidate, insert, transaction, without_edges,
 };
 
 use super::{Backend, StartedSearch};
@@ -207,15 +207,15 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         on_conflict: OnConflict,
-        progress: &mut ProgressFn<'_>,
+        hooks: ChangeHooks<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, progress)
+        insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, hooks)
     }
 
-    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+    fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        consolidate(&self.device_executor, &mut &self.graph, progress)
+        consolidate(&self.device_executor, &mut &self.graph, hooks)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Key, ProgressFn, Slot, VectorSource};
+use jasper_core::{Key, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
-    SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace,
+    OnConflict, SearchError, SearchParams, SearchReport,
 };
 
 use super::{Backend, HostBackend, StartedSearch};
@@ -154,15 +154,15 @@ impl Backend<u8> for Faulty {
         vectors: &dyn VectorSource<u8>,
         keys: &[Key],
         on_conflict: OnConflict,
-        progress: &mut ProgressFn<'_>,
+        hooks: ChangeHooks<'_>,
     ) -> Result<InsertReport, UpdateError> {
         self.check()?;
-        self.inner.insert(vectors, keys, on_conflict, progress)
+        self.inner.insert(vectors, keys, on_conflict, hooks)
     }
 
-    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
+    fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
         self.check()?;
-        self.inner.consolidate(progress)
+        self.inner.consolidate(hooks)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {

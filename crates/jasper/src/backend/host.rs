@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
+use jasper_core::{Element, Key, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
-    SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert, without_edges,
+    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace,
+    OnConflict, SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert,
+    without_edges,
 };
 
 use super::Backend;
@@ -74,13 +75,13 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         on_conflict: OnConflict,
-        progress: &mut ProgressFn<'_>,
+        hooks: ChangeHooks<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        insert(&*self.executor, &mut &self.graph, vectors, keys, on_conflict, progress)
+        insert(&*self.executor, &mut &self.graph, vectors, keys, on_conflict, hooks)
     }
 
-    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
-        consolidate(&*self.executor, &mut &self.graph, progress)
+    fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
+        consolidate(&*self.executor, &mut &self.graph, hooks)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
     OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
@@ -144,14 +144,14 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         on_conflict: OnConflict,
-        progress: &mut ProgressFn<'_>,
+        hooks: ChangeHooks<'_>,
     ) -> Result<InsertReport, UpdateError>;
 
     /// Removes tombstones from the graph, and repairs the edges of their neighbors.
     ///
     /// # Errors
     /// Returns [`UpdateError`]; the index is unchanged.
-    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError>;
+    fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError>;
 
     /// Moves vertices into free slots, and frees the memory after them.
     ///

@@ -11,11 +11,11 @@
 use std::mem;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
+use jasper_core::{Element, Key, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut, MemorySpace,
-    OnConflict, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut,
+    MemorySpace, OnConflict, SearchError, SearchParams, SearchReport,
 };
 
 use super::sources::{SharedRows, Subset};
@@ -67,12 +67,11 @@ impl<T: Element> Sharded<T> {
     /// Calls `work` for each shard, at the same time, with the progress of the first.
     fn change_all<R: Send>(
         &self,
-        progress: &mut ProgressFn<'_>,
-        work: impl Fn(usize, &dyn Backend<T>, &mut ProgressFn<'_>) -> Result<R, UpdateError> + Sync,
+        hooks: ChangeHooks<'_>,
+        work: impl Fn(usize, &dyn Backend<T>, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
     ) -> Result<Vec<R>, UpdateError> {
-        let change =
-            |shard: usize, progress: &mut ProgressFn<'_>| work(shard, &*self.shards[shard], progress);
-        let mut results = Vote::make_all(self.shards.len(), true, progress, change);
+        let change = |shard: usize, hooks: ChangeHooks<'_>| work(shard, &*self.shards[shard], hooks);
+        let mut results = Vote::make_all(self.shards.len(), true, hooks, change);
         // One shard's error cancels the others.
         let is_cause = |result: &Result<R, UpdateError>| matches!(result, Err(error) if !matches!(error, UpdateError::Cancelled(_)));
         match results.iter().position(is_cause) {
@@ -203,7 +202,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         on_conflict: OnConflict,
-        progress: &mut ProgressFn<'_>,
+        hooks: ChangeHooks<'_>,
     ) -> Result<InsertReport, UpdateError> {
         if keys.len() != vectors.len() {
             return Err(UpdateError::KeyCount { keys: keys.len(), vectors: vectors.len() });
@@ -211,10 +210,10 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let shared = SharedRows::new(vectors)?;
         let all = shared.view()?;
         let rows = rows_by_shard(keys.iter().copied(), self.shards.len());
-        let reports = self.change_all(progress, |shard, backend, progress| {
+        let reports = self.change_all(hooks, |shard, backend, hooks| {
             let rows = &rows[shard];
             let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
-            let inserted = backend.insert(&Subset::new(&all, rows), &keys, on_conflict, progress);
+            let inserted = backend.insert(&Subset::new(&all, rows), &keys, on_conflict, hooks);
             inserted.map_err(|error| match error {
                 UpdateError::Vector(error) => UpdateError::Vector(error.map_row(|row| rows[row])),
                 error => error,
@@ -230,8 +229,8 @@ impl<T: Element> Backend<T> for Sharded<T> {
         Ok(sum)
     }
 
-    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
-        let reports = self.change_all(progress, |_, backend, progress| backend.consolidate(progress))?;
+    fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
+        let reports = self.change_all(hooks, |_, backend, hooks| backend.consolidate(hooks))?;
         let mut sum = ConsolidateReport::default();
         for report in reports {
             sum.freed += report.freed;

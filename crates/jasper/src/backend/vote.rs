@@ -1,16 +1,17 @@
 //! One change that several devices make at the same time: all of them, or none.
 //!
-//! This is the vote of a two-phase commit. Each device computes the change and, at its commit point
-//! ([`Stage::Committing`]), waits for the others. When all have reached it, all make the change visible; if one does
-//! not reach it, all are cancelled, or the others go on without it ([`Vote::new`]). The caller votes too: the first
-//! device reports its progress to the caller, who may cancel the change of all. If the first device fails and the
-//! others go on, the caller gets the report of the commit point all the same.
+//! This is the vote of a two-phase commit. Each device computes the change and, at its [commit
+//! point](ChangeHooks::commit_point), waits for the others. When all have reached it, all make the change visible; if
+//! one does not reach it, all are cancelled, or the others go on without it ([`Vote::new`]). The caller votes too: the
+//! first device calls the caller's hooks, which may cancel the change of all. If the first device fails and the others
+//! go on, the caller's hooks are called for the commit point all the same.
 
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use jasper_core::{Progress, ProgressFn, Stage};
+use jasper_core::no_progress;
+use jasper_vamana::ChangeHooks;
 
 use super::at_once;
 
@@ -36,45 +37,45 @@ impl Vote {
         Self { is_unanimous, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Makes the change of each device, given by its number, at the same time. The progress of the first is reported to
-    /// `progress`.
+    /// Makes the change of each device, given by its number, at the same time. The first calls the caller's `hooks`.
     pub(crate) fn make_all<R: Send, E: Send>(
         devices: usize,
         is_unanimous: bool,
-        progress: &mut ProgressFn<'_>,
-        make: impl Fn(usize, &mut ProgressFn<'_>) -> Result<R, E> + Sync,
+        hooks: ChangeHooks<'_>,
+        make: impl Fn(usize, ChangeHooks<'_>) -> Result<R, E> + Sync,
     ) -> Vec<Result<R, E>> {
         let vote = Self::new(devices, is_unanimous);
-        let first = || vote.make(Some(progress), |progress| make(0, progress));
-        at_once(devices, first, |device| vote.make(None, |progress| make(device, progress)))
+        let first = || vote.make(true, hooks, |hooks| make(0, hooks));
+        let other =
+            |device| vote.make(false, ChangeHooks::new(&mut no_progress), |hooks| make(device, hooks));
+        at_once(devices, first, other)
     }
 
-    /// Makes the change of one device: `make` gets a callback that votes. The progress of one device is reported to
-    /// `progress`, which may cancel the change of all.
+    /// Makes the change of one device: `make` gets hooks that vote. The first device has the caller's, which may cancel
+    /// the change of all.
     fn make<R, E>(
         &self,
-        mut progress: Option<&mut ProgressFn<'_>>,
-        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, E>,
+        is_first: bool,
+        mut caller: ChangeHooks<'_>,
+        make: impl FnOnce(ChangeHooks<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let mut ballot = Ballot { vote: self, is_cast: false, has_failed: true };
-        let result = make(&mut |report: Progress| {
-            if progress.as_mut().is_some_and(|progress| progress(report).is_break()) {
-                self.cancel();
-            }
-            if report.stage == Stage::Committing {
+        let result = make(ChangeHooks {
+            progress: &mut |report| {
+                self.cancel_if((caller.progress)(report).is_break());
+                self.flow()
+            },
+            before_commit: Some(&mut || {
+                let flow = caller.before_commit.as_mut().map_or(ControlFlow::Continue(()), |hook| hook());
+                self.cancel_if(flow.is_break());
                 ballot.cast();
-            }
-            if self.lock().is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                self.flow()
+            }),
         });
         ballot.has_failed = result.is_err();
-        if let Some(progress) =
-            progress.filter(|_| ballot.has_failed && !ballot.is_cast && !self.is_unanimous)
-        {
+        if is_first && ballot.has_failed && !ballot.is_cast && !self.is_unanimous {
             self.wait(1);
-            let report = Progress { stage: Stage::Committing, done: 0, total: 0 };
-            if !self.lock().is_cancelled && progress(report).is_break() {
-                self.cancel();
-            }
+            self.cancel_if(self.flow().is_continue() && caller.commit_point(0).is_err());
         }
         result
     }
@@ -85,9 +86,16 @@ impl Vote {
         drop(self.changed.wait_while(self.lock(), is_open));
     }
 
-    fn cancel(&self) {
-        self.lock().is_cancelled = true;
-        self.changed.notify_all();
+    fn cancel_if(&self, is_cancelled: bool) {
+        if is_cancelled {
+            self.lock().is_cancelled = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Whether the change goes on or is cancelled.
+    fn flow(&self) -> ControlFlow<()> {
+        if self.lock().is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -123,35 +131,41 @@ impl Drop for Ballot<'_> {
     /// A change that ends without a vote does not keep the others waiting. A panic cancels it, because the caller
     /// panics.
     fn drop(&mut self) {
-        if self.has_failed && (self.vote.is_unanimous || thread::panicking()) {
-            self.vote.cancel();
-        }
+        self.vote.cancel_if(self.has_failed && (self.vote.is_unanimous || thread::panicking()));
         self.count();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use jasper_core::Cancelled;
+    use jasper_core::{Cancelled, Progress, Stage};
 
     use super::*;
 
     #[test]
     fn the_caller_is_asked_when_the_first_device_has_failed() {
-        for cancels in [false, true] {
-            let mut reports = 0;
-            let mut progress = |report: Progress| {
-                assert_eq!(report.stage, Stage::Committing);
-                reports += 1;
-                if cancels { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        for [cancels, fails_to_log] in [[false, false], [true, false], [false, true]] {
+            let flow = |breaks| if breaks { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            let (mut reports, mut commits) = (0, 0);
+            let hooks = ChangeHooks {
+                progress: &mut |report: Progress| {
+                    assert_eq!(report.stage, Stage::Committing);
+                    reports += 1;
+                    flow(cancels)
+                },
+                before_commit: Some(&mut || {
+                    commits += 1;
+                    flow(fails_to_log)
+                }),
             };
-            let make = |device: usize, progress: &mut ProgressFn<'_>| match device {
+            let make = |device: usize, hooks: ChangeHooks<'_>| match device {
                 0 => Err(None::<Cancelled>),
-                _ => Progress { stage: Stage::Committing, done: 0, total: 1 }.report(progress).map_err(Some),
+                _ => hooks.commit_point(1).map_err(Some),
             };
-            let results = Vote::make_all(3, false, &mut progress, make);
-            assert!(results[1..].iter().all(|result| result.is_err() == cancels), "{results:?}");
-            assert_eq!(reports, 1);
+            let results = Vote::make_all(3, false, hooks, make);
+            let is_cancelled = cancels || fails_to_log;
+            assert!(results[1..].iter().all(|result| result.is_err() == is_cancelled), "{results:?}");
+            assert_eq!((reports, commits), (1, usize::from(!cancels)));
         }
     }
 }

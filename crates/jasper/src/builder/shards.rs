@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_graph::Graph;
-use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
+use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, SharedRows, Subset, Vote, rows_by_shard};
@@ -120,12 +120,12 @@ impl IndexBuilder<'_> {
             })
         };
         let takers = devices.len().min(shards);
-        let build_all = |device: usize, progress: &mut ProgressFn<'_>| {
+        let build_all = |device: usize, hooks: ChangeHooks<'_>| {
             let shards = (device..shards).step_by(takers);
-            shards.map(|shard| build(shard, progress)).collect::<Result<Vec<_>, _>>()
+            shards.map(|shard| build(shard, hooks.progress)).collect::<Result<Vec<_>, _>>()
         };
         let results: Vec<Result<Vec<Built<T>>, BuildError>> =
-            Vote::make_all(takers, true, progress, build_all);
+            Vote::make_all(takers, true, ChangeHooks::new(progress), build_all);
         // One device's error cancels the others.
         let is_cancelled = |error: &BuildError| {
             matches!(error, BuildError::Cancelled(_) | BuildError::Input(UpdateError::Cancelled(_)))

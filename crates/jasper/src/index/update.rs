@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Slot, Stage, VectorSource, no_progress};
 use jasper_graph::{KeyError, KeyMap, VectorError};
-use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert};
+use jasper_vamana::{
+    ChangeHooks, CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert,
+};
 
 use crate::Index;
 use crate::journal::{Change, Record};
@@ -39,10 +41,10 @@ long_calls! {
     /// As [`Self::insert`], but no key can be refused unless the new ones would reach [`NO_KEY`](crate::NO_KEY). The
     /// index is unchanged.
     pub fn insert_auto(vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
-        index.make_change(&Record::InsertAuto(vectors), progress, |progress| {
+        index.make_change(&Record::InsertAuto(vectors), progress, |hooks| {
             let first = index.next_key();
             let keys = index.next_keys(vectors.len())?;
-            Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, progress)?))
+            Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, hooks)?))
         })
     }
 
@@ -64,7 +66,7 @@ long_calls! {
     /// Returns [`UpdateError`] if the device failed, vectors were [dropped](Self::drop_vectors), or the index is
     /// durable and the change cannot be written to its journal ([`UpdateError::Journal`]); the index is unchanged.
     pub fn consolidate() -> Result<ConsolidateReport, UpdateError> {
-        index.make_change(&Record::Consolidate, progress, |progress| index.backend.consolidate(progress))
+        index.make_change(&Record::Consolidate, progress, |hooks| index.backend.consolidate(hooks))
     }
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
@@ -77,9 +79,9 @@ long_calls! {
     /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
     /// failed: if a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
     pub fn compact() -> Result<CompactReport, UpdateError> {
-        index.make_change(&Record::Compact, progress, |progress| {
+        index.make_change(&Record::Compact, progress, |hooks| {
             let total = index.stats().free_slots;
-            Progress { stage: Stage::Compacting, done: 0, total }.report(progress)?;
+            Progress { stage: Stage::Compacting, done: 0, total }.report(hooks.progress)?;
             index.backend.compact()
         })
     }
@@ -185,27 +187,27 @@ impl<T: Element> Index<T> {
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        self.make_change(&Record::Insert(vectors, keys, on_conflict), progress, |progress| {
-            self.backend.insert(vectors, keys, on_conflict, progress)
+        self.make_change(&Record::Insert(vectors, keys, on_conflict), progress, |hooks| {
+            self.backend.insert(vectors, keys, on_conflict, hooks)
         })
     }
 
     /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
-    /// logs it; without a journal, only makes it. `make` gets the progress to report to, and checks the change again.
+    /// logs it; without a journal, only makes it. `make` gets the hooks of the change, and checks it again.
     pub(crate) fn make_change<R>(
         &self,
         record: &Record<'_, T>,
         progress: &mut ProgressFn<'_>,
-        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, UpdateError>,
+        make: impl FnOnce(ChangeHooks<'_>) -> Result<R, UpdateError>,
     ) -> Result<R, UpdateError> {
         if self.journal.is_some() {
             // Most changes that will be refused need not be logged.
             self.check_change(record)?;
         }
         let mut change = Change::begin(self.journal.as_ref());
-        let made = change.make(record, progress, |progress| {
+        let made = change.make(record, progress, |hooks| {
             let _writer = self.lock_writer();
-            make(progress)
+            make(hooks)
         });
         let result = change.end(made)?;
         self.snapshot_if_due();

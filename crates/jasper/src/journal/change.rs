@@ -7,8 +7,8 @@ use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 use std::thread::{self, ScopedJoinHandle};
 
-use jasper_core::{Element, ProgressFn, Stage};
-use jasper_vamana::UpdateError;
+use jasper_core::{Element, ProgressFn};
+use jasper_vamana::{ChangeHooks, UpdateError};
 
 use super::turns::Turn;
 use super::{Journal, Record, lock};
@@ -72,14 +72,14 @@ impl<'a> Change<'a> {
         &mut self,
         record: &Record<'_, T>,
         progress: &mut ProgressFn<'_>,
-        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, UpdateError>,
+        make: impl FnOnce(ChangeHooks<'_>) -> Result<R, UpdateError>,
     ) -> Result<R, UpdateError> {
         match &mut self.0 {
             Some(change) if record.has_commit_point() => change.make(record, progress, make),
             _ => {
                 self.log(record)?;
                 self.wait();
-                make(progress)
+                make(ChangeHooks::new(progress))
             }
         }
     }
@@ -119,7 +119,7 @@ impl LoggedChange<'_> {
         &mut self,
         record: &Record<'_, T>,
         progress: &mut ProgressFn<'_>,
-        make: impl FnOnce(&mut ProgressFn<'_>) -> Result<R, UpdateError>,
+        make: impl FnOnce(ChangeHooks<'_>) -> Result<R, UpdateError>,
     ) -> Result<R, UpdateError> {
         let log = self.journal.prepare(self.turn.number(), record).map_err(UpdateError::Journal)?;
         // Should `make` panic, the change is discarded when the thread has logged it.
@@ -128,12 +128,12 @@ impl LoggedChange<'_> {
             let thread = thread::Builder::new().name("jasper-journal".into()).spawn_scoped(scope, log)?;
             let mut logging = Logging { thread: Some(thread), result: Ok(Ok(())) };
             self.turn.wait();
-            let made = make(&mut |report| {
-                let flow = progress(report);
-                match report.stage {
-                    Stage::Committing if flow.is_continue() && !logging.wait() => ControlFlow::Break(()),
-                    _ => flow,
-                }
+            let made = make(ChangeHooks {
+                before_commit: Some(&mut || match logging.wait() {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }),
+                ..ChangeHooks::new(progress)
             });
             debug_assert!(
                 made.is_err() || logging.thread.is_none(),

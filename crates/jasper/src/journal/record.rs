@@ -63,8 +63,8 @@ impl<T: Element> Record<'_, T> {
         }
     }
 
-    /// Whether making the change takes long before anything of it is visible, and has a commit point
-    /// (`Stage::Committing`) then.
+    /// Whether making the change takes long before anything of it is visible, and has a [commit
+    /// point](jasper_vamana::ChangeHooks::commit_point) then.
     pub(super) fn has_commit_point(&self) -> bool {
         matches!(self, Self::Insert(..) | Self::InsertAuto(_) | Self::Consolidate)
     }

@@ -19,8 +19,8 @@ use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, PendingQuery, SearchError, SearchParams,
-    SearchPlan, SearchReport, bulk_build, consolidate, quantize,
+    ChangeHooks, CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, PendingQuery, SearchError,
+    SearchParams, SearchPlan, SearchReport, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
@@ -219,7 +219,7 @@ fn tombstones_are_walked_through_and_never_answers() {
     (0..400).step_by(3).for_each(|key| graph.keys_mut().delete(key).unwrap());
     let hits = both.agree(&graph, &queries, params);
     assert!(hits.iter().all(|hit| hit.key % 3 != 0));
-    consolidate(&both.cpu, &mut graph, &mut no_progress).unwrap();
+    consolidate(&both.cpu, &mut graph, ChangeHooks::new(&mut no_progress)).unwrap();
     assert!(graph.keys().free() > 0);
     both.agree(&graph, &queries, params);
     let remaining: Vec<_> = (0..400).filter(|key| key % 3 != 0).collect();

@@ -27,8 +27,8 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CompactReport, ConsolidateReport, Filter, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
-    OperationCounts, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, Filter, Hit, InsertReport, MatchesMut, MemorySpace,
+    OnConflict, OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
 use super::sources::SharedRows;
@@ -190,13 +190,12 @@ impl<T: Element> Replicated<T> {
     /// Makes a change on every replica at the same time.
     fn change_all<R: Send>(
         &self,
-        progress: &mut ProgressFn<'_>,
-        make: impl Fn(&dyn Backend<T>, &mut ProgressFn<'_>) -> Result<R, UpdateError> + Sync,
+        hooks: ChangeHooks<'_>,
+        make: impl Fn(&dyn Backend<T>, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
     ) -> Result<R, UpdateError> {
         let in_use = self.in_use();
-        let change =
-            |replica: usize, progress: &mut ProgressFn<'_>| make(&*in_use[replica].backend, progress);
-        let results = Vote::make_all(in_use.len(), false, progress, change);
+        let change = |replica: usize, hooks: ChangeHooks<'_>| make(&*in_use[replica].backend, hooks);
+        let results = Vote::make_all(in_use.len(), false, hooks, change);
         self.agree(&in_use, results)
     }
 
@@ -363,20 +362,20 @@ impl<T: Element> Backend<T> for Replicated<T> {
         vectors: &dyn VectorSource<T>,
         keys: &[Key],
         on_conflict: OnConflict,
-        progress: &mut ProgressFn<'_>,
+        hooks: ChangeHooks<'_>,
     ) -> Result<InsertReport, UpdateError> {
         // All replicas get the same vectors, whatever happens to their source.
         let rows = SharedRows::new(vectors)?;
         let rows = rows.view()?;
-        self.change_all(progress, |backend, progress| backend.insert(&rows, keys, on_conflict, progress))
+        self.change_all(hooks, |backend, hooks| backend.insert(&rows, keys, on_conflict, hooks))
     }
 
-    fn consolidate(&self, progress: &mut ProgressFn<'_>) -> Result<ConsolidateReport, UpdateError> {
-        self.change_all(progress, |backend, progress| backend.consolidate(progress))
+    fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
+        self.change_all(hooks, |backend, hooks| backend.consolidate(hooks))
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
-        self.change_all(&mut no_progress, |backend, _| backend.compact())
+        self.change_all(ChangeHooks::new(&mut no_progress), |backend, _| backend.compact())
     }
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
