@@ -10,11 +10,8 @@ pub struct ChangeHooks<'a> {
     pub progress: &'a mut ProgressFn<'a>,
     /// Called at the commit point, after `progress`, to wait for what the change depends on: other devices, or its
     /// record in the journal. `Break` cancels the change.
-    pub before_commit: Option<&'a mut BeforeCommitFn<'a>>,
+    pub before_commit: Option<&'a mut (dyn FnMut() -> ControlFlow<()> + 'a)>,
 }
-
-/// See [`ChangeHooks::before_commit`].
-pub type BeforeCommitFn<'a> = dyn FnMut() -> ControlFlow<()> + 'a;
 
 impl<'a> ChangeHooks<'a> {
     /// Hooks of a change that depends on nothing else.

@@ -51,6 +51,17 @@ pub struct InsertReport {
     pub cost: OperationCounts,
 }
 
+/// Vectors to insert.
+#[derive(Clone, Copy)]
+pub struct NewVectors<'a, T> {
+    /// The vectors.
+    pub vectors: &'a dyn VectorSource<T>,
+    /// The key of each.
+    pub keys: &'a [Key],
+    /// What to do with keys that are already in the index.
+    pub on_conflict: OnConflict,
+}
+
 /// What an insert does with a key that is already in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
@@ -75,19 +86,18 @@ const MAX_BATCH_FRACTION: f32 = 1.0 / 8.0;
 /// of the insert. Smaller inserts keep a spanning tree instead.
 const CHECK_DIVISOR: usize = 64;
 
-/// Inserts vectors under `keys`. They are visible once the call returns, and not before.
+/// Inserts vectors. They are visible once the call returns, and not before.
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the graph is unchanged.
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
-    vectors: &dyn VectorSource<T>,
-    keys: &[Key],
-    on_conflict: OnConflict,
+    new: NewVectors<'_, T>,
     hooks: ChangeHooks<'_>,
 ) -> Result<InsertReport, UpdateError> {
-    graph.read(|graph| check_insert(executor, graph.host(), vectors, keys, on_conflict))?;
+    graph.read(|graph| check_insert(executor, graph.host(), new))?;
+    let NewVectors { vectors, keys, on_conflict } = new;
     // Otherwise executors with different chunks would build different graphs.
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
@@ -114,9 +124,7 @@ pub fn insert<T: Element, E: Executor<T>>(
 pub fn check_insert<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &Graph<T>,
-    vectors: &dyn VectorSource<T>,
-    keys: &[Key],
-    on_conflict: OnConflict,
+    NewVectors { vectors, keys, on_conflict }: NewVectors<'_, T>,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
     check_keys(executor, graph, keys, vectors.len(), on_conflict)?;

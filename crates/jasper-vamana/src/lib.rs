@@ -86,8 +86,8 @@ pub use cpu::{CpuExecutor, PoolError};
 pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;
-pub use hooks::{BeforeCommitFn, ChangeHooks};
-pub use insert::{InsertReport, OnConflict, check_insert, insert};
+pub use hooks::ChangeHooks;
+pub use insert::{InsertReport, NewVectors, OnConflict, check_insert, insert};
 pub use jasper_core::LaunchParams;
 pub use matches::{Hit, Matches, MatchesMut};
 pub use memory::{

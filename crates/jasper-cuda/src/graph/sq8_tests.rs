@@ -9,8 +9,8 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, Executor as _, MutableGraph as _, OnConflict, SearchParams, UpdateError,
-    bulk_build, consolidate, insert,
+    ChangeHooks, CpuExecutor, Executor as _, MutableGraph as _, NewVectors, OnConflict, SearchParams,
+    UpdateError, bulk_build, consolidate, insert,
 };
 
 use super::update_tests::Faulty;
@@ -42,10 +42,8 @@ impl<T: Element> Subject<T> {
 
     fn try_insert(&mut self, vectors: &[T], first: Key) -> Result<(), UpdateError> {
         let keys: Vec<Key> = (first..).take(vectors.len() / DIMENSION).collect();
-        let graph = &mut self.graph;
-        let vectors = view(vectors);
-        insert(&self.executor, graph, &vectors, &keys, OnConflict::Refuse, ChangeHooks::new(&mut no_progress))
-            .map(drop)
+        let new = NewVectors { vectors: &view(vectors), keys: &keys, on_conflict: OnConflict::Refuse };
+        insert(&self.executor, &mut self.graph, new, ChangeHooks::new(&mut no_progress)).map(drop)
     }
 
     fn try_consolidate(&mut self) -> Result<(), UpdateError> {

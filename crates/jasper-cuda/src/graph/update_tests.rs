@@ -16,8 +16,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, GraphAccess, InsertReport, MutableGraph, OnConflict, UpdateError, bulk_build,
-    compact, consolidate, insert, quantize, transaction, unreachable,
+    ChangeHooks, CpuExecutor, GraphAccess, InsertReport, MutableGraph, NewVectors, OnConflict, UpdateError,
+    bulk_build, compact, consolidate, insert, quantize, transaction, unreachable,
 };
 use rand::RngExt;
 
@@ -191,23 +191,19 @@ impl<T: Element> Twins<T> {
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        let view = MatrixView::new(rows, DIMENSION).unwrap();
-        insert(
-            &self.executor,
-            &mut self.resident,
-            &view,
-            keys,
-            OnConflict::Replace,
-            ChangeHooks::new(progress),
-        )
+        let vectors = &MatrixView::new(rows, DIMENSION).unwrap();
+        let new = NewVectors { vectors, keys, on_conflict: OnConflict::Replace };
+        insert(&self.executor, &mut self.resident, new, ChangeHooks::new(progress))
+    }
+
+    fn insert_on_host(&mut self, rows: &[T], keys: &[Key]) -> InsertReport {
+        let vectors = &MatrixView::new(rows, DIMENSION).unwrap();
+        let new = NewVectors { vectors, keys, on_conflict: OnConflict::Replace };
+        insert(&*self.cpu, &mut self.host, new, ChangeHooks::new(&mut no_progress)).unwrap()
     }
 
     fn insert(&mut self, rows: &[T], keys: &[Key]) {
-        let view = MatrixView::new(rows, DIMENSION).unwrap();
-        let graph = &mut self.host;
-        let expected =
-            insert(&*self.cpu, graph, &view, keys, OnConflict::Replace, ChangeHooks::new(&mut no_progress))
-                .unwrap();
+        let expected = self.insert_on_host(rows, keys);
         let found = self.try_insert(rows, keys, &mut no_progress).unwrap();
         assert_eq!(
             (found.duplicates, found.reconnected, found.cost.hops),
@@ -444,10 +440,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
             assert_eq!(slot_of(twins.resident.host()), slot_of(&twins.host), "call {call}");
             twins.compare();
         }
-        let view = MatrixView::new(rows, DIMENSION).unwrap();
-        let graph = &mut twins.host;
-        insert(&*twins.cpu, graph, &view, keys, OnConflict::Replace, ChangeHooks::new(&mut no_progress))
-            .unwrap();
+        twins.insert_on_host(rows, keys);
         twins.compare();
     };
     insert_with_failures(&mut twins, &rows, &keys);

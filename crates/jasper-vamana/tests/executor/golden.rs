@@ -10,8 +10,8 @@ use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, InsertReport, Matches, OnConflict, OperationCounts, SearchParams, bulk_build,
-    consolidate, insert,
+    ChangeHooks, CpuExecutor, InsertReport, Matches, NewVectors, OnConflict, OperationCounts, SearchParams,
+    bulk_build, consolidate, insert,
 };
 
 const FILE: &str = "tests/executor/golden.txt";
@@ -71,10 +71,8 @@ fn life<T: Element>(
     describe(out, "built", &graph, cost);
     answers(out, &executor, &graph, queries);
     let keys: Vec<u64> = (0..rest.len() as u64).map(|key| 10_000 + key).collect();
-    let lock = &mut graph;
-    let cost = insert(&executor, lock, &rest, &keys, OnConflict::Refuse, ChangeHooks::new(&mut no_progress))
-        .unwrap()
-        .cost;
+    let new = NewVectors { vectors: &rest, keys: &keys, on_conflict: OnConflict::Refuse };
+    let cost = insert(&executor, &mut graph, new, ChangeHooks::new(&mut no_progress)).unwrap().cost;
     describe(out, "inserted", &graph, cost);
     for key in (0..first.len() as u64).step_by(5) {
         graph.keys_mut().delete(key).unwrap();

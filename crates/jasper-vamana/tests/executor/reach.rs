@@ -3,7 +3,7 @@
 use jasper_core::{BuildParams, Key, MatrixView, Metric, Slot, no_progress, synthetic};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, OnConflict, bulk_build, compact, consolidate, insert, unreachable,
+    ChangeHooks, CpuExecutor, NewVectors, OnConflict, bulk_build, compact, consolidate, insert, unreachable,
 };
 use rand::RngExt;
 
@@ -52,10 +52,9 @@ impl Checked {
     fn insert(&mut self, keys: &[Key]) {
         self.next_seed += 1;
         let rows = rows(keys.len(), self.next_seed);
-        let view = MatrixView::new(&rows, DIMENSION).unwrap();
-        let graph = &mut self.graph;
-        insert(&self.executor, graph, &view, keys, OnConflict::Replace, ChangeHooks::new(&mut no_progress))
-            .unwrap();
+        let vectors = &MatrixView::new(&rows, DIMENSION).unwrap();
+        let new = NewVectors { vectors, keys, on_conflict: OnConflict::Replace };
+        insert(&self.executor, &mut self.graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
         self.check("insert");
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
+use jasper_core::{Element, MatrixView, ProgressFn, Slot};
 pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
     Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, KernelPreload, MirroredGraph,
@@ -15,7 +15,7 @@ use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
     GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
-    OnConflict, OperationCounts, ScalarQuantizer, SearchError, SearchParams, SearchReport, SharedGraph,
+    NewVectors, OperationCounts, ScalarQuantizer, SearchError, SearchParams, SearchReport, SharedGraph,
     UpdateError, consolidate, insert, transaction, without_edges,
 };
 
@@ -202,15 +202,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         Ok(started.map(|search| Box::new(search) as Box<dyn StartedSearch>))
     }
 
-    fn insert(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-        hooks: ChangeHooks<'_>,
-    ) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        insert(&self.device_executor, &mut &self.graph, vectors, keys, on_conflict, hooks)
+        insert(&self.device_executor, &mut &self.graph, new, hooks)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Key, Slot, VectorSource};
+use jasper_core::Slot;
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace,
-    OnConflict, SearchError, SearchParams, SearchReport,
+    NewVectors, SearchError, SearchParams, SearchReport,
 };
 
 use super::{Backend, HostBackend, StartedSearch};
@@ -149,15 +149,9 @@ impl Backend<u8> for Faulty {
         Ok(Some(Box::new(StartedByOne { answers: answers?, number: self.number, controls })))
     }
 
-    fn insert(
-        &self,
-        vectors: &dyn VectorSource<u8>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-        hooks: ChangeHooks<'_>,
-    ) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_, u8>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         self.check()?;
-        self.inner.insert(vectors, keys, on_conflict, hooks)
+        self.inner.insert(new, hooks)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {

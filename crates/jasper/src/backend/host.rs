@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, Slot, VectorSource};
+use jasper_core::{Element, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace,
-    OnConflict, SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert,
+    NewVectors, SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert,
     without_edges,
 };
 
@@ -70,14 +70,8 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         self.graph.read(|graph| self.executor.search_batch(graph, queries, params, matches))
     }
 
-    fn insert(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-        hooks: ChangeHooks<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        insert(&*self.executor, &mut &self.graph, vectors, keys, on_conflict, hooks)
+    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
+        insert(&*self.executor, &mut &self.graph, new, hooks)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {

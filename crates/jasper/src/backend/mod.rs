@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource};
+use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, OnConflict,
+    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, NewVectors,
     OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
@@ -139,13 +139,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     ///
     /// # Errors
     /// Returns [`UpdateError`]; the index is unchanged.
-    fn insert(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-        hooks: ChangeHooks<'_>,
-    ) -> Result<InsertReport, UpdateError>;
+    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError>;
 
     /// Removes tombstones from the graph, and repairs the edges of their neighbors.
     ///

@@ -11,11 +11,11 @@
 use std::mem;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, Slot, VectorSource};
+use jasper_core::{Element, Key, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut,
-    MemorySpace, OnConflict, SearchError, SearchParams, SearchReport,
+    MemorySpace, NewVectors, SearchError, SearchParams, SearchReport,
 };
 
 use super::sources::{SharedRows, Subset};
@@ -197,13 +197,8 @@ impl<T: Element> Backend<T> for Sharded<T> {
         Ok(sum)
     }
 
-    fn insert(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-        hooks: ChangeHooks<'_>,
-    ) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
+        let NewVectors { vectors, keys, on_conflict } = new;
         if keys.len() != vectors.len() {
             return Err(UpdateError::KeyCount { keys: keys.len(), vectors: vectors.len() });
         }
@@ -213,8 +208,8 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let reports = self.change_all(hooks, |shard, backend, hooks| {
             let rows = &rows[shard];
             let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
-            let inserted = backend.insert(&Subset::new(&all, rows), &keys, on_conflict, hooks);
-            inserted.map_err(|error| match error {
+            let new = NewVectors { vectors: &Subset::new(&all, rows), keys: &keys, on_conflict };
+            backend.insert(new, hooks).map_err(|error| match error {
                 UpdateError::Vector(error) => UpdateError::Vector(error.map_row(|row| rows[row])),
                 error => error,
             })

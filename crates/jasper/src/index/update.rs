@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Slot, Stage, VectorSource, no_progress};
 use jasper_graph::{KeyError, KeyMap, VectorError};
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError, check_insert,
+    ChangeHooks, CompactReport, ConsolidateReport, InsertReport, NewVectors, OnConflict, UpdateError,
+    check_insert,
 };
 
 use crate::Index;
@@ -32,7 +33,7 @@ long_calls! {
     /// - the source of the vectors cannot be read, memory cannot be allocated, or the device fails;
     /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
     pub fn insert(vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        index.insert_or(OnConflict::Refuse, vectors, keys, progress)
+        index.insert_new(NewVectors { vectors, keys, on_conflict: OnConflict::Refuse }, progress)
     }
 
     /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
@@ -44,7 +45,8 @@ long_calls! {
         index.make_change(&Record::InsertAuto(vectors), progress, |hooks| {
             let first = index.next_key();
             let keys = index.next_keys(vectors.len())?;
-            Ok((first, index.backend.insert(vectors, &keys, OnConflict::Refuse, hooks)?))
+            let new = NewVectors { vectors, keys: &keys, on_conflict: OnConflict::Refuse };
+            Ok((first, index.backend.insert(new, hooks)?))
         })
     }
 
@@ -53,7 +55,7 @@ long_calls! {
     /// # Errors
     /// As [`Self::insert`], but keys may be in the index. The index is unchanged.
     pub fn upsert(vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        index.insert_or(OnConflict::Replace, vectors, keys, progress)
+        index.insert_new(NewVectors { vectors, keys, on_conflict: OnConflict::Replace }, progress)
     }
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
@@ -180,16 +182,12 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
-    fn insert_or(
+    fn insert_new(
         &self,
-        on_conflict: OnConflict,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
+        new: NewVectors<'_, T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        self.make_change(&Record::Insert(vectors, keys, on_conflict), progress, |hooks| {
-            self.backend.insert(vectors, keys, on_conflict, hooks)
-        })
+        self.make_change(&Record::Insert(new), progress, |hooks| self.backend.insert(new, hooks))
     }
 
     /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
@@ -227,13 +225,12 @@ impl<T: Element> Index<T> {
             }
             Ok(())
         };
-        let check_insert = |vectors: &dyn VectorSource<T>, keys: &[Key], on_conflict| {
-            self.backend.read(|graph| check_insert(&*self.executor, graph, vectors, keys, on_conflict))
-        };
+        let check_insert = |new| self.backend.read(|graph| check_insert(&*self.executor, graph, new));
         match *record {
-            Record::Insert(vectors, keys, on_conflict) => check_insert(vectors, keys, on_conflict),
+            Record::Insert(new) => check_insert(new),
             Record::InsertAuto(vectors) => {
-                check_insert(vectors, &self.next_keys(vectors.len())?, OnConflict::Refuse)
+                let keys = self.next_keys(vectors.len())?;
+                check_insert(NewVectors { vectors, keys: &keys, on_conflict: OnConflict::Refuse })
             }
             Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
             Record::Undelete(keys) => check_keys(keys, KeyMap::restorable_slot),

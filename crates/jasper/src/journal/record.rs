@@ -6,14 +6,14 @@ use std::io;
 use jasper_core::{Element, Key, VectorSource};
 use jasper_graph::TunedSearch;
 use jasper_quant::Quantization;
-use jasper_vamana::{OnConflict, UpdateError};
+use jasper_vamana::{NewVectors, OnConflict, UpdateError};
 
 use super::store::{BLOCK_BYTES, Log, StoredChange};
 use crate::Index;
 
 /// A change, with what determines its result.
 pub(crate) enum Record<'a, T> {
-    Insert(&'a dyn VectorSource<T>, &'a [Key], OnConflict),
+    Insert(NewVectors<'a, T>),
     InsertAuto(&'a dyn VectorSource<T>),
     Delete(&'a [Key]),
     Undelete(&'a [Key]),
@@ -29,8 +29,8 @@ pub(crate) enum Record<'a, T> {
 impl<T: Element> Record<'_, T> {
     fn kind(&self) -> &'static str {
         match self {
-            Self::Insert(_, _, OnConflict::Refuse) => "insert",
-            Self::Insert(_, _, OnConflict::Replace) => "upsert",
+            Self::Insert(NewVectors { on_conflict: OnConflict::Refuse, .. }) => "insert",
+            Self::Insert(NewVectors { on_conflict: OnConflict::Replace, .. }) => "upsert",
             Self::InsertAuto(_) => "insert auto",
             Self::Delete(_) => "delete",
             Self::Undelete(_) => "undelete",
@@ -45,7 +45,7 @@ impl<T: Element> Record<'_, T> {
 
     fn argument(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Insert(_, keys, _) | Self::Delete(keys) | Self::Undelete(keys) => {
+            Self::Insert(NewVectors { keys, .. }) | Self::Delete(keys) | Self::Undelete(keys) => {
                 Cow::Borrowed(bytemuck::cast_slice(keys))
             }
             Self::InsertAuto(vectors) => Cow::Owned((vectors.len() as u64).to_le_bytes().to_vec()),
@@ -58,7 +58,7 @@ impl<T: Element> Record<'_, T> {
     /// The vectors of an insert.
     pub(super) fn vectors(&self) -> Option<&dyn VectorSource<T>> {
         match self {
-            Self::Insert(vectors, ..) | Self::InsertAuto(vectors) => Some(*vectors),
+            Self::Insert(NewVectors { vectors, .. }) | Self::InsertAuto(vectors) => Some(*vectors),
             _ => None,
         }
     }

@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, VectorSource, no_progress};
+use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, Filter, Hit, InsertReport, MatchesMut, MemorySpace,
-    OnConflict, OperationCounts, SearchError, SearchParams, SearchReport,
+    NewVectors, OperationCounts, SearchError, SearchParams, SearchReport,
 };
 
 use super::sources::SharedRows;
@@ -357,17 +357,13 @@ impl<T: Element> Backend<T> for Replicated<T> {
         }
     }
 
-    fn insert(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-        hooks: ChangeHooks<'_>,
-    ) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         // All replicas get the same vectors, whatever happens to their source.
-        let rows = SharedRows::new(vectors)?;
-        let rows = rows.view()?;
-        self.change_all(hooks, |backend, hooks| backend.insert(&rows, keys, on_conflict, hooks))
+        let rows = SharedRows::new(new.vectors)?;
+        let (rows, NewVectors { keys, on_conflict, .. }) = (rows.view()?, new);
+        self.change_all(hooks, |backend, hooks| {
+            backend.insert(NewVectors { vectors: &rows, keys, on_conflict }, hooks)
+        })
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
