@@ -76,7 +76,7 @@ pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
 pub use graph::{DeviceGraph, MirroredGraph};
 pub use jasper_driver::{LibraryAttempt, LoadError};
-pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, Part, PlanError};
+pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, PlanError};
 pub use knn::{DeviceKnnError, exact_knn_on_device};
 pub use measure::{copy_bandwidth, median_time};
 pub use memory_pool::{PeakMemory, PoolRetention};

@@ -62,7 +62,7 @@ impl Stream {
     ///
     /// # Errors
     /// Returns the driver's error.
-    pub fn with_high_priority(context: &Context) -> Result<Self> {
+    pub(crate) fn with_high_priority(context: &Context) -> Result<Self> {
         // The driver clamps the priority to its range; lower numbers are more urgent.
         Self::with_priority(context, i32::MIN)
     }

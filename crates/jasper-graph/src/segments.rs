@@ -90,7 +90,7 @@ impl<T: Pod> Segments<T> {
     ///
     /// # Errors
     /// Returns an error if address space cannot be reserved.
-    pub fn zeroed(len: usize, width: usize) -> io::Result<Self> {
+    pub(crate) fn zeroed(len: usize, width: usize) -> io::Result<Self> {
         let mut rows = Self::new(width);
         rows.resize(len)?;
         Ok(rows)
@@ -100,7 +100,7 @@ impl<T: Pod> Segments<T> {
     ///
     /// # Errors
     /// Returns an error if the file cannot be mapped.
-    pub fn map(file: &File, offset: u64, len: usize, width: usize) -> io::Result<Self> {
+    pub(crate) fn map(file: &File, offset: u64, len: usize, width: usize) -> io::Result<Self> {
         let segment_bytes = (SEGMENT_ROWS * width * size_of::<T>()) as u64;
         let segments = (0..len.div_ceil(SEGMENT_ROWS))
             .map(|i| {
@@ -122,7 +122,7 @@ impl<T: Pod> Segments<T> {
     }
 
     /// Returns the number of elements of a row.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
@@ -141,7 +141,7 @@ impl<T: Pod> Segments<T> {
     /// # Panics
     /// Panics if `index` is not below [`Self::len`].
     #[inline(always)]
-    pub fn row_mut(&mut self, index: usize) -> &mut [T] {
+    pub(crate) fn row_mut(&mut self, index: usize) -> &mut [T] {
         assert!(index < self.len);
         self.segments[index / SEGMENT_ROWS].slice_mut(index % SEGMENT_ROWS * self.width, self.width)
     }
@@ -152,7 +152,7 @@ impl<T: Pod> Segments<T> {
     ///
     /// # Errors
     /// Returns an error if address space cannot be reserved. Shortening needs none.
-    pub fn resize(&mut self, len: usize) -> io::Result<()> {
+    pub(crate) fn resize(&mut self, len: usize) -> io::Result<()> {
         while self.segments.len() < len.div_ceil(SEGMENT_ROWS) {
             self.make_last_whole()?;
             self.segments.push(Segment::anonymous(self.width)?);
@@ -169,7 +169,7 @@ impl<T: Pod> Segments<T> {
     ///
     /// # Errors
     /// Returns an error if address space cannot be reserved.
-    pub fn free_memory(&mut self) -> io::Result<()> {
+    pub(crate) fn free_memory(&mut self) -> io::Result<()> {
         for segment in &mut self.segments {
             *segment = Segment::anonymous(self.width)?;
         }
@@ -180,7 +180,7 @@ impl<T: Pod> Segments<T> {
     ///
     /// # Errors
     /// Returns an error if address space cannot be reserved.
-    pub fn load(&mut self) -> io::Result<()> {
+    pub(crate) fn load(&mut self) -> io::Result<()> {
         for index in 0..self.segments.len() {
             self.copy_segment(index)?;
         }
@@ -191,7 +191,7 @@ impl<T: Pod> Segments<T> {
     ///
     /// # Errors
     /// Returns an error if address space cannot be reserved.
-    pub fn try_clone(&self) -> io::Result<Self> {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let mut copy = Self::zeroed(self.len, self.width)?;
         copy.chunks_mut().zip(self.chunks()).for_each(|(to, from)| to.copy_from_slice(from));
         Ok(copy)
@@ -206,7 +206,7 @@ impl<T: Pod> Segments<T> {
     }
 
     /// Returns the rows mutably, as [`Self::chunks`].
-    pub fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+    pub(crate) fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
         let (len, width) = (self.len, self.width);
         self.segments.iter_mut().enumerate().map_while(move |(i, segment)| {
             let rows = SEGMENT_ROWS.min(len.saturating_sub(i * SEGMENT_ROWS));
@@ -219,7 +219,7 @@ impl<T: Pod> Segments<T> {
     /// # Panics
     /// Panics if the ranges do not ascend or overlap, or if one crosses the border of a segment or ends beyond
     /// [`Self::len`].
-    pub fn ranges_mut(
+    pub(crate) fn ranges_mut(
         &mut self,
         ranges: impl IntoIterator<Item = Range<usize>>,
     ) -> impl Iterator<Item = &mut [T]> {
@@ -241,7 +241,7 @@ impl<T: Pod> Segments<T> {
     }
 
     /// Returns the size of the rows in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.len * self.width * size_of::<T>()
     }
 
@@ -272,7 +272,7 @@ impl<T: Pod> Segments<T> {
 
     /// Sets element `index` of a column.
     #[inline(always)]
-    pub fn set(&mut self, index: usize, value: T) {
+    pub(crate) fn set(&mut self, index: usize, value: T) {
         self.row_mut(index)[0] = value;
     }
 }

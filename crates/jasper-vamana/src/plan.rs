@@ -153,7 +153,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 
     /// Lists all vertices that may be returned, ascending: those that a scan computes distances to.
-    pub fn list_allowed(&self) -> Vec<Slot> {
+    pub(crate) fn list_allowed(&self) -> Vec<Slot> {
         match self.key_filter_set() {
             Some(slots) => slots.iter().map(Slot::from_index).collect(),
             None => self.graph.keys().live_slots().filter(|&slot| self.allows(slot)).collect(),

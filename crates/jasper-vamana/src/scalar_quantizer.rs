@@ -99,7 +99,7 @@ impl ScalarQuantizer {
     ///
     /// # Errors
     /// Returns [`VectorError`] if memory cannot be allocated.
-    pub fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
+    pub(crate) fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
         let metric = sq8_metric(graph.metric());
         let norm = Self::scaled_norm(graph.vectors().largest_squared_norm(), self.scale);
         graph.vectors_mut().build_sq8(metric, norm, |vectors, blocks| {

@@ -87,7 +87,7 @@ const KINDS: [(Section, u32, &str); 17] = [
 
 impl Section {
     /// The known kinds of an index, in the order of the file.
-    pub fn of_index() -> impl Iterator<Item = Self> {
+    pub(crate) fn of_index() -> impl Iterator<Item = Self> {
         KINDS.iter().filter(|kind| kind.1 < 1 << 16).map(|kind| kind.0)
     }
 

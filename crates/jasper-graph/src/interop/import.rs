@@ -31,7 +31,7 @@ pub(super) struct Import<'a, 'p, T: 'static> {
 impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     /// Stores all vectors. The first `searchable` of them get their position as key; the others stay tombstones.
     pub(super) fn new(
-        vectors: &(impl VectorSource<T> + ?Sized),
+        vectors: &dyn VectorSource<T>,
         searchable: usize,
         metric: Metric,
         params: BuildParams,

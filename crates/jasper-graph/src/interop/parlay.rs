@@ -22,7 +22,7 @@ const HEADER_BYTES: u64 = 8;
 /// Returns [`ImportError`], naming the file and what is wrong with it.
 pub fn read<T: Element>(
     path: impl AsRef<Path>,
-    vectors: &(impl VectorSource<T> + ?Sized),
+    vectors: &dyn VectorSource<T>,
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
@@ -38,7 +38,7 @@ pub fn read<T: Element>(
 pub fn read_from<T: Element>(
     mut source: impl Read,
     actual: u64,
-    vectors: &(impl VectorSource<T> + ?Sized),
+    vectors: &dyn VectorSource<T>,
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
