@@ -46,7 +46,7 @@ impl Event {
     ///
     /// # Errors
     /// Returns the error of the work before the event.
-    pub fn synchronize(&self) -> Result<()> {
+    pub(crate) fn synchronize(&self) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
         self.context.call(|| unsafe { sys::cuEventSynchronize(self.raw) })
     }

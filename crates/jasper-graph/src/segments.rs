@@ -82,7 +82,7 @@ impl<T: Pod> Segment<T> {
 
 impl<T: Pod> Segments<T> {
     /// Creates an empty table with rows of `width` elements.
-    pub const fn new(width: usize) -> Self {
+    pub(crate) const fn new(width: usize) -> Self {
         Self { width, len: 0, segments: Vec::new() }
     }
 

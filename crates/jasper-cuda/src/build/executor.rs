@@ -46,7 +46,7 @@ const LIST_CHUNK: u32 = 1 << 20;
 /// of searches, once for the back edges, and once per chunk of merges.
 #[derive(Debug)]
 pub struct DeviceExecutor<T, S = crate::Stream> {
-    stream: S,
+    pub(super) stream: S,
     params: BuildParams,
     /// Provides the threads for the host's part.
     cpu: Arc<CpuExecutor>,
@@ -67,11 +67,6 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     #[must_use]
     pub fn exact_linking(self, exact_linking: bool) -> Self {
         Self { exact_linking, ..self }
-    }
-
-    /// The stream in which all work is queued.
-    pub fn stream(&self) -> &S {
-        &self.stream
     }
 
     fn counters(&self) -> Result<S::Buffer<u64>, S::Error> {

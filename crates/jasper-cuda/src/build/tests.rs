@@ -261,7 +261,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
     linker.run(&executor, MirroredGraph::new(graph, copy), &mut no_progress).unwrap();
-    let peak = executor.stream().emulator().peak_bytes() as u64;
+    let peak = executor.stream.emulator().peak_bytes() as u64;
     (peak, plan)
 }
 

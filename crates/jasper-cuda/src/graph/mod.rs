@@ -183,12 +183,12 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// The number of slots: live, tombstones and free.
-    pub fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         self.slots
     }
 
     /// Whether there are vectors, or only codes.
-    pub fn has_vectors(&self) -> bool {
+    pub(crate) fn has_vectors(&self) -> bool {
         self.has_vectors
     }
 
@@ -198,12 +198,12 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// The dimension of the vectors.
-    pub fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         self.dimension
     }
 
     /// Elements per row of vectors or queries, with padding.
-    pub fn row_len(&self) -> usize {
+    pub(crate) fn row_len(&self) -> usize {
         padded_len::<T>(self.dimension)
     }
 
@@ -221,7 +221,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     ///
     /// # Panics
     /// Panics if the graph is one of a build by SQ8 vectors, without the vectors themselves.
-    pub fn args(&self) -> GraphArgs {
+    pub(crate) fn args(&self) -> GraphArgs {
         assert!(
             !self.has_vectors || self.rows.len() >= self.slots * self.row_len(),
             "the vectors are on the device"
@@ -245,7 +245,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// One bit per slot: whether it is live. Null if all are.
-    pub fn live_or_null(&self) -> DevicePtr<u32> {
+    pub(crate) fn live_or_null(&self) -> DevicePtr<u32> {
         if self.all_live { DevicePtr::null() } else { self.live.input() }
     }
 
@@ -255,7 +255,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// How kernels compute distances; the same as on the host.
-    pub fn form(&self) -> DistanceForm {
+    pub(crate) fn form(&self) -> DistanceForm {
         DistanceForm::new(self.metric, T::EXACT_SUMS)
     }
 

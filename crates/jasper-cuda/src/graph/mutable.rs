@@ -98,7 +98,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     ///
     /// # Errors
     /// Returns the error that made the copy unusable, if any.
-    pub fn check(&self) -> Result<(), S::Error> {
+    pub(crate) fn check(&self) -> Result<(), S::Error> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 

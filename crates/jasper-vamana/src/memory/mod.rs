@@ -94,7 +94,7 @@ impl BuildSpec {
     }
 
     /// Bytes of the vectors, padded, and of their squared norms where the metric needs them.
-    pub fn vector_bytes<T: Element>(&self) -> usize {
+    pub(crate) fn vector_bytes<T: Element>(&self) -> usize {
         let norm = if self.has_norms::<T>() { size_of::<f32>() } else { 0 };
         self.rows * (padded_len::<T>(self.dimension) * size_of::<T>() + norm)
     }
