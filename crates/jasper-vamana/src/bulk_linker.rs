@@ -8,7 +8,7 @@ use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
     CheckpointError, Checkpoints, Executor, GraphAccess, Linked, MutableGraph, OperationCounts,
-    ScalarQuantizer, UpdateError, start,
+    ScalarQuantizer, UpdateError, Vertices, start,
 };
 
 /// Links the vertices of a bulk build: those left of its order, into the graph of those linked before.
@@ -98,8 +98,7 @@ impl<'a> BulkLinker<'a> {
             self.cost += linked.cost;
         }
         GraphAccess::change_host(&mut graph, |host| start::add_start_points(host, self.order))?;
-        let reconnected =
-            reconnect(executor, &mut graph, |graph, slot| graph.keys().is_live(slot), progress)?;
+        let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })
     }

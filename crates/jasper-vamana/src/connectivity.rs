@@ -30,6 +30,11 @@ impl Reached {
         Self(words.into_iter().map(AtomicU32::new).collect())
     }
 
+    /// The slots of [`Self::from_words`] that are not `avoided`, which are words as well.
+    pub fn from_words_without(words: Vec<u32>, avoided: &[u32]) -> Self {
+        Self::from_words(words.into_iter().zip(avoided).map(|(word, avoided)| word & !avoided).collect())
+    }
+
     /// The words of [`Self::from_words`].
     pub fn words(&self) -> Vec<u32> {
         self.0.iter().map(|word| word.load(Relaxed)).collect()
@@ -52,13 +57,46 @@ impl Reached {
 /// Reads every row once, in the current rayon pool.
 pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
     let start = graph.adjacency().start_points().first();
-    let reached = start.map_or_else(|| Reached::new(graph.slots()), |&start| reachable(graph, start));
-    unreached(graph, &reached, |graph, slot| graph.keys().is_live(slot))
+    let reached =
+        start.map_or_else(|| Reached::new(graph.slots()), |&start| reachable(graph, start, Vertices::All));
+    unreached(graph, &reached, Vertices::Live)
 }
 
-/// Slots that a path from `start` leads to, itself included. Runs in the current rayon pool.
-pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
-    reach(graph, start, |_, _| ())
+/// The vertices that are to be reachable, by paths among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vertices {
+    /// Live vertices and tombstones.
+    All,
+    /// Live vertices.
+    Live,
+}
+
+impl Vertices {
+    /// The slots that paths must not lead through, in words of 32. Edges lead to no free slot.
+    pub fn avoided<T: Element>(self, graph: &Graph<T>) -> Vec<u32> {
+        let words = 0..graph.slots().div_ceil(32);
+        match self {
+            Self::All => vec![0; words.len()],
+            Self::Live => words.map(|word| !graph.keys().live_word(word)).collect(),
+        }
+    }
+
+    pub(crate) fn contains<T: Element>(self, graph: &Graph<T>, slot: Slot) -> bool {
+        match self {
+            Self::All => !graph.keys().is_free(slot),
+            Self::Live => graph.keys().is_live(slot),
+        }
+    }
+}
+
+/// Slots that a path of these `vertices` from `start`, one of them, leads to, itself included. Runs in the current rayon
+/// pool.
+pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Vertices) -> Reached {
+    let avoided = vertices.avoided(graph);
+    // As if they had been reached and expanded before.
+    let reached = Reached::from_words(avoided.clone());
+    reach(graph, start, &reached, avoided.clone(), |_, _| ());
+    Reached::from_words_without(reached.words(), &avoided)
 }
 
 /// The parents of a spanning tree of these slots, for [`SpanningTree::new`]: of the edges to a slot, the one by which
@@ -68,16 +106,24 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot) -> Reached {
 pub(crate) fn spanning_tree<T: Element>(graph: &Graph<T>, start: Slot) -> Vec<u32> {
     let parents: Vec<_> = (0..graph.slots()).map(|_| AtomicU32::new(NO_PARENT)).collect();
     parents[start.index()].store(start.get(), Relaxed);
-    reach(graph, start, |from, to| parents[to.index()].store(from.get(), Relaxed));
+    let reached = Reached::new(graph.slots());
+    let expanded = reached.words();
+    reach(graph, start, &reached, expanded, |from, to| parents[to.index()].store(from.get(), Relaxed));
     parents.into_iter().map(AtomicU32::into_inner).collect()
 }
 
-/// Slots that a path from `start` leads to. Calls `on_edge` with the edge by which each of the others is reached first.
+/// Adds `start` to the `reached` slots, and all that a path from there leads to through slots that are not `expanded`.
+/// Calls `on_edge` with the edge by which each of the others is reached first.
 ///
 /// Sweeps over all slots in order, so that rows are read sequentially, until a sweep expands few vertices. Then follows
 /// the edges of the remaining ones one by one.
-fn reach<T: Element>(graph: &Graph<T>, start: Slot, on_edge: impl Fn(Slot, Slot) + Sync) -> Reached {
-    let reached = Reached::new(graph.slots());
+fn reach<T: Element>(
+    graph: &Graph<T>,
+    start: Slot,
+    reached: &Reached,
+    mut expanded: Vec<u32>,
+    on_edge: impl Fn(Slot, Slot) + Sync,
+) {
     reached.insert(start);
     let insert = |from: Slot, to: Slot| {
         let is_new = reached.insert(to);
@@ -86,7 +132,6 @@ fn reach<T: Element>(graph: &Graph<T>, start: Slot, on_edge: impl Fn(Slot, Slot)
         }
         is_new
     };
-    let mut expanded = vec![0_u32; reached.0.len()];
     let expand_words = |(first, expanded): (usize, &mut [u32])| {
         let mut count = 0;
         for (word, expanded) in (first * WORDS_PER_TASK..).zip(expanded) {
@@ -122,7 +167,6 @@ fn reach<T: Element>(graph: &Graph<T>, start: Slot, on_edge: impl Fn(Slot, Slot)
     while let Some(slot) = stack.pop() {
         stack.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| insert(slot, neighbor)));
     }
-    reached
 }
 
 /// Sweeps continue while they expand at least one slot in this many. When they expand fewer, few slots are left, or the
@@ -132,16 +176,12 @@ const SWEEP_DIVISOR: usize = 64;
 /// Words of slots per task of the thread pool.
 const WORDS_PER_TASK: usize = 16;
 
-/// The `wanted` slots outside `reached`, ascending.
-pub(crate) fn unreached<T: Element>(
-    graph: &Graph<T>,
-    reached: &Reached,
-    wanted: impl Fn(&Graph<T>, Slot) -> bool,
-) -> Vec<Slot> {
+/// Those of the `vertices` that are outside of `reached`, ascending.
+pub(crate) fn unreached<T: Element>(graph: &Graph<T>, reached: &Reached, vertices: Vertices) -> Vec<Slot> {
     // Nearly all words have all bits set and are skipped as a whole.
     let unreached = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
     let slots = unreached.iter().take_while(|&slot| slot < graph.slots()).map(Slot::from_index);
-    slots.filter(|&slot| !graph.keys().is_free(slot) && wanted(graph, slot)).collect()
+    slots.filter(|&slot| vertices.contains(graph, slot)).collect()
 }
 
 #[cfg(test)]
@@ -171,14 +211,28 @@ mod tests {
     proptest! {
         #[test]
         fn what_paths_lead_to_is_reached_and_nothing_else(vertices in 1_usize..3000, seed: u64) {
-            let graph = graph(vertices, seed);
+            let mut graph = graph(vertices, seed);
             let start = Slot::from_index(seed as usize % vertices);
-            let (mut known, mut open) = (BTreeSet::from([start]), vec![start]);
-            while let Some(slot) = open.pop() {
-                open.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| known.insert(neighbor)));
+            // Vertices without keys are tombstones.
+            for slot in (0..vertices).map(Slot::from_index) {
+                if slot == start || !(slot.get() ^ seed as u32).is_multiple_of(5) {
+                    graph.keys_mut().assign_unused(slot.index() as u64, slot);
+                }
             }
-            let reached = reachable(&graph, start);
+            let paths = |vertices: &dyn Fn(Slot) -> bool| {
+                let (mut known, mut open) = (BTreeSet::from([start]), vec![start]);
+                while let Some(slot) = open.pop() {
+                    let next = graph.adjacency().neighbors(slot).iter().copied();
+                    open.extend(next.filter(|&slot| vertices(slot) && known.insert(slot)));
+                }
+                known
+            };
+            let known = paths(&|_| true);
+            let reached = reachable(&graph, start, Vertices::All);
             prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot) == known.contains(&slot)));
+            let live = paths(&|slot| graph.keys().is_live(slot));
+            let reached = reachable(&graph, start, Vertices::Live);
+            prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot) == live.contains(&slot)));
             let tree = SpanningTree::new(&spanning_tree(&graph, start)).unwrap();
             for slot in graph.keys().vertices() {
                 let path: Vec<_> =

@@ -3,12 +3,14 @@
 //! ```text
 //! transaction:
 //!     quantize_for_linking                         a device may quantize all vectors to bytes until the end
-//!     for each live vertex v with a tombstone (a deleted vertex) among its neighbors, in chunks:
+//!     add live start points in place of tombstones (deleted vertices)
+//!     reconnect live vertices to which only paths through tombstones lead, unless they are many
+//!     remove the start points that are tombstones
+//!     for each live vertex v with a tombstone among its neighbors, in chunks:
 //!         replacements = live neighbors of those tombstones
 //!         row(v) = live neighbors of v + replacements that no vertex of the row occludes (as in robust pruning),
 //!                  until it is as long as before, or half of max_degree if that is longer
-//!     replace start points that are tombstones by live vertices near them
-//!     reconnect live vertices that became unreachable
+//!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones
 //! ```
@@ -19,16 +21,24 @@
 //! 2. **No locks**: a row is computed from itself and from rows of deleted vertices, which are not written, so the
 //!    order of vertices does not matter and the result does not depend on threads.
 //! 3. **One transaction**: an error or a cancel leaves the graph as it was.
-//! 4. **Reachability is restored at the end**, because neither pruning nor deleting preserves it.
+//! 4. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
+//!    made reachable by a path of live vertices, and live neighbors always stay. Only if so many vertices were deleted
+//!    that the others are no connected graph, some are out of reach until the end.
 
 use jasper_core::{Element, Progress, Stage};
 use jasper_graph::Graph;
 
 use crate::pipeline::update;
-use crate::reconnect::reconnect;
+use crate::reconnect::{reconnect, reconnect_up_to};
 use crate::spanning_tree::ensure_tree;
 use crate::start::live_start_points;
-use crate::{ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, transaction};
+use crate::{
+    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, Vertices, transaction,
+};
+
+/// At most one live vertex in this many is reconnected before rows are repaired. If more have been disconnected, most
+/// neighbors of most vertices are deleted, and those still reachable are too far from the others to lead to them.
+const MAX_FIRST_RECONNECTED: usize = 16;
 
 /// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +47,7 @@ use crate::{ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, U
 pub struct ConsolidateReport {
     /// Slots freed.
     pub freed: usize,
-    /// Unreachable vertices that were given an edge.
+    /// Vertices that were given an edge, because no path of live vertices led to them.
     pub reconnected: usize,
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -65,7 +75,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             let reconnected = if is_connected || !host_has(Graph::has_vectors) {
                 0
             } else {
-                reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), hooks.progress)?
+                reconnect(executor, graph, Vertices::All, hooks.progress)?
             };
             hooks.commit_point(0)?;
             // Deleted keys whose vertices other keys share are forgotten, as all others are below.
@@ -75,13 +85,18 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     }
     graph.read(|graph| graph.host().require_vectors())?;
     transaction(graph, |graph| {
-        graph.change_host(|host| host.set_spanning_tree(None))?;
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
         executor.quantize_for_linking(graph, &[], distances).map_err(UpdateError::device)?;
-        let start_points =
+        let live_starts =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
+        let old_starts = graph.read(|graph| graph.host().adjacency().start_points().to_vec());
+        let both = [live_starts.clone(), old_starts].concat();
+        graph.change_host(|host| host.adjacency_mut().set_start_points(both))?;
+        let max = graph.read(|graph| graph.host().keys().live()) / MAX_FIRST_RECONNECTED;
+        let before = reconnect_up_to(max, executor, graph, Vertices::Live, hooks.progress)?;
+        graph.change_host(|host| host.adjacency_mut().set_start_points(live_starts))?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
@@ -90,9 +105,10 @@ pub fn consolidate<T: Element, E: Executor<T>>(
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
-        graph.change_host(|host| host.adjacency_mut().set_start_points(start_points))?;
-        let reconnected =
-            reconnect(executor, graph, |graph, slot| graph.keys().is_live(slot), hooks.progress)?;
+        let reconnected = match before {
+            Some(reconnected) => reconnected,
+            None => reconnect(executor, graph, Vertices::Live, hooks.progress)?,
+        };
         hooks.commit_point(freed)?;
         graph.change_host(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })

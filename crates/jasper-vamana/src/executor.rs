@@ -3,7 +3,7 @@
 
 use jasper_core::{DeviceError, Element, Neighbor, Slot};
 
-use crate::connectivity::Reached;
+use crate::connectivity::{Reached, Vertices};
 use crate::pipeline::Duplicates;
 use crate::{GraphAccess, MutableGraph, OperationCounts};
 
@@ -151,11 +151,13 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::NewRows, Self::Error>;
 
-    /// All slots that paths from `start` lead to, itself included. Each of their rows is read once.
+    /// All slots that paths of these `vertices` from `start`, one of them, lead to, itself included. Each of their rows
+    /// is read once.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn reachable(&self, graph: &Self::Graph, start: Slot) -> Result<Reached, Self::Error>;
+    fn reachable(&self, graph: &Self::Graph, start: Slot, vertices: Vertices)
+    -> Result<Reached, Self::Error>;
 
     /// The parents of a spanning tree of these slots, for [`SpanningTree::new`](jasper_graph::SpanningTree::new). Which
     /// of several trees it is may depend on threads, and nothing else does.

@@ -30,8 +30,8 @@ use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_orphans};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
 use crate::{
-    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, start,
-    transaction,
+    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, Vertices,
+    start, transaction,
 };
 
 /// Statistics of a bulk build or an insert.
@@ -216,7 +216,7 @@ fn keep_reachable<T: Element, E: Executor<T>>(
         }
     }
     // New vertices have no keys yet, and deleted ones may be restored: all of them must be reachable.
-    let unreachable = reconnect(executor, graph, |graph, slot| !graph.keys().is_free(slot), progress)?;
+    let unreachable = reconnect(executor, graph, Vertices::All, progress)?;
     Ok(reconnected + unreachable)
 }
 

@@ -11,20 +11,19 @@
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
-//! is never found. Bulk builds, large inserts and consolidations therefore end with [`reconnect`], and small inserts
-//! when their [spanning tree](crate::spanning_tree) does not show that every vertex is reachable. New rows are computed
+//! is never found. Bulk builds and large inserts therefore end with [`reconnect`], small inserts do when their
+//! [spanning tree](crate::spanning_tree) does not show that every vertex is reachable, and consolidations begin with it. New rows are computed
 //! while searches read the graph, which is locked only to write them.
 
 use std::collections::HashSet;
 
 use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Slot, Stage};
-use jasper_graph::Graph;
 
-use crate::connectivity::{Reached, unreached};
+use crate::connectivity::{Reached, Vertices, unreached};
 use crate::pipeline::update;
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 
-/// Gives every unreachable `wanted` vertex an edge from a reachable one; returns the number of these vertices.
+/// Gives each of the `vertices` that is unreachable an edge from a reachable one; returns the number of these vertices.
 ///
 /// Later searches for the vertex expand the source of that edge, as the search for it here did. Linking it again like a
 /// new vertex would not help: its nearest neighbors are hubs with full rows, which pruned it before
@@ -35,12 +34,30 @@ use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
-    wanted: impl Fn(&Graph<T>, Slot) -> bool,
+    vertices: Vertices,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
+    Ok(reconnect_up_to(usize::MAX, executor, graph, vertices, progress)?.unwrap_or(0))
+}
+
+/// [`reconnect`], unless more than `max` of the vertices are unreachable: `None` then, and nothing has changed.
+///
+/// # Errors
+/// Returns [`UpdateError`]; the caller rolls back.
+pub(crate) fn reconnect_up_to<T: Element, E: Executor<T>>(
+    max: usize,
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+    vertices: Vertices,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Option<usize>, UpdateError> {
     graph.change_host(|host| host.set_spanning_tree(None))?;
-    let find = |graph: &E::Graph, _: &[(Slot, Slot)]| find_unreachable(executor, graph, &wanted);
-    Ok(add_incoming_edges(executor, graph, find, progress)?.total)
+    let find = |graph: &E::Graph, _: &[(Slot, Slot)]| find_unreachable(executor, graph, vertices);
+    let found = graph.read(|graph| find(graph, &[])).map_err(UpdateError::device)?;
+    if found.1.len() > max {
+        return Ok(None);
+    }
+    Ok(Some(add_incoming_edges(executor, graph, vertices, found, find, progress)?.total))
 }
 
 /// Gives each orphan among the `new` vertices, one that [no edge seems to lead to](find_orphans), an incoming edge, as
@@ -56,7 +73,8 @@ pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Added, UpdateError> {
     let find = |graph: &E::Graph, added: &[(Slot, Slot)]| find_orphans(executor, graph, new, added);
-    add_incoming_edges(executor, graph, find, progress)
+    let found = graph.read(|graph| find(graph, &[])).map_err(UpdateError::device)?;
+    add_incoming_edges(executor, graph, Vertices::All, found, find, progress)
 }
 
 /// Edges that were added to vertices without a path to them.
@@ -70,15 +88,17 @@ pub(crate) struct Added {
     pub(crate) evicted: Vec<Slot>,
 }
 
-/// Gives each vertex that `find` returns as unreached an edge from a reached one. No path leads through unreached
-/// vertices, so replacing one of their edges disconnects nothing.
+/// Gives each unreached vertex an edge from a reached one. Both sets are given first, and `find` computes them again for
+/// the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
+/// nothing.
 fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
+    vertices: Vertices,
+    (mut reached, mut left): (Reached, Vec<Slot>),
     find: impl Fn(&E::Graph, &[(Slot, Slot)]) -> Result<(Reached, Vec<Slot>), E::Error>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Added, UpdateError> {
-    let (mut reached, mut left) = graph.read(|graph| find(graph, &[])).map_err(UpdateError::device)?;
     let total = left.len();
     let mut added = Added { total, ..Added::default() };
     // The memory plan covers a batch of this size.
@@ -104,7 +124,7 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
         (reached, left) = graph.read(|graph| find(graph, &added.edges)).map_err(UpdateError::device)?;
         is_halved = left.len() <= before / 2;
     }
-    replace_edges(executor, graph, &reached, left, &mut added).map_err(UpdateError::device)?;
+    replace_edges(executor, graph, vertices, &reached, left, &mut added).map_err(UpdateError::device)?;
     if total > 0 {
         Progress { stage: Stage::Reconnecting, done: total, total }.report(progress)?;
     }
@@ -181,26 +201,27 @@ fn find_orphans<T: Element, E: Executor<T>>(
     Ok((Reached::all_but(slots, &orphans), orphans))
 }
 
-/// The reachable vertices, and the `wanted` ones that are not, ascending.
+/// Those of the `vertices` that are reachable, and those that are not, ascending.
 fn find_unreachable<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
-    wanted: impl Fn(&Graph<T>, Slot) -> bool,
+    vertices: Vertices,
 ) -> Result<(Reached, Vec<Slot>), E::Error> {
     let host = graph.host();
     let reached = match host.adjacency().start_points().first() {
-        Some(&start) => executor.reachable(graph, start)?,
+        Some(&start) => executor.reachable(graph, start, vertices)?,
         None => Reached::new(host.slots()),
     };
-    let unreachable = unreached(host, &reached, wanted);
+    let unreachable = unreached(host, &reached, vertices);
     Ok((reached, unreachable))
 }
 
-/// Gives each of the `unreachable` vertices an edge from a reached one, one after another. Skips vertices that have
-/// become reachable through earlier ones.
+/// Gives each of the `unreachable` vertices an edge from a reached one, one after another. Skips those that have become
+/// reachable through earlier ones, by paths of the `vertices`.
 fn replace_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
+    vertices: Vertices,
     reached: &Reached,
     unreachable: Vec<Slot>,
     added: &mut Added,
@@ -217,8 +238,11 @@ fn replace_edges<T: Element, E: Executor<T>>(
         update(executor, graph, |graph| executor.new_rows(graph, &changed, &rows))?;
         let mut level = vec![vertex];
         while !level.is_empty() {
-            level.retain(|&slot| reached.insert(slot));
-            level = graph.read(|graph| executor.edge_rows(graph, &level))?.concat();
+            let next = graph.read(|graph| {
+                level.retain(|&slot| vertices.contains(graph.host(), slot) && reached.insert(slot));
+                executor.edge_rows(graph, &level)
+            });
+            level = next?.concat();
         }
     }
     Ok(())
@@ -260,7 +284,11 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
     row.push(vertex);
     let mut changed = vec![(source, row)];
     if !own_row.contains(&farthest) {
-        own_row.truncate(max_degree - 1);
+        if own_row.len() == max_degree {
+            // Edges to reached vertices can go; those to others may be the only ones that lead there.
+            let last = own_row.iter().rposition(|&slot| reached.contains(slot));
+            own_row.remove(last.unwrap_or(max_degree - 1));
+        }
         own_row.push(farthest);
         changed.push((vertex, own_row));
     }

@@ -27,6 +27,23 @@ impl<S: Stream> ReachableSet<S> {
     pub fn empty(stream: &S, slots: u32) -> Result<Self, S::Error> {
         let mut bits = stream.allocate(slots.div_ceil(SLOTS_PER_WORD) as usize)?;
         stream.fill(&mut bits, 0)?;
+        Self::of_bits(stream, slots, bits)
+    }
+
+    /// The set of the `avoided` slots, a bit per slot, through which no path will be followed.
+    ///
+    /// # Errors
+    /// Returns an error if the memory cannot be allocated.
+    ///
+    /// # Panics
+    /// Panics if there is not a bit for each of the `slots`.
+    pub fn avoiding(stream: &S, slots: u32, avoided: &[u32]) -> Result<Self, S::Error> {
+        assert_eq!(avoided.len(), slots.div_ceil(SLOTS_PER_WORD) as usize);
+        Self::of_bits(stream, slots, stream.upload(avoided)?)
+    }
+
+    /// The set of the slots of these bits, none of which will be expanded.
+    fn of_bits(stream: &S, slots: u32, bits: S::Buffer<u32>) -> Result<Self, S::Error> {
         Ok(Self { bits, queue: stream.allocate(slots as usize)?, len: stream.upload(&[0])?, expanded: 0 })
     }
 

@@ -62,8 +62,14 @@ pub fn reached_slots_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let mut expected = BTreeSet::<u32>::new();
         let mut parents = stream.upload(&vec![NO_SLOT; slots as usize]).unwrap();
         let mut roots = BTreeSet::<u32>::new();
+        let avoided = some(&mut rng, slots, 8);
+        let mut around = ReachableSet::avoiding(stream, slots, &words(&avoided, slots)).unwrap();
+        let mut expected_around = avoided.clone();
         for seeds in [1, 0, 40] {
             let from: Vec<u32> = (0..seeds).map(|_| rng.random_range(0..slots)).collect();
+            around.extend(stream, &on_device, edges.stride as u32, &from, None).unwrap();
+            edges.reach(from.clone(), &mut expected_around);
+            assert_eq!(stream.download(around.bits()).unwrap(), words(&expected_around, slots));
             let (stride, to_parents) = (edges.stride as u32, Some(&mut parents));
             reached.extend(stream, &on_device, stride, &from, to_parents).unwrap();
             roots.extend(from.iter().filter(|slot| !expected.contains(*slot)));

@@ -21,8 +21,8 @@ use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, OperationCounts, PeerSampling, Published,
-    Reached,
+    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
+    Published, Reached, Vertices,
 };
 
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
@@ -489,11 +489,17 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.when_computed(rows, &counters, graph.id)
     }
 
-    fn reachable(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Reached, S::Error> {
+    fn reachable(
+        &self,
+        graph: &MirroredGraph<T, S>,
+        start: Slot,
+        vertices: Vertices,
+    ) -> Result<Reached, S::Error> {
+        let avoided = vertices.avoided(graph.host());
         let graph = self.device_graph(graph);
-        let mut reached = ReachableSet::empty(&self.stream, graph.slots() as u32)?;
+        let mut reached = ReachableSet::avoiding(&self.stream, graph.slots() as u32, &avoided)?;
         reached.extend(&self.stream, &graph.edges, graph.edges_stride(), &[start.get()], None)?;
-        Ok(Reached::from_words(self.stream.download(reached.bits())?))
+        Ok(Reached::from_words_without(self.stream.download(reached.bits())?, &avoided))
     }
 
     fn spanning_tree(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {

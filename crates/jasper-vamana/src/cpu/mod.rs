@@ -16,7 +16,7 @@ use jasper_core::{Element, Neighbor, Slot, defaults};
 use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
 
-use crate::connectivity::{self, Reached};
+use crate::connectivity::{self, Reached, Vertices};
 use crate::ingest::bytes_of;
 use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{SEARCHES_PER_THREAD, SearchState};
@@ -288,8 +288,8 @@ impl<T: Element> Executor<T> for CpuExecutor {
         }))
     }
 
-    fn reachable(&self, graph: &Graph<T>, start: Slot) -> Result<Reached, Infallible> {
-        Ok(self.pool.install(|| connectivity::reachable(graph, start)))
+    fn reachable(&self, graph: &Graph<T>, start: Slot, vertices: Vertices) -> Result<Reached, Infallible> {
+        Ok(self.pool.install(|| connectivity::reachable(graph, start, vertices)))
     }
 
     fn spanning_tree(&self, graph: &Graph<T>, start: Slot) -> Result<Vec<u32>, Infallible> {
