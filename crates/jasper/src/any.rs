@@ -207,50 +207,38 @@ impl AnyMatrixView<'_> {
     }
 }
 
-/// Defines methods of [`AnyIndex`] that call those of [`Index`]. Vectors in brackets must have the element type of the
-/// index. Methods marked `long` take a progress callback from [`WithProgress`].
+/// Defines methods of [`AnyIndex`] that call those of [`Index`]. Vectors of type `T`, and those in brackets, must have
+/// the element type of the index. Methods marked `long` take a progress callback from [`WithProgress`].
 macro_rules! forward {
-    ($(fn $name:ident<T>($($argument:ident: $Type:ty),*) -> Result<$Ok:ty, $Error:ident>;)*) => {
+    ($(fn $name:ident<T>($($argument:ident: $Type:ty),*) -> $Output:ty;)*) => {
         impl AnyIndex {$(
-            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`], also for a ")]
-            #[doc = "vector of another element."]
-            pub fn $name<T: Element>(&self, $($argument: $Type),*) -> Result<$Ok, $Error> {
+            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors")]
+            #[doc = "As there, or if the vector has another element type."]
+            pub fn $name<T: Element>(&self, $($argument: $Type),*) -> $Output {
                 self.of::<T>()?.$name($($argument),*)
             }
         )*}
     };
-    ($(fn $name:ident(
-        $([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*
-    ) -> Result<$Ok:ty, $Error:ident>;)*) => {
+    ($(fn $name:ident($([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*) -> $Output:ty;)*) => {
         impl AnyIndex {$(
-            #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
-            pub fn $name(&self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
+            #[doc = concat!("See [`Index::", stringify!($name), "`].")]
+            pub fn $name(&self, $($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> $Output {
                 any!(AnyIndex(self), index => index.$name($($vectors.try_into()?,)? $($argument),*))
             }
         )*}
     };
-    ($(long fn $name:ident(
-        $([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*
-    ) -> Result<$Ok:ty, $Error:ident>;)*) => {
+    ($(long fn $name:ident($([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*) -> $Output:ty;)*) => {
         long_calls! {
             impl AnyIndex as (any, progress);
             $(
-                #[doc = concat!("See [`Index::", stringify!($name), "`].\n\n# Errors\n[`", stringify!($Error), "`].")]
-                pub fn $name($($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> Result<$Ok, $Error> {
+                #[doc = concat!("See [`Index::", stringify!($name), "`].")]
+                pub fn $name($($vectors: $Vectors<'_>,)? $($argument: $Type),*) -> $Output {
                     any!(AnyIndex(any), index => {
                         index.with_progress(progress).$name($($vectors.try_into()?,)? $($argument),*)
                     })
                 }
             )*
         }
-    };
-    ($(fn $name:ident($($argument:ident: $Type:ty),*) -> $Output:ty;)*) => {
-        impl AnyIndex {$(
-            #[doc = concat!("See [`Index::", stringify!($name), "`].")]
-            pub fn $name(&self, $($argument: $Type),*) -> $Output {
-                any!(AnyIndex(self), index => index.$name($($argument),*))
-            }
-        )*}
     };
 }
 
@@ -275,25 +263,6 @@ forward! {
     fn drop_vectors() -> Result<(), UpdateError>;
     fn measure_code_error() -> Result<Option<CodeReport>, UpdateError>;
     fn build_sketches() -> Result<(), UpdateError>;
-}
-
-forward! {
-    long fn insert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
-    long fn insert_auto([vectors: AnyVectorSource]) -> Result<(Key, InsertReport), UpdateError>;
-    long fn upsert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
-    long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
-    long fn compact() -> Result<CompactReport, UpdateError>;
-    long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
-    long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
-    long fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError>;
-    long fn check() -> Result<CheckReport, CheckError>;
-    long fn save(path: &Path) -> Result<SaveStats, FileError>;
-    long fn save_durable(folder: &Path) -> Result<SaveStats, JournalError>;
-    long fn snapshot() -> Result<(), JournalError>;
-    long fn to_bytes() -> Result<Vec<u8>, FileFault>;
-}
-
-forward! {
     fn memory_plan_on_device(storage: MemorySpace) -> Option<MemoryPlan>;
     fn tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
     fn tuned_searches() -> Vec<TunedSearch>;
@@ -315,6 +284,22 @@ forward! {
     fn device_name() -> String;
     fn device_bytes() -> u64;
     fn device_faults() -> Vec<Arc<DeviceError>>;
+}
+
+forward! {
+    long fn insert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    long fn insert_auto([vectors: AnyVectorSource]) -> Result<(Key, InsertReport), UpdateError>;
+    long fn upsert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
+    long fn compact() -> Result<CompactReport, UpdateError>;
+    long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
+    long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
+    long fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError>;
+    long fn check() -> Result<CheckReport, CheckError>;
+    long fn save(path: &Path) -> Result<SaveStats, FileError>;
+    long fn save_durable(folder: &Path) -> Result<SaveStats, JournalError>;
+    long fn snapshot() -> Result<(), JournalError>;
+    long fn to_bytes() -> Result<Vec<u8>, FileFault>;
 }
 
 impl Measure for AnyIndex {
