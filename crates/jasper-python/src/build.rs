@@ -4,7 +4,9 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jasper::{AnyIndex, Device, DeviceOptions, ElementKind, MemorySpace, VectorSource, with_element};
+use jasper::{
+    AnyIndex, BuildError, Device, DeviceOptions, ElementKind, MemorySpace, VectorSource, with_element,
+};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
@@ -182,9 +184,8 @@ impl Index {
     #[pyo3(signature = (device = DeviceArgument(Device::Cpu), *, progress = None),
            text_signature = "($self, device=\"cpu\", *, progress=None)")]
     fn rebuild(&self, py: Python<'_>, device: DeviceArgument, progress: Option<Py<PyAny>>) -> PyResult<Self> {
-        let rebuilt = self.long(py, progress, |index, progress| {
-            let rebuilt = index.with_progress(progress).rebuild(device.0).map_err(Raise::raise)?;
-            Ok(move_to_named(rebuilt, device.0, DeviceOptions::new()))
+        let rebuilt = self.long(py, progress, |index| {
+            Ok::<_, BuildError>(move_to_named(index.rebuild(device.0)?, device.0, DeviceOptions::new()))
         })?;
         Self::built(py, rebuilt)
     }

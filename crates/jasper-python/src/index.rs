@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
 use jasper::error::PoolError;
-use jasper::{AnyIndex, Device, ElementKind, Key, Metric, OpenOptions, with_element};
+use jasper::{AnyIndex, Device, ElementKind, Key, Metric, OpenOptions, WithProgress, with_element};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator};
@@ -67,14 +67,16 @@ impl Index {
     }
 
     /// Calls the index as [`call::long`] does.
-    pub(crate) fn long<R: Send>(
+    pub(crate) fn long<R: Send, E: Raise>(
         &self,
         py: Python<'_>,
         progress: Option<Py<PyAny>>,
-        call: impl FnOnce(&AnyIndex, &mut jasper::ProgressFn<'_>) -> PyResult<R> + Send,
+        call: impl FnOnce(WithProgress<'_, AnyIndex>) -> Result<R, E> + Send,
     ) -> PyResult<R> {
         self.process.check()?;
-        call::long(py, progress, |progress| self.locked(|index| call(index, progress)))
+        call::long(py, progress, |progress| {
+            self.locked(|index| call(index.with_progress(progress)).map_err(Raise::raise))
+        })
     }
 
     fn locked<R>(&self, call: impl FnOnce(&AnyIndex) -> PyResult<R>) -> PyResult<R> {
@@ -196,17 +198,13 @@ impl Index {
     ) -> PyResult<()> {
         if durable {
             let folder: PathBuf = file.extract()?;
-            return self.long(py, progress, |index, progress| {
-                index.with_progress(progress).save_durable(&folder).map(drop).map_err(Raise::raise)
-            });
+            return self.long(py, progress, |index| index.save_durable(&folder).map(drop));
         }
         if let Some(write) = file.getattr_opt("write")? {
             return write.call1((self.bytes(py, progress)?,)).map(drop);
         }
         let path: PathBuf = file.extract()?;
-        self.long(py, progress, |index, progress| {
-            index.with_progress(progress).save(&path).map(drop).map_err(Raise::raise)
-        })
+        self.long(py, progress, |index| index.save(&path).map(drop))
     }
 
     /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
@@ -215,9 +213,7 @@ impl Index {
     /// Searches go on meanwhile; changes wait. Raises OSError, or FormatError if the index is not durable.
     #[pyo3(signature = (*, progress = None))]
     fn snapshot(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<()> {
-        self.long(py, progress, |index, progress| {
-            index.with_progress(progress).snapshot().map_err(Raise::raise)
-        })
+        self.long(py, progress, |index| index.snapshot())
     }
 
     /// Pickles the index as its file. It is in host memory when it is unpickled.
@@ -392,9 +388,7 @@ impl Index {
 impl Index {
     /// The bytes of the file that a save writes.
     fn bytes<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = self.long(py, progress, |index, progress| {
-            index.with_progress(progress).to_bytes().map_err(Raise::raise)
-        })?;
+        let bytes = self.long(py, progress, |index| index.to_bytes())?;
         Ok(PyBytes::new(py, &bytes))
     }
 }

@@ -2,7 +2,7 @@
 
 use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{Key, Quantization, SearchLimits, with_element};
+use jasper::{Key, Quantization, SearchLimits, VectorSource, with_element};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
@@ -40,19 +40,18 @@ impl Index {
         let keys = with_element!(self.element, T => {
             let vectors = Vectors::<T>::new(vectors, false)?;
             let source = vectors.source()?;
-            self.long(py, progress, |index, progress| {
-                let vectors = &source as &dyn jasper::VectorSource<T>;
-                let call = index.with_progress(progress);
-                if let Some(keys) = keys {
-                    call.insert(vectors.into(), &keys).map_err(Raise::raise)?;
-                    return Ok(keys);
-                }
-                if vectors.len() as Key > KEY_LIMIT.saturating_sub(index.next_key()) {
+            let vectors = || &source as &dyn VectorSource<T>;
+            if let Some(keys) = keys {
+                self.long(py, progress, |index| index.insert(vectors().into(), &keys))?;
+                keys
+            } else {
+                let next = self.call(py, |index| Ok(index.next_key()))?;
+                if vectors().len() as Key > KEY_LIMIT.saturating_sub(next) {
                     return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
                 }
-                let (first, report) = call.insert_auto(vectors.into()).map_err(Raise::raise)?;
-                Ok((first..first + report.keys as Key).collect())
-            })?
+                let (first, report) = self.long(py, progress, |index| index.insert_auto(vectors().into()))?;
+                (first..first + report.keys as Key).collect()
+            }
         });
         Ok(key_array(py, keys))
     }
@@ -70,10 +69,8 @@ impl Index {
         with_element!(self.element, T => {
             let vectors = Vectors::<T>::new(vectors, false)?;
             let source = vectors.source()?;
-            self.long(py, progress, |index, progress| {
-                let vectors = &source as &dyn jasper::VectorSource<T>;
-                index.with_progress(progress).upsert(vectors.into(), &keys).map(drop).map_err(Raise::raise)
-            })
+            let vectors = || &source as &dyn VectorSource<T>;
+            self.long(py, progress, |index| index.upsert(vectors().into(), &keys).map(drop))
         })
     }
 
@@ -132,24 +129,14 @@ impl Index {
     /// 1
     #[pyo3(signature = (*, progress = None))]
     fn consolidate<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        report(
-            py,
-            &self.long(py, progress, |index, progress| {
-                index.with_progress(progress).consolidate().map_err(Raise::raise)
-            })?,
-        )
+        report(py, &self.long(py, progress, |index| index.consolidate())?)
     }
 
     /// Moves vectors into freed memory, and returns the memory behind them to the system. Searches wait. Returns a
     /// report.
     #[pyo3(signature = (*, progress = None))]
     fn compact<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        report(
-            py,
-            &self.long(py, progress, |index, progress| {
-                index.with_progress(progress).compact().map_err(Raise::raise)
-            })?,
-        )
+        report(py, &self.long(py, progress, |index| index.compact())?)
     }
 
     /// Quantizes the vectors, for faster searches, and returns the name of the quantization: "rabitq:BITS" with 1 to 8
@@ -170,14 +157,11 @@ impl Index {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Option<String>> {
         let chosen = (quantization != "auto").then(|| parse::<Quantization>(quantization)).transpose()?;
-        self.long(py, progress, |index, progress| {
-            let call = index.with_progress(progress);
-            let kept = match chosen {
-                Some(chosen) => call.quantize(chosen).map(|()| Some(chosen)).map_err(Raise::raise)?,
-                None => call.auto_quantize().map_err(Raise::raise)?.chosen,
-            };
-            Ok(kept.map(|kept| kept.to_string()))
-        })
+        let kept = match chosen {
+            Some(chosen) => self.long(py, progress, |index| index.quantize(chosen).map(|()| Some(chosen)))?,
+            None => self.long(py, progress, |index| index.auto_quantize())?.chosen,
+        };
+        Ok(kept.map(|kept| kept.to_string()))
     }
 
     /// Drops the codes of a quantized index.
@@ -242,12 +226,8 @@ impl Index {
         let goal = Goal { k: count("k", k)?, recall };
         let (queries, truth) = match (queries, truth) {
             (None, None) => {
-                return report(
-                    py,
-                    &self.long(py, progress, |index, progress| {
-                        index.with_progress(progress).tune(goal, TuneQueries::sampled()).map_err(Raise::raise)
-                    })?,
-                );
+                let tuned = self.long(py, progress, |index| index.tune(goal, TuneQueries::sampled()))?;
+                return report(py, &tuned);
             }
             (Some(queries), Some(truth)) => (queries, ground_truth(truth)?),
             _ => return Err(ParameterError::new_err("give both queries and truth, or neither")),
@@ -255,10 +235,8 @@ impl Index {
         with_element!(self.element, T => {
             let queries = Array::<T>::queries(queries, "queries")?;
             let view = queries.view()?;
-            report(py, &self.long(py, progress, |index, progress| {
-                let queries = TuneQueries::Given { queries: view.into(), truth: &truth };
-                index.with_progress(progress).tune(goal, queries).map_err(Raise::raise)
-            })?)
+            let queries = TuneQueries::Given { queries: view.into(), truth: &truth };
+            report(py, &self.long(py, progress, |index| index.tune(goal, queries))?)
         })
     }
 
@@ -270,9 +248,7 @@ impl Index {
     /// True
     #[pyo3(signature = (*, progress = None))]
     fn check<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let found = self.long(py, progress, |index, progress| {
-            index.with_progress(progress).check().map_err(Raise::raise)
-        })?;
+        let found = self.long(py, progress, |index| index.check())?;
         let result = report(py, &found)?;
         result.setattr("is_sound", found.is_sound())?;
         Ok(result)
