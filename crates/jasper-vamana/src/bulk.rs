@@ -89,10 +89,8 @@ pub fn ingest<T: Element>(
         check_keys(executor, &graph, keys, vectors.len(), OnConflict::Refuse)?;
     }
     let slots = add_vectors(executor, &mut graph, vectors, progress)?;
-    for (row, &slot) in slots.iter().enumerate() {
-        graph.keys_mut().assign_unused(keys.map_or(row as Key, |keys| keys[row]), slot);
-    }
-    drop(slots);
+    let key = |row: usize| keys.map_or(row as Key, |keys| keys[row]);
+    graph.keys_mut().assign_first(slots.into_iter().enumerate().map(|(row, slot)| (key(row), slot)));
     let (medoid, mut order) = executor.pool().install(|| {
         let shuffled = Permutation::new(graph.slots(), params.seed());
         let slots = (0..graph.slots() as u32).into_par_iter();

@@ -264,7 +264,8 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
         })?;
         let mut added = added.into_iter();
         for (number, representative) in self.range.clone().zip(representatives) {
-            slots.extend(if representative == number { added.next() } else { Some(slots[representative]) });
+            let slot = if representative == number { added.next() } else { Some(slots[representative]) };
+            slots.push(slot.expect("each new vector was added"));
         }
         Ok(())
     }

@@ -54,6 +54,24 @@ impl KeyMap {
         self.tombstones.remove(slot.index());
     }
 
+    /// Assigns keys to all vertices of a graph that has none yet, in ascending order of the slots' first keys. The keys
+    /// are distinct, and none is [`jasper_core::NO_KEY`].
+    pub fn assign_first(&mut self, keys: impl Iterator<Item = (Key, Slot)>) {
+        debug_assert!(self.tombstones.len() == self.first.len() && self.locations.get().is_none());
+        let mut live = 0;
+        for (key, slot) in keys {
+            if slot.index() == live {
+                self.first.set(live, key);
+                live += 1;
+            } else {
+                self.more.entry(slot).or_default().push(key);
+            }
+            self.next_key = self.next_key.max(key.saturating_add(1));
+        }
+        self.tombstones.clear();
+        self.history.forget();
+    }
+
     /// Deletes a key: searches no longer return it. Its vertex becomes a tombstone if this was the last key.
     ///
     /// # Errors
@@ -196,14 +214,13 @@ impl KeyMap {
     /// assigned to a slot without keys.
     fn note_change(&mut self, key: Key, slot: Slot, is_first: bool) {
         self.history.note(slot);
-        if let Some(mut undo) = self.undo.take() {
+        if let Some(undo) = &self.undo {
             let is_new = slot.index() >= undo.slots || undo.free.contains(slot.index());
-            if is_first && is_new && !self.deleted.contains_key(&key) {
-                undo.has_new_keys = true;
-            } else {
-                undo.changes.push(self.before(key, slot));
-            }
-            self.undo = Some(undo);
+            let is_new_key = is_first && is_new && !self.deleted.contains_key(&key);
+            let before = (!is_new_key).then(|| self.before(key, slot));
+            let undo = self.undo.as_mut().expect("it is there");
+            undo.has_new_keys |= is_new_key;
+            undo.changes.extend(before);
         }
         if let Some(changes) = &mut self.changes {
             changes.keys.push(slot);

@@ -95,6 +95,26 @@ mod tests {
     }
 
     #[test]
+    fn keys_assigned_at_once_are_as_those_assigned_one_by_one() {
+        let pairs =
+            [(7, 0), (3, 1), (9, 0), (1, 2), (8, 1), (2, 0)].map(|(key, slot)| (key, Slot::new(slot)));
+        let make = |assign: fn(&mut KeyMap, &[(Key, Slot)])| {
+            let mut keys = KeyMap::new();
+            keys.first.resize(3).unwrap();
+            keys.occupy(&[], 0..3);
+            assign(&mut keys, &pairs);
+            let of_slots: Vec<Vec<Key>> =
+                (0..3).map(|slot| keys.keys_of(Slot::new(slot)).collect()).collect();
+            (of_slots, all(&keys, 12), keys.next_key(), keys.live(), keys.len())
+        };
+        let at_once = make(|keys, pairs| keys.assign_first(pairs.iter().copied()));
+        let one_by_one =
+            make(|keys, pairs| pairs.iter().for_each(|&(key, slot)| keys.assign_unused(key, slot)));
+        assert_eq!(at_once, one_by_one);
+        assert_eq!(at_once.0, [vec![7, 9, 2], vec![3, 8], vec![1]]);
+    }
+
+    #[test]
     fn ascending_keys_need_no_entry() {
         const SLOTS: usize = 4 * BLOCK;
         let mut keys = KeyMap::new();
