@@ -108,7 +108,7 @@ impl Adjacency {
         self.tree.as_ref()
     }
 
-    /// Sets the out-neighbors of a vertex. The ids must be distinct, in range and not `slot`, which is not checked.
+    /// Sets the out-neighbors of a vertex. They must be distinct, in range and not `slot`, which is not checked.
     ///
     /// # Panics
     /// Panics if there are more than `max_degree`.
@@ -118,7 +118,7 @@ impl Adjacency {
         self.degrees.set(slot.index(), neighbors.len() as u16);
     }
 
-    /// Adds out-neighbors to a vertex. The ids must be new to it, distinct, in range and not `slot`, which is not
+    /// Adds out-neighbors to a vertex. They must be new to it, distinct, in range and not `slot`, which is not
     /// checked.
     ///
     /// # Panics
@@ -179,13 +179,13 @@ impl Adjacency {
         self.degrees.load()
     }
 
-    /// Replaces every id by its name in `renamed`, as large as the number of slots before a compaction.
+    /// Replaces every slot by its new one in `renamed`, as large as the number of slots before a compaction.
     pub(crate) fn rename(&mut self, renamed: &[Slot]) {
         for slot in 0..self.slots() {
             let degree = self.degrees.at(slot) as usize;
-            self.table.row_mut(slot)[..degree].iter_mut().for_each(|id| *id = renamed[id.index()]);
+            self.table.row_mut(slot)[..degree].iter_mut().for_each(|slot| *slot = renamed[slot.index()]);
         }
-        self.start_points.iter_mut().for_each(|id| *id = renamed[id.index()]);
+        self.start_points.iter_mut().for_each(|slot| *slot = renamed[slot.index()]);
     }
 
     /// Removes the edges of a slot that is about to be free. Not undone by a rollback.

@@ -23,11 +23,12 @@ use crate::results::report;
 /// (squared), "ip" (negated inner product) or "cosine" (1 - cos); dtype is float32, float16, uint8 or int8.
 ///
 /// Every method may be called from any thread, and runs without the interpreter lock. Searches run while another thread
-/// changes the index; changes wait for one another. A call that raises leaves the index as it was.
+/// changes the index; changes wait for one another. A call that raises leaves the index as it was;
+/// quantize may leave it without codes.
 ///
 /// Long calls take progress: True shows bars of tqdm, or lines on standard error without it. A function is called with
-/// the stage, the number done and the total. If it returns False, the call raises Cancelled; what it raises, the call
-/// raises. So does Ctrl-C.
+/// the stage, the number done and the total. If it returns False, the call raises Cancelled; if it raises, the call
+/// raises that exception. Ctrl-C raises KeyboardInterrupt.
 ///
 /// >>> import jasper, numpy as np
 /// >>> index = jasper.Index(2)

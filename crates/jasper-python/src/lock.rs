@@ -4,7 +4,7 @@
 //! do with the lock. So a thread that comes back from a call first waits for its turn awake:
 //!
 //! 1. [`TURN`] says when a thread of these calls last took the lock, or that it has released it since.
-//! 2. A thread whose work is done takes the turn if it is free, and then the lock, which is mostly free.
+//! 2. If no thread has the turn, one whose work is done takes it, and then the lock, which is usually free by then.
 //! 3. It does not wait for a turn that began more than [`LONGEST_TURN`] ago: that thread does other work, with the lock
 //!    or without. Nor does it wait if there are as many threads inside calls as CPUs: they may need this one.
 //!

@@ -116,7 +116,8 @@ impl Index {
     ///     "auto" is "quantized" if the index is quantized, and "exact" otherwise.
     /// rerank
     ///     How many of the nearest vectors found by estimated distances get exact ones in the end; the whole frontier
-    ///     by default. With 0, results have estimated distances. Has no effect on exact searches of "auto".
+    ///     by default. With 0, results have estimated distances. Ignored if distances is "auto" and the
+    ///     index is not quantized.
     /// out
     ///     Arrays of int64 and float32 in host memory to write the results to, contiguous, of the shape of the results.
     /// stream

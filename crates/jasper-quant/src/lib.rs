@@ -24,9 +24,9 @@
 //!
 //! There are two quantizers:
 //!
-//! - [`Rabitq`] rotates vectors at random and codes every coordinate with the same number of bits. Its estimates are
+//! - [`Rabitq`] rotates vectors at random and encodes every coordinate with the same number of bits. Its estimates are
 //!   unbiased and come with an error bound.
-//! - [`Mixed`] projects vectors onto their principal components and codes the leading ones with more bits. It needs
+//! - [`Mixed`] projects vectors onto their principal components and encodes the leading ones with more bits. It needs
 //!   fewer bytes where few components hold most of the variance.
 //!
 //! Both produce code rows of a common [`Layout`] and queries of a common form, [`QueryCode`]. Scoring on a CPU or a GPU
@@ -47,7 +47,7 @@
 //! | `space` | residuals, and the terms of a distance that need no code |
 //! | [`codes`](CodeTable) | the codes of many vectors, encoded in parallel |
 //! | [`query`] | an encoded query, and its estimates |
-//! | `score` | products of an int8 query with code bits: scalar, AVX2, AVX-512 |
+//! | `score` | products of an int8 query with code bits: scalar, AVX2, AVX-512, NEON |
 //! | `section` | serialization of a trained quantizer |
 //! | `simd` | loops compiled for each SIMD level |
 

@@ -11,7 +11,7 @@ use crate::{
     ScalarQuantizer, UpdateError, Vertices, start,
 };
 
-/// Links the vertices of a bulk build: those left of its order, into the graph of those linked before.
+/// Links the vertices of `order` that are not linked yet.
 #[derive(Debug)]
 pub struct BulkLinker<'a> {
     order: &'a [Slot],
@@ -22,17 +22,17 @@ pub struct BulkLinker<'a> {
 
 /// Batches up to this size may double the graph. While a graph is small, searches visit most of its vertices, whatever
 /// the batch.
-const MAX_DOUBLING_BATCH: usize = 256;
+const BUILD_DOUBLING_BATCH: usize = 256;
 
 /// The largest batch of a build of `vertices`.
 pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
-    batch_len(vertices, params.max_batch_share(), MAX_DOUBLING_BATCH)
+    batch_len(vertices, params.max_batch_share(), BUILD_DOUBLING_BATCH)
 }
 
-/// The length of the batch that follows `linked` vertices: at most `fraction` of them or, up to `max_doubling`, as many
+/// The length of the batch that follows `linked` vertices: at most `share` of them or, up to `max_doubling`, as many
 /// again.
-pub(crate) fn batch_len(linked: usize, fraction: f32, max_doubling: usize) -> usize {
-    linked.min(max_doubling.max((linked as f32 * fraction) as usize))
+pub(crate) fn batch_len(linked: usize, share: f32, max_doubling: usize) -> usize {
+    linked.min(max_doubling.max((linked as f32 * share) as usize))
 }
 
 impl<'a> BulkLinker<'a> {

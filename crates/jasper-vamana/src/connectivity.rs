@@ -55,7 +55,7 @@ impl Reached {
 
 /// Live slots that no path from the first start point leads to, ascending. The other start points are only shortcuts.
 /// Reads every row once, in the current rayon pool.
-pub fn unreachable<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
+pub fn unreachable_slots<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
     let start = graph.adjacency().start_points().first();
     let reached =
         start.map_or_else(|| Reached::new(graph.slots()), |&start| reachable(graph, start, Vertices::All));
@@ -89,8 +89,8 @@ impl Vertices {
     }
 }
 
-/// Slots that a path of these `vertices` from `start`, one of them, leads to, itself included. Runs in the current rayon
-/// pool.
+/// The slots that are reachable from `start`, including it, by paths through these `vertices` only. `start` is one of
+/// them. Runs in the current rayon pool.
 pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Vertices) -> Reached {
     let avoided = vertices.avoided(graph);
     // As if they had been reached and expanded before.

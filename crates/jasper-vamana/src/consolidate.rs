@@ -22,8 +22,8 @@
 //!    order of vertices does not matter and the result does not depend on threads.
 //! 3. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 4. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
-//!    made reachable by a path of live vertices, and live neighbors always stay. Only if so many vertices were deleted
-//!    that the others are no connected graph, some are out of reach until the end.
+//!    made reachable by a path of live vertices, and live neighbors always stay. Only if most vertices were deleted and
+//!    the rest is disconnected, some are unreachable until the call ends.
 
 use jasper_core::{Element, Progress, Stage};
 use jasper_graph::Graph;

@@ -11,7 +11,7 @@
 pub struct CostModel {
     /// The widest beam.
     pub max_beam_width: usize,
-    /// Least time of a hop of one query, which waits for memory; of many queries, hops overlap.
+    /// Least time of a hop when there is one query, which waits for memory. Hops of several queries overlap.
     pub hop_ns: f64,
     /// A distance of a beam search.
     pub beam_distance: DistanceCost,

@@ -79,8 +79,8 @@ const BATCH: usize = 16_384;
 const PEERS: PeerSampling = PeerSampling { stride: 32, second_round: 3 };
 /// Batches up to this size may double the graph. Larger ones are at most an eighth of it: with sorted vectors inserted
 /// into an empty index in one call, larger ones lost 0.03 of recall.
-const MAX_DOUBLING_BATCH: usize = 512;
-const MAX_BATCH_FRACTION: f32 = 1.0 / 8.0;
+const INSERT_DOUBLING_BATCH: usize = 512;
+const MAX_BATCH_SHARE: f32 = 1.0 / 8.0;
 
 /// If one vertex in this many is new, reading every row once to check reachability takes a few hundredths of the time
 /// of the insert. Smaller inserts keep a spanning tree instead.
@@ -220,9 +220,9 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     Ok(reconnected + unreachable)
 }
 
-/// About how many distances it takes to link a vertex: its search expands as many vertices as its beam is wide, and a
-/// fourth of their neighbors are new to it. This is for [`Executor::quantize_for_linking`]; the cost model of searches
-/// counts the neighbors that searches for queries were measured to visit.
+/// About how many distances it takes to link a vertex, for [`Executor::quantize_for_linking`]: its search expands as many
+/// vertices as its beam is wide, and computes distances to a fourth of their neighbors. Rows are not full, and neighbors
+/// of a vertex in the graph are neighbors of each other, so this is less than the cost model counts for queries.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
 }
@@ -236,7 +236,7 @@ fn batches(order: &[Slot], before: usize) -> impl Iterator<Item = &[Slot]> {
         if left == 0 {
             return None;
         }
-        let max_len = batch_len(vertices, MAX_BATCH_FRACTION, MAX_DOUBLING_BATCH).min(BATCH);
+        let max_len = batch_len(vertices, MAX_BATCH_SHARE, INSERT_DOUBLING_BATCH).min(BATCH);
         let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])

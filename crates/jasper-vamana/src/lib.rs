@@ -31,7 +31,7 @@
 //! | `ingest`, `dedup` | storing vectors; finding identical ones |
 //! | `start` | start points |
 //! | `top_k` | the nearest of many vertices |
-//! | [`connectivity`](unreachable()), `reconnect` | reachability, and edges for unreachable vertices |
+//! | [`connectivity`](unreachable_slots()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `spanning_tree` | keeping every vertex reachable during inserts |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
@@ -77,8 +77,8 @@ pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
 pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
 pub use codes::{CodeReport, code_report, encode, quantize, training_bytes};
-pub use compact::{CompactReport, compact, moves};
-pub use connectivity::{Reached, Vertices, unreachable};
+pub use compact::{CompactReport, compact, compaction_moves};
+pub use connectivity::{Reached, Vertices, unreachable_slots};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::OperationCounts;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};

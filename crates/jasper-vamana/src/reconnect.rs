@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
-//! is never found. Bulk builds and large inserts therefore end with [`reconnect`], small inserts do when their
-//! [spanning tree](crate::spanning_tree) does not show that every vertex is reachable, and consolidations begin with it. New rows are computed
+//! is never found. Bulk builds and large inserts therefore end with [`reconnect`], and consolidations begin with
+//! it. A small insert calls it only if its [spanning tree](crate::spanning_tree) leaves a vertex without a parent. New rows are computed
 //! while searches read the graph, which is locked only to write them.
 
 use std::collections::HashSet;

@@ -115,12 +115,12 @@ impl ScalarQuantizer {
 
     fn new<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
-            let reach_of = |slot: usize| {
+            let max_abs_of = |slot: usize| {
                 let row = graph.vectors().get(Slot::from_index(slot));
-                row.iter().fold(0.0, |reach: f32, x| reach.max(x.to_f32().abs()))
+                row.iter().fold(0.0, |max_abs: f32, x| max_abs.max(x.to_f32().abs()))
             };
-            let reach = (0..graph.slots()).into_par_iter().map(reach_of).reduce(|| 0.0, f32::max);
-            return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(reach) };
+            let max_abs = (0..graph.slots()).into_par_iter().map(max_abs_of).reduce(|| 0.0, f32::max);
+            return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(max_abs) };
         }
         let step = graph.slots().div_ceil(SAMPLE_VECTORS).max(1);
         let rows: Vec<&[T]> = graph
@@ -135,14 +135,14 @@ impl ScalarQuantizer {
             let center = (sum / values.len().max(1) as f64) as f32;
             values.iter_mut().for_each(|x| *x = (*x - center).abs());
             let cut = values.len() - values.len().div_ceil(CLAMPED_DIVISOR);
-            let reach =
+            let max_abs =
                 if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(cut, f32::total_cmp).1 };
-            (center, reach)
+            (center, max_abs)
         };
-        let (centers, reaches): (Vec<f32>, Vec<f32>) =
+        let (centers, maxima): (Vec<f32>, Vec<f32>) =
             (0..graph.dimension()).into_par_iter().map(of_dimension).unzip();
-        let reach = reaches.into_iter().fold(0.0, f32::max);
-        Self { centers, scale: steps_of(reach) }
+        let max_abs = maxima.into_iter().fold(0.0, f32::max);
+        Self { centers, scale: steps_of(max_abs) }
     }
 
     /// Quantizes the coordinates of `row`; `values` has room for them as f32.
@@ -231,9 +231,9 @@ fn evenly(slots: &[Slot], most: usize) -> Vec<Slot> {
     slots.iter().copied().step_by(slots.len().div_ceil(most.max(1)).max(1)).collect()
 }
 
-/// Steps per unit, if the largest coordinate is `reach`.
-fn steps_of(reach: f32) -> f32 {
-    if reach > 0.0 { LARGEST / reach } else { 1.0 }
+/// Steps per unit, if the largest coordinate is `max_abs`.
+fn steps_of(max_abs: f32) -> f32 {
+    if max_abs > 0.0 { LARGEST / max_abs } else { 1.0 }
 }
 
 /// The nearest byte: the sum is so large that its last bit is worth 1, and the addition vectorizes.

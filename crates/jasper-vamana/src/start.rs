@@ -85,7 +85,7 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
     let host = graph.host();
     let (mut known, mut starts) = (HashSet::new(), Vec::new());
     for &start in host.adjacency().start_points() {
-        starts.extend(nearest_live(executor, graph, start)?.filter(|&slot| known.insert(slot)));
+        starts.extend(first_live_from(executor, graph, start)?.filter(|&slot| known.insert(slot)));
     }
     if starts.is_empty() {
         starts.extend(host.keys().live_slots().next());
@@ -94,18 +94,18 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
 }
 
 /// The vertex itself if it is live, else the first live one of a breadth-first search from it.
-fn nearest_live<T: Element, E: Executor<T>>(
+fn first_live_from<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     start: Slot,
 ) -> Result<Option<Slot>, E::Error> {
-    let (mut reached, mut frontier) = (BitSet::new(), vec![start]);
-    while !frontier.is_empty() {
-        if let Some(&live) = frontier.iter().find(|&&slot| graph.host().keys().is_live(slot)) {
+    let (mut reached, mut level) = (BitSet::new(), vec![start]);
+    while !level.is_empty() {
+        if let Some(&live) = level.iter().find(|&&slot| graph.host().keys().is_live(slot)) {
             return Ok(Some(live));
         }
-        let next = executor.edge_rows(graph, &frontier)?.into_iter().flatten();
-        frontier = next.filter(|neighbor| reached.insert(neighbor.index())).collect();
+        let next = executor.edge_rows(graph, &level)?.into_iter().flatten();
+        level = next.filter(|neighbor| reached.insert(neighbor.index())).collect();
     }
     Ok(None)
 }

@@ -3,7 +3,7 @@
 use jasper_core::{Cancelled, Element, Key, ProgressFn};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, StructureReport};
-use jasper_vamana::unreachable;
+use jasper_vamana::unreachable_slots;
 
 use crate::{Device, DeviceError};
 
@@ -43,7 +43,8 @@ impl CheckReport {
     ) -> Result<Self, Cancelled> {
         let structure = graph.check_structure_with_progress(progress)?;
         // A traversal requires valid edges.
-        let unreachable = if structure.is_sound() { pool.install(|| unreachable(graph)) } else { Vec::new() };
+        let unreachable =
+            if structure.is_sound() { pool.install(|| unreachable_slots(graph)) } else { Vec::new() };
         let unreachable = unreachable.into_iter().flat_map(|slot| graph.keys().keys_of(slot)).collect();
         Ok(Self { structure, unreachable, different: Vec::new() })
     }

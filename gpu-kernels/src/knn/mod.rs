@@ -17,13 +17,13 @@
 //!
 //! What matters for speed, and why the results are those of the CPU:
 //!
-//! 1. *There is no matrix of distances.* Each thread keeps 64 sums in registers, and a block writes its lists only. Which
-//!    entries besides the wanted ones are in a list depends on the order of the blocks; those are never read.
+//! 1. *There is no matrix of distances.* Each thread keeps 64 sums in registers, and a block writes its lists only. Beyond
+//!    the first `wanted` entries, a list depends on the order of the blocks, and is not read.
 //! 2. *Bytes and f16 are multiplied by tensor cores.* Sums of bytes, and so their L2 and inner product scores, are exact
 //!    integers. L2 scores of f16 are computed from products by [`nearest_slots`] only, because products cancel digits.
 //! 3. *Other scores are f32*, and cannot tell distances apart that agree to about six digits. Lists therefore hold 2 k
-//!    entries, and the ranking sorts them by exact distance. More than k rows within rounding of the k-th would be too
-//!    many.
+//!    entries, and the ranking sorts them by exact distance. If more than k rows differ from the k-th by less than
+//!    rounding, one of them may be missed.
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod candidates;
@@ -77,8 +77,8 @@ pub struct ScanArgs {
     /// Best rows that are wanted of each query, of all segments together. Lists have as many entries, rounded up to a
     /// multiple of 32; later entries may be missing.
     pub wanted: u32,
-    /// `[queries_len]`: the score of the last wanted entry of a segment, the least of all so far, from all ones on. No
-    /// segment keeps entries above it.
+    /// `[queries_len]`: the smallest `wanted`-th score that any segment has found; all ones at first. No segment keeps
+    /// entries above it.
     pub bounds: DevicePtrMut<u32>,
 }
 

@@ -33,7 +33,7 @@ pub struct Args {
     /// Results per query, at most one per vector of the index
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Beam width: higher recall for more time. At least k [default: 64, or 2 k if that is larger and the device
+    /// Beam width: higher recall for more time [default: 64, or 2 k if that is larger and the device
     /// supports it]
     #[arg(long, value_name = "L")]
     beam_width: Option<usize>,

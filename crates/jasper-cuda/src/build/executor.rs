@@ -61,7 +61,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
     }
 
-    /// Whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
+    /// Sets whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
     /// vectors, quantized on the device to a byte per coordinate, unless a
     /// [trial](jasper_vamana::ScalarQuantizer::by_trial) refuses it or there is no room.
     #[must_use]

@@ -5,7 +5,7 @@ use std::fmt;
 use jasper_core::{Element, Slot};
 use jasper_data::ThreadPool;
 use jasper_graph::{ChangedSlots, Graph};
-use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, moves};
+use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, compaction_moves};
 
 use super::DeviceGraph;
 use super::sq8::Sq8Trial;
@@ -165,7 +165,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     /// Returns the device's error. The copy is unusable if an error occurs after vertices began to move.
     pub fn compact(&mut self) -> Result<CompactReport, S::Error> {
         self.check()?;
-        let (kept, moves) = moves(&self.host);
+        let (kept, moves) = compaction_moves(&self.host);
         let report = CompactReport { moved: moves.len(), freed: self.host.keys().free() };
         if report.freed > 0 {
             let slot_moves = self.copy.upload_moves(&moves, kept)?;

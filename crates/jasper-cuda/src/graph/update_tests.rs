@@ -17,7 +17,7 @@ use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     ChangeHooks, CpuExecutor, GraphAccess, InsertReport, MutableGraph, NewVectors, OnConflict, UpdateError,
-    bulk_build, compact, consolidate, insert, quantize, transaction, unreachable,
+    bulk_build, compact, consolidate, insert, quantize, transaction, unreachable_slots,
 };
 use rand::RngExt;
 
@@ -303,7 +303,7 @@ impl<T: Element> Twins<T> {
     /// edges are in the graph.
     fn compare_trees(&self) {
         let found = self.resident.host();
-        assert_eq!(unreachable(found), []);
+        assert_eq!(unreachable_slots(found), []);
         let parents = &self.resident.on_device().parents;
         let Some(tree) = found.adjacency().spanning_tree() else {
             assert!(parents.is_none());

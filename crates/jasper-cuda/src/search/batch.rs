@@ -54,7 +54,8 @@ pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
 impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     /// Searches for every query. `sets` holds at least one set of buffers; `add` creates another.
     ///
-    /// After an error some may have chunks in flight: synchronize their streams before using them again.
+    /// After an error, sets of buffers may still have a chunk in flight: synchronize their streams before using them
+    /// again.
     pub(crate) fn search(
         &self,
         mut queries: Vec<PendingQuery<'_, T>>,

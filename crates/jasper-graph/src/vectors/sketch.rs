@@ -42,7 +42,7 @@ const HEADER_BYTES: usize = size_of::<Header>();
 const LARGEST_CODE: f32 = 127.0;
 /// Bound of the f32 rounding error of a difference, relative to the squares it is computed from: a thousand times the
 /// error of one operation, and more than that of any sum of up to 32,768 terms in 64 parts.
-const SLACK: f32 = 1e-4;
+const ROUNDING_MARGIN: f32 = 1e-4;
 
 /// A vector to compare sketches with.
 #[derive(Debug)]
@@ -161,11 +161,14 @@ impl Bounds {
     fn new(a: &Header, b: &Header, dot_of_codes: f32) -> Self {
         let dot = dot_of_codes * (a.step * b.step);
         let squares = a.norm * a.norm + b.norm * b.norm;
-        let between_sketches = ((squares - 2.0 * dot) - SLACK * squares).max(0.0).sqrt();
+        let between_sketches = ((squares - 2.0 * dot) - ROUNDING_MARGIN * squares).max(0.0).sqrt();
         let apart = (between_sketches - (a.error + b.error)).max(0.0);
         // <x, y> - <x', y'> = <x - x', y'> + <x, y - y'>, and |x| <= |x'| + |x - x'|.
         let moved = a.error * b.norm + (a.norm + a.error) * b.error;
-        Self { squared_l2: apart * apart * (1.0 - SLACK), dot: dot + moved + SLACK * squares }
+        Self {
+            squared_l2: apart * apart * (1.0 - ROUNDING_MARGIN),
+            dot: dot + moved + ROUNDING_MARGIN * squares,
+        }
     }
 }
 
@@ -175,7 +178,7 @@ const LANES: usize = 16;
 /// integers. `round` would be a function call per value unless SSE 4.1 is enabled.
 const TO_WHOLE: f32 = 12_582_912.0;
 /// Bound of the relative error of a sum of 32,768 / 16 terms in f32.
-const SUM_SLACK: f32 = 2e-4;
+const SUM_MARGIN: f32 = 2e-4;
 
 /// Rounds a vector to `codes`, which may be longer.
 fn sketch<T: Element>(vector: &[T], codes: &mut [i8]) -> Header {
@@ -200,7 +203,7 @@ fn sketch<T: Element>(vector: &[T], codes: &mut [i8]) -> Header {
     let length = |squares: [f32; LANES]| squares.iter().sum::<f32>().sqrt();
     // The squares of the smallest values underflow; add the most that they could sum up to.
     let vanished = (vector.len() as f32 * f32::MIN_POSITIVE).sqrt();
-    Header { step, error: length(lost) * (1.0 + SUM_SLACK) + vanished, norm: length(kept), unused: 0.0 }
+    Header { step, error: length(lost) * (1.0 + SUM_MARGIN) + vanished, norm: length(kept), unused: 0.0 }
 }
 
 #[cfg(test)]

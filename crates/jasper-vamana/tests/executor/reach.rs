@@ -3,7 +3,8 @@
 use jasper_core::{BuildParams, Key, MatrixView, Metric, Slot, no_progress, synthetic};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, NewVectors, OnConflict, bulk_build, compact, consolidate, insert, unreachable,
+    ChangeHooks, CpuExecutor, NewVectors, OnConflict, bulk_build, compact, consolidate, insert,
+    unreachable_slots,
 };
 use rand::RngExt;
 
@@ -37,7 +38,7 @@ impl Checked {
     }
 
     fn check(&self, change: &str) {
-        let lost = unreachable(&self.graph);
+        let lost = unreachable_slots(&self.graph);
         let (metric, degree) = (self.graph.metric(), self.graph.params().max_degree());
         assert!(lost.is_empty(), "{metric}, degree {degree}, {change}: {lost:?}");
         let adjacency = self.graph.adjacency();
@@ -106,8 +107,8 @@ fn consolidation_and_inserts_reconnect_what_was_unreachable() {
             row.retain(|&neighbor| neighbor != lost);
             checked.graph.adjacency_mut().set_neighbors(slot, &row);
         }
-        assert!(unreachable(&checked.graph).contains(&lost));
+        assert!(unreachable_slots(&checked.graph).contains(&lost));
         change(&mut checked);
-        assert_eq!(unreachable(&checked.graph), []);
+        assert_eq!(unreachable_slots(&checked.graph), []);
     }
 }

@@ -13,7 +13,7 @@ use jasper_vamana::{ChangeHooks, UpdateError};
 use super::turns::Turn;
 use super::{Journal, Record, lock};
 
-/// A change, from its beginning to its end; of an index without a journal, nothing.
+/// A change that the journal logs. Does nothing if the index has none.
 pub(crate) struct Change<'a>(Option<LoggedChange<'a>>);
 
 struct LoggedChange<'a> {

@@ -120,7 +120,7 @@ impl From<io::Error> for JournalFault {
 
 /// Larger changes are not copied to be committed with others: they take most of a transaction anyway.
 const GROUP_BYTES: u64 = 4 << 20;
-/// A snapshot is due when the log has at least this many bytes, and also one for every two of the last snapshot.
+/// A snapshot is due when the log has at least this many bytes, and at least half as many as the last snapshot.
 const MIN_JOURNAL_BYTES: u64 = 32 << 20;
 const SNAPSHOT_DIVISOR: u64 = 2;
 
