@@ -69,9 +69,8 @@ pub fn prefetch<T>(row: &[T]) {
     prefetch_lines::<false, T>(row);
 }
 
-/// Prefetches every cache line of `row` into the L2 cache: for rows that are read later. More lines can be under way to L2 than to
-/// L1 at a time, and so a prefetch waits less
-/// (docs/src/experiments.md#cpu-prefetches-into-l2).
+/// Prefetches every cache line of `row` into the L2 cache: for rows that are read later. More lines can be on their way to
+/// L2 than to L1 at a time, so fewer prefetches wait (docs/src/experiments.md#cpu-prefetches-into-l2).
 #[inline(always)]
 pub fn prefetch_l2<T>(row: &[T]) {
     prefetch_lines::<true, T>(row);
