@@ -29,6 +29,7 @@
 //! | [`matrix`](MatrixView) | row-major views with a stride; [`VectorSource`], what a build reads |
 //! | [`distance`] | dot products and squared distances, with SIMD chosen at run time |
 //! | [`neighbor`](Neighbor) | (distance, id) packed into one u64, with a total order |
+//! | `nearest` | [`NearestList`], a sorted list of the nearest neighbors found |
 //! | [`params`](BuildParams) | build parameters, their defaults and bounds, and launch parameters |
 //! | [`progress`](Progress) | progress reports and cancellation |
 //! | `bitset` | [`BitSet`] |
@@ -43,6 +44,7 @@ mod element;
 mod id;
 mod matrix;
 mod metric;
+mod nearest;
 mod neighbor;
 mod params;
 mod progress;
@@ -55,6 +57,7 @@ pub use element::{Element, ElementKind};
 pub use id::{Key, MAX_VECTORS, NO_KEY, Slot};
 pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, VectorSource, padded_len};
 pub use metric::{Metric, ParseMetricError};
+pub use nearest::NearestList;
 pub use neighbor::Neighbor;
 pub use params::{BuildParams, BuildParamsBuilder, LaunchParams, ParamError, defaults};
 pub use progress::{Cancelled, Progress, ProgressFn, Stage, no_progress};

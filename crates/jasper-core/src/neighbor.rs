@@ -13,6 +13,7 @@ use crate::Slot;
 /// Sorting, merging and equality are single integer comparisons, on the CPU and in kernels. An expanded entry sorts
 /// right before an unexpanded one of the same vertex. The order is total, so ties never depend on threads or platforms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
 pub struct Neighbor(u64);
 
 const UNEXPANDED: u64 = 1;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use jasper_core::Slot;
-use jasper_core::distance::prefetch;
+use jasper_core::distance::prefetch_l2;
 
 use crate::{Segments, SpanningTree};
 
@@ -84,8 +84,8 @@ impl Adjacency {
     /// Prefetches the out-edges of a vertex.
     #[inline]
     pub fn prefetch(&self, slot: Slot) {
-        prefetch(self.table.row(slot.index()));
-        prefetch(self.degrees.row(slot.index()));
+        prefetch_l2(self.table.row(slot.index()));
+        prefetch_l2(self.degrees.row(slot.index()));
     }
 
     /// Returns the vertices at which searches start. Empty if no vertex was ever linked.

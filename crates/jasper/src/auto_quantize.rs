@@ -10,7 +10,7 @@
 //!
 //! **On a CPU**, bytes do not decide: codes of several planes read few of them and take many instructions, and a vector
 //! of bytes is compared as fast as a code. The cost is an estimate of the time, from counts of
-//! steps whose times were measured once (docs/src/experiments.md#cpu-the-quantization-trial).
+//! steps whose times were measured once (docs/src/experiments.md#cpu-the-times-of-the-trial-after-the-prefetches).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -95,15 +95,15 @@ const WIDEST: usize = 512;
 const SLACK: f64 = 0.001;
 
 /// Times of the steps of a search on a CPU core, fitted to measurements: a hop, ...
-const HOP_NS: f64 = 190.0;
+const HOP_NS: f64 = 150.0;
 /// ... a distance, with its part of the frontier, ...
-const DISTANCE_NS: f64 = 17.0;
+const DISTANCE_NS: f64 = 14.5;
 /// ... each cache line that it reads, ...
-const LINE_NS: f64 = 3.6;
-/// ... and each 64 dimensions of a plane of a code; ...
-const GROUP_NS: f64 = 1.8;
+const LINE_NS: f64 = 2.3;
+/// ... and each 64 dimensions of a vector, or of a plane of a code; ...
+const GROUP_NS: f64 = 1.6;
 /// ... and the projection of a query to the dimensions of mixed codes, per coordinate.
-const PROJECTION_NS: f64 = 11.0;
+const PROJECTION_NS: f64 = 11.4;
 const LINE_BYTES: usize = 64;
 const GROUP: usize = 64;
 
@@ -127,19 +127,20 @@ impl CostUnit {
         }
     }
 
-    /// The cost of a distance to a vector of this size.
-    fn distance(self, bytes: usize) -> f64 {
+    /// The cost of a distance to a vector or code of this size, with this number of [`GROUP`]s of dimensions.
+    fn distance(self, bytes: usize, groups: usize) -> f64 {
         match self {
             Self::Bytes => bytes.next_multiple_of(SECTOR_BYTES) as f64,
-            Self::Nanoseconds => DISTANCE_NS + bytes.div_ceil(LINE_BYTES) as f64 * LINE_NS,
+            Self::Nanoseconds => {
+                DISTANCE_NS + bytes.div_ceil(LINE_BYTES) as f64 * LINE_NS + groups as f64 * GROUP_NS
+            }
         }
     }
 
     /// The cost of an estimated distance.
     fn estimate(self, layout: &Layout) -> f64 {
-        let groups: usize = layout.planes().iter().map(|plane| plane.dimensions.div_ceil(GROUP)).sum();
-        let sums = if self == Self::Nanoseconds { groups as f64 * GROUP_NS } else { 0.0 };
-        self.distance(layout.bytes()) + sums
+        let groups = layout.planes().iter().map(|plane| plane.dimensions.div_ceil(GROUP));
+        self.distance(layout.bytes(), groups.sum())
     }
 
     /// The cost of quantizing a query.
@@ -216,7 +217,9 @@ impl<T: Element> Index<T> {
         self.without_edges(&vertices, || {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
             let hop = unit.hop(self.params().max_degree());
-            let vector = unit.distance(padded_len::<T>(self.dimension()) * size_of::<T>());
+            let dimension = self.dimension();
+            let vector =
+                unit.distance(padded_len::<T>(dimension) * size_of::<T>(), dimension.div_ceil(GROUP));
             // The narrowest beam that reaches the recall, and the cost per query if a visited vertex costs `visited`.
             let least_cost = |distances, widest, visited: f64| {
                 let cost = Cell::new(0.0);
@@ -247,7 +250,7 @@ impl<T: Element> Index<T> {
                 });
                 let estimated = Distances::Quantized { rerank: usize::MAX };
                 let (beam_width, cost) = least_cost(estimated, WIDEST, estimate)?.unzip();
-                let cost = cost.map(|cost| cost + unit.query(quantization, self.dimension()));
+                let cost = cost.map(|cost| cost + unit.query(quantization, dimension));
                 tried.push(QuantizeTrial { quantization, bytes, beam_width, cost });
             }
             step(1 + CANDIDATES.len(), progress)?;

@@ -63,32 +63,48 @@ pub struct Kernels<T: 'static> {
     pub scale: fn(&mut [T], f64),
 }
 
-/// Prefetches every cache line of `row` into L1.
+/// Prefetches every cache line of `row` into the L1 cache: for rows that are read next.
 #[inline(always)]
 pub fn prefetch<T>(row: &[T]) {
+    prefetch_lines::<false, T>(row);
+}
+
+/// Prefetches every cache line of `row` into the L2 cache: for rows that are read later. More lines can be on their way to
+/// L2 than to L1 at a time, so fewer prefetches wait (docs/src/experiments.md#cpu-prefetches-into-l2).
+#[inline(always)]
+pub fn prefetch_l2<T>(row: &[T]) {
+    prefetch_lines::<true, T>(row);
+}
+
+#[inline(always)]
+fn prefetch_lines<const L2: bool, T>(row: &[T]) {
     const LINE: usize = 64;
     let (first, len) = (row.as_ptr().cast::<i8>(), size_of_val(row));
     for at in (0..len).step_by(LINE) {
-        prefetch_line(first.wrapping_add(at));
+        prefetch_line::<L2>(first.wrapping_add(at));
     }
     // An unaligned row may end in one more line. Whether it does cannot be predicted where rows are 48 bytes, so there is
     // no branch.
-    prefetch_line(first.wrapping_add(len).wrapping_sub(1));
+    prefetch_line::<L2>(first.wrapping_add(len).wrapping_sub(1));
 }
 
 /// Prefetches one cache line, where the architecture has an instruction for it.
 #[inline(always)]
-fn prefetch_line(line: *const i8) {
+fn prefetch_line<const L2: bool>(line: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch is a hint that never faults, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
+        unsafe { if L2 { _mm_prefetch::<_MM_HINT_T1>(line) } else { _mm_prefetch::<_MM_HINT_T0>(line) } };
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: as above. The standard library's function is not stable.
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        if L2 {
+            std::arch::asm!("prfm pldl2keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        } else {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = line;

@@ -32,7 +32,7 @@ impl SimdLevel {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("fma") && has!("f16c");
+            let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("popcnt");
             if avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni") {
                 return Self::Avx512;
             }

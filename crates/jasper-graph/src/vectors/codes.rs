@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use jasper_core::distance::prefetch;
+use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Slot};
 use jasper_quant::{ENCODE_ROWS, EncodeBuffers, Quantizer, QueryCode};
 
@@ -114,7 +114,7 @@ pub struct CodeDistanceComputer<'a> {
 impl ComputeDistances for CodeDistanceComputer<'_> {
     #[inline]
     fn prefetch_bounds(&self, ids: &[Slot]) {
-        ids.iter().for_each(|id| prefetch(self.table.row(id.index())));
+        ids.iter().for_each(|id| prefetch_l2(self.table.row(id.index())));
     }
 
     fn compute(&self, ids: &[Slot], out: &mut [f32]) {

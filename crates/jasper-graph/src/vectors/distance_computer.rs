@@ -1,6 +1,6 @@
 //! Exact distances to stored vectors, by metric.
 
-use jasper_core::distance::prefetch;
+use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Metric, Slot};
 
 use super::Vectors;
@@ -47,8 +47,9 @@ enum DistanceForm {
 
 /// Vectors per kernel call: their slices stay in registers and L1.
 const BLOCK_ROWS: usize = 64;
-/// Bytes of vectors that are prefetched before their distances are computed; the kernel prefetches the later ones itself.
-const PREFETCHED_BYTES: usize = 8192;
+/// Bytes of vectors that are prefetched into L2 before their distances are computed; the kernel prefetches later ones
+/// itself.
+const PREFETCHED_BYTES: usize = 1 << 16;
 
 impl<T: Element> Vectors<T> {
     /// Returns the distances of a prepared query to stored vectors.
@@ -145,11 +146,11 @@ impl<T: Element> ComputeDistances for DistanceComputer<'_, T> {
         }
     }
 
-    /// Prefetches as many vectors as the cache holds for a few searches at once.
+    /// Prefetches as many vectors as L2 holds for a few searches at once.
     #[inline]
     fn prefetch_distances(&self, ids: &[Slot]) {
         let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
-        ids.iter().take(rows).for_each(|id| prefetch(self.vectors.table.row(id.index())));
+        ids.iter().take(rows).for_each(|id| prefetch_l2(self.vectors.table.row(id.index())));
     }
 
     fn compute(&self, ids: &[Slot], out: &mut [f32]) {

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use jasper_core::distance::prefetch;
+use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Slot, padded_len};
 
 use crate::Segments;
@@ -94,7 +94,7 @@ impl Sketches {
     #[inline]
     pub(crate) fn prefetch(&self, slot: usize) {
         if let Some(row) = self.row_of(slot) {
-            prefetch(self.table.row(row));
+            prefetch_l2(self.table.row(row));
         }
     }
 

@@ -114,15 +114,7 @@ impl SearchState {
     fn compute<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances) {
         self.distances.resize(self.unvisited.len(), 0.0);
         computer.compute(&self.unvisited, &mut self.distances);
-        let mut farthest = self.frontier.farthest();
-        for (&id, &distance) in self.unvisited.iter().zip(&self.distances) {
-            // The common case: the frontier is full and the vertex is farther than its last entry.
-            if distance > farthest {
-                continue;
-            }
-            self.frontier.insert(Neighbor::new(distance, id));
-            farthest = self.frontier.farthest();
-        }
+        self.frontier.insert(&self.unvisited, &self.distances);
         if let Some(next) = self.frontier.next() {
             graph.adjacency().prefetch(next.slot());
         }

@@ -1,54 +1,52 @@
 //! The frontier of a search: the nearest vertices that it has found.
 
-use jasper_core::Neighbor;
+use jasper_core::{NearestList, Neighbor, Slot};
 
 use crate::BeamSize;
 
-/// The frontier: at most `capacity` neighbors, ascending and distinct, with a cursor before which all are expanded.
-/// Only the nearest `beam_width` are expanded; the others are kept as results.
+/// The frontier: ascending and distinct neighbors, with a cursor before which all are expanded. Only the nearest `beam_width` are expanded; the others are kept as results.
 ///
 /// The farthest entry only gets nearer, so a vertex that was dropped cannot return: visiting a vertex twice costs a
 /// distance and does not change the frontier.
 #[derive(Debug, Default)]
 pub(crate) struct Frontier {
-    entries: Vec<Neighbor>,
+    entries: NearestList,
     beam_width: usize,
-    capacity: usize,
     /// All entries before it are expanded.
     cursor: usize,
 }
 
 impl Frontier {
     pub(crate) fn reset(&mut self, size: BeamSize) {
-        self.entries.clear();
-        self.entries.reserve(size.frontier_len);
-        self.beam_width = size.width;
-        self.capacity = size.frontier_len;
+        self.entries.reset(size.frontier_len);
+        self.beam_width = size.width.min(size.frontier_len);
         self.cursor = 0;
     }
 
     pub(crate) fn entries(&self) -> &[Neighbor] {
-        &self.entries
+        self.entries.as_slice()
     }
 
     /// The distance beyond which no entry is added; infinity while the frontier is not full.
     #[inline]
     pub(crate) fn farthest(&self) -> f32 {
-        let full = self.entries.len() == self.capacity;
-        if full { self.entries[self.capacity - 1].distance() } else { f32::INFINITY }
+        self.entries.farthest()
     }
 
     /// The nearest unexpanded entry of the beam.
     #[inline]
     pub(crate) fn next(&self) -> Option<Neighbor> {
-        if self.cursor < self.beam_width { self.entries.get(self.cursor).copied() } else { None }
+        if self.cursor == self.beam_width {
+            return None;
+        }
+        Some(self.entries.at(self.cursor)).filter(|nearest| *nearest != Neighbor::NONE)
     }
 
     /// Returns [`Self::next`] and marks it as expanded.
     #[inline]
     pub(crate) fn take_nearest(&mut self) -> Option<Neighbor> {
         let entry = self.next()?;
-        self.entries[self.cursor] = entry.expanded();
+        self.entries.set_expanded(self.cursor);
         self.cursor += 1;
         while self.next().is_some_and(|entry| !entry.is_unexpanded()) {
             self.cursor += 1;
@@ -56,29 +54,16 @@ impl Frontier {
         Some(entry)
     }
 
-    /// Adds an unexpanded entry, if it is among the nearest `capacity` and not in the frontier already.
+    /// Adds unexpanded entries, those that are among the nearest and not in the frontier already.
     #[inline]
-    pub(crate) fn insert(&mut self, entry: Neighbor) {
-        if self.entries.len() == self.capacity && entry >= self.entries[self.capacity - 1] {
-            return;
-        }
-        let at = self.entries.partition_point(|other| *other < entry);
-        // An expanded copy sorts right before, an unexpanded one is equal.
-        if self.entries.get(at) == Some(&entry) || at > 0 && self.entries[at - 1].is_same(entry) {
-            return;
-        }
-        if self.entries.len() == self.capacity {
-            self.entries.pop();
-        }
-        self.entries.insert(at, entry);
-        self.cursor = self.cursor.min(at);
+    pub(crate) fn insert(&mut self, slots: &[Slot], distances: &[f32]) {
+        self.cursor = self.cursor.min(self.entries.insert(slots, distances));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::Slot;
     use proptest::prelude::*;
 
     proptest! {
@@ -95,7 +80,7 @@ mod tests {
             for (_, id, expand) in steps {
                 // The distance follows from the id, as it does in a search; many ids tie.
                 let entry = Neighbor::new((id / 4) as f32, Slot::new(id));
-                frontier.insert(entry);
+                frontier.insert(&[entry.slot()], &[entry.distance()]);
                 offered.push(entry);
                 offered.sort_unstable();
                 offered.dedup();
