@@ -92,6 +92,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let live_starts =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
         let old_starts = graph.read(|graph| graph.host().adjacency().start_points().to_vec());
+        // Searches begin at both, until every live vertex is reachable from the first.
         let both = [live_starts.clone(), old_starts].concat();
         graph.change_host(|host| host.adjacency_mut().set_start_points(both))?;
         let max = graph.read(|graph| graph.host().keys().live()) / MAX_FIRST_RECONNECTED;
