@@ -2,7 +2,7 @@
 //!
 //! Sampled vectors are held out, as in [`crate::tune`], and searched for exactly and with each quantization in turn, at
 //! the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is
-//! kept. Counts of hops and distances are weighed, and nothing is timed, so the choice does not depend on the load of the
+//! kept; where costs are estimates, several may cost least, and a robust code of these is kept. Counts of hops and distances are weighed, and nothing is timed, so the choice does not depend on the load of the
 //! machine.
 //!
 //! **On a GPU**, the cost is the bytes that searches read, in whole sectors of memory: the edges of expanded vertices,
@@ -148,6 +148,15 @@ impl CostUnit {
         match (self, quantization) {
             (Self::Nanoseconds, Quantization::Mixed { .. }) => dimension as f64 * PROJECTION_NS,
             _ => 0.0,
+        }
+    }
+
+    /// The relative error of a cost.
+    fn error(self) -> f64 {
+        match self {
+            Self::Bytes => 0.0,
+            // The deviation of the fit.
+            Self::Nanoseconds => 0.1,
         }
     }
 
@@ -297,11 +306,7 @@ impl<T: Element> Index<T> {
             index.backend.change(|graph| graph.drop_codes())?;
         }
         let (recall, exact_cost, tried) = tried?;
-        let cheaper = tried.iter().filter_map(|tried| {
-            let cost = tried.cost.filter(|&cost| cost < exact_cost)?;
-            Some((tried.quantization, cost))
-        });
-        let chosen = cheaper.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(chosen, _)| chosen);
+        let chosen = choose(unit, exact_cost, &tried);
         if let Some(chosen) = chosen {
             change.log::<T>(&Record::Quantize(chosen))?;
             index.quantize_locked(chosen, progress)?;
@@ -310,6 +315,47 @@ impl<T: Element> Index<T> {
     }
 }
 
+/// The quantization that costs least, if it costs less than exact distances. Of those that may cost least, as far as the
+/// unit tells: RaBitQ before mixed codes, because its estimates are as good for queries that are unlike the vectors, and
+/// then the narrowest beam.
+fn choose(unit: CostUnit, exact_cost: f64, tried: &[QuantizeTrial]) -> Option<Quantization> {
+    let cost = |tried: &QuantizeTrial| tried.cost.unwrap_or(f64::INFINITY);
+    let least = tried.iter().map(cost).fold(f64::INFINITY, f64::min);
+    let most = least * (1.0 + unit.error());
+    let may_be_least = tried.iter().filter(|tried| cost(tried) <= most && cost(tried) < exact_cost);
+    let is_mixed = |tried: &QuantizeTrial| matches!(tried.quantization, Quantization::Mixed { .. });
+    may_be_least.min_by_key(|tried| (is_mixed(tried), tried.beam_width)).map(|tried| tried.quantization)
+}
+
 fn step(done: usize, progress: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
     Progress { stage: Stage::Tuning, done, total: CANDIDATES.len() + 1 }.report(progress)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_codes_that_may_cost_least_a_robust_one_with_a_narrow_beam_is_chosen() {
+        let [mixed, small, large] = [
+            Quantization::Mixed { sectors: 2 },
+            Quantization::Rabitq { bits: 2 },
+            Quantization::Rabitq { bits: 4 },
+        ];
+        let trial =
+            |quantization, beam_width, cost| QuantizeTrial { quantization, bytes: 64, beam_width, cost };
+        let tried = [
+            trial(mixed, Some(36), Some(100.0)),
+            trial(small, Some(31), Some(105.0)),
+            trial(large, Some(27), Some(109.0)),
+            trial(Quantization::Rabitq { bits: 1 }, None, None),
+        ];
+        assert_eq!(choose(CostUnit::Nanoseconds, 150.0, &tried), Some(large));
+        assert_eq!(choose(CostUnit::Nanoseconds, 107.0, &tried), Some(small));
+        assert_eq!(choose(CostUnit::Nanoseconds, 100.0, &tried), None);
+        assert_eq!(choose(CostUnit::Bytes, 150.0, &tried), Some(mixed));
+        let far = [tried[0], trial(large, Some(27), Some(111.0)), tried[3]];
+        assert_eq!(choose(CostUnit::Nanoseconds, 150.0, &far), Some(mixed));
+        assert_eq!(choose(CostUnit::Nanoseconds, 150.0, &tried[3..]), None);
+    }
 }

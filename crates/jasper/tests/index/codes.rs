@@ -187,8 +187,10 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
         let trial = index.auto_quantize_for(device).unwrap();
         assert_eq!((index.stats().quantization, trial.unit), (trial.chosen, unit));
         let chosen = chosen(&trial);
-        let least = trial.tried.iter().filter_map(|tried| tried.cost);
-        assert_eq!(chosen.cost, Some(least.fold(f64::INFINITY, f64::min)));
+        let least = trial.tried.iter().filter_map(|tried| tried.cost).fold(f64::INFINITY, f64::min);
+        // Times are estimates, and several codes may take the least.
+        let most = if unit == CostUnit::Bytes { least } else { 1.1 * least };
+        assert!(chosen.cost.unwrap() <= most, "{trial:?}");
         assert!(chosen.cost.unwrap() < trial.exact_cost / 1.2, "{trial:?}");
         let found = index.search_hits(queries, SearchParams::new(K).beam_width(chosen.beam_width.unwrap()));
         assert!(overlap(&exact, &found.unwrap()) > trial.recall - 0.02);
