@@ -182,7 +182,17 @@ def test_checkpoint_and_rebalance(nodes, folder, vectors):
     again.close()
 
 
-def test_a_full_disk_keeps_the_last_checkpoint(cluster, folder, vectors, monkeypatch):
+def test_a_full_disk_keeps_the_last_checkpoint(cluster, folder, vectors):
+    # Functions of this module would be sent by name, and an actor need not find the module.
+    def break_disk(sequencer):
+        def full(path, data, publish):
+            raise OSError(28, "No space left on device")
+
+        sequencer._store._write_local = full
+
+    def mend_disk(sequencer):
+        del sequencer._store._write_local
+
     cluster.insert(vectors[:5], np.arange(5000, 5005))
     latest = (folder / "LATEST").read_text()
     # Shards are saved, and the manifest is not.
@@ -196,17 +206,6 @@ def test_a_full_disk_keeps_the_last_checkpoint(cluster, folder, vectors, monkeyp
     cluster.insert(vectors[:5], np.arange(6000, 6005))
     cluster.checkpoint()
     assert (folder / "LATEST").read_text() != latest and cluster.check().are_equal
-
-
-def break_disk(sequencer):
-    def full(path, data, publish):
-        raise OSError(28, "No space left on device")
-
-    sequencer._store._write_local = full
-
-
-def mend_disk(sequencer):
-    del sequencer._store._write_local
 
 
 def manifest_of(folder):
