@@ -22,8 +22,11 @@ const LANES: usize = 8;
 /// ```
 #[derive(Debug, Default)]
 pub struct NearestList {
+    /// Those found, then [`Neighbor::NONE`].
     entries: Vec<Neighbor>,
     capacity: usize,
+    /// Number of entries found.
+    len: usize,
 }
 
 impl NearestList {
@@ -32,11 +35,12 @@ impl NearestList {
         self.entries.clear();
         self.entries.resize(capacity.next_multiple_of(LANES), Neighbor::NONE);
         self.capacity = capacity;
+        self.len = 0;
     }
 
     /// Returns the entries, nearest first.
     pub fn as_slice(&self) -> &[Neighbor] {
-        &self.entries[..self.entries.partition_point(|entry| *entry != Neighbor::NONE)]
+        &self.entries[..self.len]
     }
 
     /// Returns an entry; [`Neighbor::NONE`] if there is none at this index, which is less than the capacity.
@@ -76,30 +80,32 @@ impl NearestList {
             // SAFETY: this CPU supports the level.
             #[cfg(target_arch = "x86_64")]
             SimdLevel::Avx512 => unsafe { self.insert_avx512(slots, distances) },
-            _ => insert_all(&mut self.entries[..self.capacity], slots, distances),
+            _ => self.insert_one_by_one(slots, distances),
         }
     }
-}
 
-fn insert_all(list: &mut [Neighbor], slots: &[Slot], distances: &[f32]) -> usize {
-    let mut least = usize::MAX;
-    for (&slot, &distance) in slots.iter().zip(distances) {
-        let Some(last) = list.last() else { break };
-        // The common case. The distance of an absent entry is NaN.
-        if distance > last.distance() {
-            continue;
+    fn insert_one_by_one(&mut self, slots: &[Slot], distances: &[f32]) -> usize {
+        let mut least = usize::MAX;
+        let list = &mut self.entries[..self.capacity];
+        for (&slot, &distance) in slots.iter().zip(distances) {
+            let Some(last) = list.last() else { break };
+            // The common case. The distance of an absent entry is NaN.
+            if distance > last.distance() {
+                continue;
+            }
+            let entry = Neighbor::new(distance, slot);
+            let at = list[..self.len].partition_point(|other| *other < entry);
+            // An expanded copy sorts right before, an unexpanded one is equal.
+            let is_known = list.get(at) == Some(&entry) || at > 0 && list[at - 1].is_same(entry);
+            if at < list.len() && !is_known {
+                list.copy_within(at..self.len.min(list.len() - 1), at + 1);
+                list[at] = entry;
+                self.len = (self.len + 1).min(list.len());
+                least = least.min(at);
+            }
         }
-        let entry = Neighbor::new(distance, slot);
-        let at = list.partition_point(|other| *other < entry);
-        // An expanded copy sorts right before, an unexpanded one is equal.
-        let is_known = list.get(at) == Some(&entry) || at > 0 && list[at - 1].is_same(entry);
-        if at < list.len() && !is_known {
-            list.copy_within(at..list.len() - 1, at + 1);
-            list[at] = entry;
-            least = least.min(at);
-        }
+        least
     }
-    least
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -140,7 +146,8 @@ mod avx512 {
         #[inline]
         #[target_feature(enable = "avx512f,popcnt")]
         fn insert_one(&mut self, entry: Neighbor) -> usize {
-            let len = self.entries.len();
+            // What is found, and a place for this one.
+            let len = (self.len + 1).min(self.capacity).next_multiple_of(LANES);
             let mut first = (len - 1) / BLOCK * BLOCK;
             while first > 0 && self.entries[first] >= entry {
                 first -= BLOCK;
@@ -163,7 +170,7 @@ mod avx512 {
             let last = len / LANES - 1;
             // SAFETY: as above.
             let mut old = unsafe { _mm512_loadu_si512(entries.add(last)) };
-            let mut kept = u8::MAX >> (len - self.capacity);
+            let mut kept = u8::MAX >> len.saturating_sub(self.capacity);
             for at in (first / LANES..=last).rev() {
                 // What is below the first block is less than the entry, and so are zeros.
                 let below = if at > first / LANES {
@@ -180,6 +187,7 @@ mod avx512 {
                 unsafe { _mm512_storeu_si512(entries.add(at), new) };
                 (old, kept) = (below, u8::MAX);
             }
+            self.len = (self.len + 1).min(self.capacity);
             index
         }
     }

@@ -6,7 +6,6 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::thread;
 
 use bytemuck::Pod;
 use memmap2::{MmapMut, MmapOptions};
@@ -167,6 +166,17 @@ impl<T: Pod> Segments<T> {
         Ok(())
     }
 
+    /// Frees the memory of all rows, which hold zeros then.
+    ///
+    /// # Errors
+    /// Returns an error if address space cannot be reserved.
+    pub(crate) fn free_memory(&mut self) -> io::Result<()> {
+        for segment in &mut self.segments {
+            *segment = Segment::anonymous(self.width)?;
+        }
+        Ok(())
+    }
+
     /// Copies a file mapping into memory with huge pages. Pays off for more than a few searches.
     ///
     /// # Errors
@@ -249,23 +259,6 @@ impl<T: Pod> Segments<T> {
         let elements = old.rows * self.width;
         copy.slice_mut(0, elements).copy_from_slice(old.slice(0, elements));
         *old = copy;
-        Ok(())
-    }
-}
-
-impl<T: Pod + Send> Segments<T> {
-    /// Frees the memory of all rows, which hold zeros then. It is returned by another thread, because the operating
-    /// system takes seconds for hundreds of gigabytes.
-    ///
-    /// # Errors
-    /// Returns an error if address space cannot be reserved.
-    pub(crate) fn free_memory(&mut self) -> io::Result<()> {
-        let mut freed = Vec::with_capacity(self.segments.len());
-        for segment in &mut self.segments {
-            freed.push(mem::replace(segment, Segment::anonymous(self.width)?));
-        }
-        // Without a thread, they are freed here.
-        drop(thread::Builder::new().spawn(move || drop(freed)));
         Ok(())
     }
 }

@@ -141,8 +141,8 @@ impl Index {
 
     /// Quantizes the vectors, for faster searches, and returns the name of the quantization: "rabitq:BITS" with 1 to 8
     /// bits per coordinate, or "mixed:SECTORS" of 32 bytes per vector. "auto" tries some and keeps the one whose searches
-    /// cost least on the device of the index; if exact searches cost less, it returns None, and the index has no codes.
-    /// Replaces the codes that there are.
+    /// cost least, within the precision of the costs, on the device of the index; if exact searches cost less, it returns
+    /// None, and the index has no codes. Replaces the codes that there are.
     ///
     /// >>> import jasper, numpy as np
     /// >>> vectors = np.random.default_rng(0).random((1000, 32), dtype=np.float32)

@@ -26,16 +26,16 @@ impl Reached {
     }
 
     /// The slots whose bits are set in words of 32.
-    pub fn from_words(words: Vec<u32>) -> Self {
+    fn from_words(words: Vec<u32>) -> Self {
         Self(words.into_iter().map(AtomicU32::new).collect())
     }
 
-    /// The slots of [`Self::from_words`] that are not `avoided`, which are words as well.
+    /// The slots whose bits are set in words of 32, without those that are `avoided`, given in words as well.
     pub fn from_words_without(words: Vec<u32>, avoided: &[u32]) -> Self {
         Self::from_words(words.into_iter().zip(avoided).map(|(word, avoided)| word & !avoided).collect())
     }
 
-    /// The words of [`Self::from_words`].
+    /// The slots as words of 32.
     pub fn words(&self) -> Vec<u32> {
         self.0.iter().map(|word| word.load(Relaxed)).collect()
     }
@@ -89,8 +89,8 @@ impl Vertices {
     }
 }
 
-/// The slots that are reachable from `start`, including it, by paths through these `vertices` only. `start` is one of
-/// them. Runs in the current rayon pool.
+/// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if `start`
+/// is not one of them. Runs in the current rayon pool.
 pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Vertices) -> Reached {
     let avoided = vertices.avoided(graph);
     // As if they had been reached and expanded before.

@@ -22,8 +22,9 @@
 //!    order of vertices does not matter and the result does not depend on threads.
 //! 3. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 4. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
-//!    made reachable by a path of live vertices, and live neighbors always stay. Only if most vertices were deleted and
-//!    the rest is disconnected, some are unreachable until the call ends.
+//!    made reachable by a path of live vertices, and live neighbors always stay. Only if more than a
+//!    sixteenth have no such path, because most vertices were deleted or have few edges, some are unreachable until
+//!    the call ends.
 
 use jasper_core::{Element, Progress, Stage};
 use jasper_graph::Graph;
@@ -36,9 +37,11 @@ use crate::{
     ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, Vertices, transaction,
 };
 
-/// At most one live vertex in this many is reconnected before rows are repaired. If more have been disconnected, most
-/// neighbors of most vertices are deleted, and those still reachable are too far from the others to lead to them.
-const MAX_FIRST_RECONNECTED: usize = 16;
+/// At most one live vertex in this many is reconnected before rows are repaired. If more have been disconnected, those
+/// still reachable may be too far from the others to lead to them.
+const FIRST_RECONNECTED_DIVISOR: usize = 16;
+/// So many may always be.
+const FEW: usize = 64;
 
 /// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,6 +88,8 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     }
     graph.read(|graph| graph.host().require_vectors())?;
     transaction(graph, |graph| {
+        // It takes memory of a device, which may be needed for SQ8 vectors.
+        graph.change_host(|host| host.set_spanning_tree(None))?;
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
@@ -95,7 +100,8 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Searches begin at both, until every live vertex is reachable from the first.
         let both = [live_starts.clone(), old_starts].concat();
         graph.change_host(|host| host.adjacency_mut().set_start_points(both))?;
-        let max = graph.read(|graph| graph.host().keys().live()) / MAX_FIRST_RECONNECTED;
+        let live = graph.read(|graph| graph.host().keys().live());
+        let max = (live / FIRST_RECONNECTED_DIVISOR).max(FEW);
         let before = reconnect_up_to(max, executor, graph, Vertices::Live, hooks.progress)?;
         graph.change_host(|host| host.adjacency_mut().set_start_points(live_starts))?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;

@@ -151,8 +151,8 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::NewRows, Self::Error>;
 
-    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. `start` is one of
-    /// them. Each of their rows is read once.
+    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if `start` is
+    /// not one of them. Each of their rows is read once.
     ///
     /// # Errors
     /// Returns the device's error.

@@ -1,10 +1,10 @@
-//! What an insert or a consolidation calls while it is made.
+//! What a change calls while it is made.
 
 use std::ops::ControlFlow;
 
 use jasper_core::{Cancelled, Progress, ProgressFn, Stage};
 
-/// Callbacks of an insert or a consolidation, each of which may cancel it.
+/// Callbacks of a change or a build, each of which may cancel it. Only inserts and consolidations have a commit point.
 pub struct ChangeHooks<'a> {
     /// Called between batches, and for the last time at the commit point, with [`Stage::Committing`].
     pub progress: &'a mut ProgressFn<'a>,

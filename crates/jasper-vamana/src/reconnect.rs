@@ -40,7 +40,7 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     Ok(reconnect_up_to(usize::MAX, executor, graph, vertices, progress)?.unwrap_or(0))
 }
 
-/// [`reconnect`], unless more than `max` of the vertices are unreachable: `None` then, and nothing has changed.
+/// [`reconnect`], unless more than `max` of the vertices are unreachable: `None` then, and no edge has changed.
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.

@@ -2,8 +2,8 @@
 //!
 //! Sampled vectors are held out, as in [`crate::tune`], and searched for exactly and with each quantization in turn, at
 //! the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is
-//! kept; where costs are estimates, several may cost least, and a robust code of these is kept. Counts of hops and distances are weighed, and nothing is timed, so the choice does not depend on the load of the
-//! machine.
+//! kept or, where costs are estimates, a robust one of those that may cost least. Counts of hops and distances are weighed,
+//! and nothing is timed, so the choice does not depend on the load of the machine.
 //!
 //! **On a GPU**, the cost is the bytes that searches read, in whole sectors of memory: the edges of expanded vertices,
 //! the codes or vectors of visited ones, and the vectors of reranked ones.
@@ -174,7 +174,9 @@ long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 
     /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on the device of
-    /// the index; if exact searches cost less, leaves the index without codes. Replaces existing codes.
+    /// the index; if exact searches cost less, leaves the index without codes. On a CPU, where costs are estimates, codes
+    /// that cost up to a tenth more count as well: of these RaBitQ is chosen, if there is one, with the narrowest beam.
+    /// Replaces existing codes.
     ///
     /// ```
     /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};

@@ -12,7 +12,7 @@ use super::{avx2::Avx2, avx512::Avx512};
 pub enum SimdLevel {
     /// Plain Rust.
     Scalar,
-    /// AVX2, FMA and F16C (2013 on).
+    /// AVX2, FMA, F16C and POPCNT (2013 on).
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// AVX-512 F, BW, VL and VNNI (2019 on).

@@ -54,10 +54,14 @@ impl KeyMap {
         self.tombstones.remove(slot.index());
     }
 
-    /// Assigns keys to all vertices of a graph that has none yet, in ascending order of the slots' first keys. The keys
-    /// are distinct, and none is [`jasper_core::NO_KEY`].
+    /// Assigns keys to all vertices of a graph that has none yet, outside of a transaction. Slots appear for the first
+    /// time in ascending order, each of them. The keys are distinct, and none is [`jasper_core::NO_KEY`].
+    ///
+    /// # Panics
+    /// Panics if a slot gets no key.
     pub fn assign_first(&mut self, keys: impl Iterator<Item = (Key, Slot)>) {
         debug_assert!(self.tombstones.len() == self.first.len() && self.locations.get().is_none());
+        debug_assert!(self.undo.is_none() && self.changes.is_none());
         let mut live = 0;
         for (key, slot) in keys {
             if slot.index() == live {
@@ -68,6 +72,7 @@ impl KeyMap {
             }
             self.next_key = self.next_key.max(key.saturating_add(1));
         }
+        assert_eq!(live, self.first.len(), "each slot gets a key");
         self.tombstones.clear();
         self.history.forget();
     }

@@ -27,8 +27,7 @@ use super::frontier::Frontier;
 use super::visited::VisitedCache;
 use crate::{BeamSize, OperationCounts};
 
-/// Searches that a thread interleaves. Two searches hide half of the memory latency; the data of more than four does
-/// not fit the L1 cache.
+/// Searches that a thread interleaves. Two hide half of the memory latency; six are no faster than four.
 pub(crate) const SEARCHES_PER_THREAD: usize = 4;
 
 /// The state of one search, reused by its thread.

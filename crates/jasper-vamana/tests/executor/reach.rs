@@ -1,9 +1,11 @@
 //! Every vertex is reachable after every change, also where rows are short.
 
-use jasper_core::{BuildParams, Key, MatrixView, Metric, Slot, no_progress, synthetic};
+use std::ops::ControlFlow;
+
+use jasper_core::{BuildParams, Key, MatrixView, Metric, Progress, Slot, Stage, no_progress, synthetic};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, NewVectors, OnConflict, bulk_build, compact, consolidate, insert,
+    ChangeHooks, CpuExecutor, NewVectors, OnConflict, SharedGraph, bulk_build, compact, consolidate, insert,
     unreachable_slots,
 };
 use rand::RngExt;
@@ -110,5 +112,30 @@ fn consolidation_and_inserts_reconnect_what_was_unreachable() {
         assert!(unreachable_slots(&checked.graph).contains(&lost));
         change(&mut checked);
         assert_eq!(unreachable_slots(&checked.graph), []);
+    }
+}
+
+/// Searches see the rows that a consolidation has repaired at once.
+#[test]
+fn every_vertex_is_reachable_while_a_consolidation_runs() {
+    // Of those left, first few are cut off, and then most.
+    for (kept, is_hidden) in [(8, false), (1, true)] {
+        let Checked { executor, graph, .. } = Checked::new(Metric::L2, 6, 24, 3);
+        let graph = SharedGraph::new(graph);
+        let deleted = (0..800).filter(|key| key % 10 >= kept);
+        graph.write(|graph| deleted.for_each(|key| graph.keys_mut().delete(key).unwrap()));
+        let (mut lost, mut stages) = (0, Vec::new());
+        let mut progress = |progress: Progress| {
+            lost += graph.read(unreachable_slots).len();
+            stages.push(progress.stage);
+            ControlFlow::Continue(())
+        };
+        let hooks = ChangeHooks::new(&mut progress);
+        let report = consolidate(&executor, &mut &graph, hooks).unwrap();
+        assert!(report.reconnected > 0);
+        let first = if is_hidden { Stage::Consolidating } else { Stage::Reconnecting };
+        assert_eq!(stages[0], first);
+        assert_eq!(lost > 0, is_hidden, "{lost} of {stages:?}");
+        assert_eq!(graph.read(unreachable_slots), []);
     }
 }

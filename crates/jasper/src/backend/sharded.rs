@@ -122,13 +122,9 @@ fn load(list: &mut Vec<Hit>, answer: &Matches, query: usize) {
     let entries = answer.keys()[entries.clone()].iter().zip(&answer.distances()[entries]);
     list.clear();
     list.extend(entries.map(|(&key, &distance)| Hit { key, distance }));
-    for end in 1..list.len() {
-        // Stops at once, but for equal distances.
-        let mut at = end;
-        while at > 0 && is_before(&list[at], &list[at - 1]) {
-            list.swap(at, at - 1);
-            at -= 1;
-        }
+    // Keys of equal distances may be in any order.
+    if !list.is_sorted_by(|a, b| !is_before(b, a)) {
+        sort(list);
     }
 }
 
@@ -142,6 +138,11 @@ fn merge(one: &[Hit], other: &[Hit], out: &mut [Hit]) {
         i += usize::from(!is_other);
         j += usize::from(is_other);
     }
+}
+
+/// Sorts by distance and key.
+fn sort(hits: &mut [Hit]) {
+    hits.sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.key.cmp(&b.key)));
 }
 
 /// Compares by distance and key.
@@ -202,7 +203,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
             _ => self.search_all(search),
         };
         let mut hits = found?.concat();
-        hits.sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.key.cmp(&b.key)));
+        sort(&mut hits);
         hits.truncate(params.k);
         Ok(hits)
     }
@@ -331,10 +332,23 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_equal_distances_are_sorted() {
+        let found = [(5, 1.0), (9, 2.0), (4, 2.0), (7, 2.0), (1, 3.0)];
+        let answer = Matches::filled(2, 6, |matches| {
+            for mut row in matches.rows(6) {
+                row.fill(found.into_iter().map(|(key, distance)| Hit { key, distance }));
+            }
+            Ok(SearchReport::default())
+        });
+        let mut list = Vec::new();
+        load(&mut list, &answer.unwrap(), 1);
+        assert_eq!(list.iter().map(|hit| hit.key).collect::<Vec<_>>(), [5, 4, 7, 9, 1, Hit::NONE.key]);
+        load(&mut list, &Matches::new(3, 4).unwrap(), 2);
+        assert_eq!(list, [Hit::NONE; 4]);
+    }
+
+    #[test]
     fn lists_are_merged_by_distance_and_key() {
-        let sort = |hits: &mut Vec<Hit>| {
-            hits.sort_unstable_by(|a, b| (a.distance, a.key).partial_cmp(&(b.distance, b.key)).unwrap())
-        };
         let bytes = rows(400, 3);
         for k in [1, 2, 10, 33] {
             for lists in bytes.chunks_exact(4 * k + 2) {

@@ -86,9 +86,11 @@ impl Vote {
         drop(self.changed.wait_while(self.lock(), is_open));
     }
 
+    /// Cancels the change, unless all have voted: some may have made it visible then.
     fn cancel_if(&self, is_cancelled: bool) {
         if is_cancelled {
-            self.lock().is_cancelled = true;
+            let mut state = self.lock();
+            state.is_cancelled |= state.missing > 0;
             self.changed.notify_all();
         }
     }
