@@ -44,8 +44,7 @@ impl KeyMap {
         Ok(())
     }
 
-    /// Assigns a key that has passed [`Self::check_unused`]. A bulk build checks all keys at once and never looks one
-    /// up.
+    /// Assigns a key that has passed [`Self::check_unused`]; an insert checks all of its keys at once.
     pub fn assign_unused(&mut self, key: Key, slot: Slot) {
         let is_first = !self.is_live(slot);
         self.note_change(key, slot, is_first);

@@ -4,7 +4,8 @@ use jasper_core::{NearestList, Neighbor, Slot};
 
 use crate::BeamSize;
 
-/// The frontier: ascending and distinct neighbors, with a cursor before which all are expanded. Only the nearest `beam_width` are expanded; the others are kept as results.
+/// The frontier: ascending and distinct neighbors, with a cursor before which all are expanded. Only the nearest
+/// `beam_width` are expanded; the others are kept as results.
 ///
 /// The farthest entry only gets nearer, so a vertex that was dropped cannot return: visiting a vertex twice costs a
 /// distance and does not change the frontier.
