@@ -21,7 +21,7 @@ const PIECE: usize = 1 << 12;
 /// - a dropped buffer is freed only after the work that was queued in the stream that allocated it;
 /// - [`check_owner`](Self::check_owner) returns for buffers of this stream alone;
 /// - work runs in the order of the calls, and a download returns what that work has written.
-pub unsafe trait Stream {
+pub unsafe trait Stream: Send + Sync {
     /// What can go wrong on the device.
     type Error: std::error::Error + Into<DeviceError>;
 
@@ -240,7 +240,7 @@ pub unsafe trait Stream {
 /// # Safety
 /// Both pointers are to [`len`](Self::len) elements, aligned to 16 bytes, that kernels may access as long as the buffer
 /// lives.
-pub unsafe trait Buffer<T> {
+pub unsafe trait Buffer<T>: Send + Sync {
     /// Number of elements.
     fn len(&self) -> usize;
 

@@ -23,10 +23,10 @@ pub struct Pinned<T: Pod> {
     len: usize,
 }
 
-// SAFETY: it owns its memory as a box does.
-unsafe impl<T: Pod + Send> Send for Pinned<T> {}
-// SAFETY: as above.
-unsafe impl<T: Pod + Sync> Sync for Pinned<T> {}
+// SAFETY: it owns its memory as a box does, and elements are plain bytes, which any thread may read (`Pod`).
+unsafe impl<T: Pod> Send for Pinned<T> {}
+// SAFETY: as above; `Pod` excludes interior mutability.
+unsafe impl<T: Pod> Sync for Pinned<T> {}
 
 impl<T: Pod> Pinned<T> {
     /// Allocates `len` elements with arbitrary values: the contents of the memory that the operating system provides.

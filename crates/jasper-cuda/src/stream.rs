@@ -12,7 +12,7 @@ use gpu_kernels::{Buffer as _, Kernel, LaunchConfig, Stream as _};
 use crate::context::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::staging::Staging;
-use crate::{Buffer, Context, Event, Module};
+use crate::{Buffer, Context, Event, Module, Pinned};
 
 /// An array of a graph is large if it takes more than this fraction of the device's memory.
 const LARGE_DIVISOR: usize = 64;
@@ -242,6 +242,31 @@ impl Stream {
 
     pub(crate) fn raw(&self) -> CUstream {
         self.inner.raw
+    }
+
+    /// Queues a copy of the first `len` elements of pinned memory to a buffer of this stream.
+    ///
+    /// # Errors
+    /// Returns the driver's error.
+    ///
+    /// # Panics
+    /// Panics if either has fewer elements, or another stream allocated the buffer.
+    ///
+    /// # Safety
+    /// `from` is neither written nor freed before the copy is complete.
+    pub(crate) unsafe fn copy_pinned<T: Pod>(
+        &self,
+        from: &Pinned<T>,
+        to: &mut Buffer<T>,
+        len: usize,
+    ) -> Result<()> {
+        gpu_kernels::Stream::check_owner(self, to);
+        assert!(len <= from.len().min(to.len()), "{len} elements of {} to {}", from.len(), to.len());
+        let (bytes, to) = (len * size_of::<T>(), to.address());
+        // SAFETY: both have `bytes` bytes. The source remains, as the caller promises; this stream frees the buffer after
+        // the copy.
+        self.context()
+            .call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, self.raw()) })
     }
 }
 

@@ -95,7 +95,7 @@ pub use memory::{
     free_host_memory,
 };
 pub use mutable::{GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
-pub use pending::PendingQuery;
+pub use pending::{PendingQuery, QueryQueue};
 pub use plan::{BeamSize, SearchPlan, Strategy};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

@@ -1,6 +1,9 @@
-//! A query of a call that is under way.
+//! The queries of a call that is under way.
 
-use crate::MatchesMut;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{MatchesMut, SearchError};
 
 /// A query, and the arrays for its results.
 #[derive(Debug)]
@@ -19,5 +22,128 @@ impl<'a, T> PendingQuery<'a, T> {
     /// A query without results.
     pub fn new(row: usize, vector: &'a [T], out: MatchesMut<'a>) -> Self {
         Self { row, vector, out, filled: 0 }
+    }
+}
+
+/// The queries of a call, which one or several devices take, a chunk at a time. A slower device takes fewer.
+#[derive(Debug)]
+pub struct QueryQueue<'a, T> {
+    left: Mutex<Left<'a, T>>,
+    len: usize,
+    takers: usize,
+}
+
+/// What nobody has taken.
+#[derive(Debug)]
+struct Left<'a, T> {
+    /// Number of the first of `queries`.
+    first: usize,
+    queries: &'a [&'a [T]],
+    matches: MatchesMut<'a>,
+    k: usize,
+    /// Queries that were taken and not answered.
+    put_back: Vec<PendingQuery<'a, T>>,
+}
+
+impl<'a, T> QueryQueue<'a, T> {
+    /// The queries of a call with `k` results each, for this number of takers.
+    ///
+    /// # Errors
+    /// Returns [`SearchError::ZeroK`], or [`SearchError::Buffer`] if the arrays do not have `k` entries per query.
+    pub fn new(
+        queries: &'a [&'a [T]],
+        k: usize,
+        matches: MatchesMut<'a>,
+        takers: usize,
+    ) -> Result<Self, SearchError> {
+        if k == 0 {
+            return Err(SearchError::ZeroK);
+        }
+        matches.check(queries.len(), k)?;
+        let left = Left { first: 0, queries, matches, k, put_back: Vec::new() };
+        Ok(Self { left: Mutex::new(left), len: queries.len(), takers })
+    }
+
+    /// A queue of these queries, for one taker.
+    pub fn of(queries: Vec<PendingQuery<'a, T>>) -> Self {
+        let len = queries.len();
+        let left = Left { first: 0, queries: &[], matches: MatchesMut::default(), k: 1, put_back: queries };
+        Self { left: Mutex::new(left), len, takers: 1 }
+    }
+
+    /// The queries of the call per taker.
+    pub fn share(&self) -> usize {
+        self.len.div_ceil(self.takers)
+    }
+
+    /// Whether none are left.
+    pub fn is_empty(&self) -> bool {
+        let left = self.lock();
+        left.queries.is_empty() && left.put_back.is_empty()
+    }
+
+    /// Moves the next `count` queries, or as many as are left, to the end of `chunk`.
+    pub fn take(&self, count: usize, chunk: &mut Vec<PendingQuery<'a, T>>) {
+        let Left { first, queries, matches, k, put_back } = &mut *self.lock();
+        let again = put_back.len().min(count);
+        chunk.extend(put_back.drain(put_back.len() - again..));
+        let taken = queries.len().min(count - again);
+        let (vectors, rest) = queries.split_at(taken);
+        let (rows, rest_matches) = mem::take(matches).split_at(taken * *k);
+        let new = vectors.iter().zip(rows.rows(*k)).zip(*first..);
+        chunk.extend(new.map(|((vector, out), row)| PendingQuery::new(row, vector, out)));
+        (*first, *queries, *matches) = (*first + taken, rest, rest_matches);
+    }
+
+    /// Puts back queries that were taken and not answered.
+    pub fn put_back(&self, mut queries: Vec<PendingQuery<'a, T>>) {
+        self.lock().put_back.append(&mut queries);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Left<'a, T>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hit, Matches};
+
+    #[test]
+    fn every_query_is_taken_once_unless_it_is_put_back() {
+        let vectors: Vec<[u8; 2]> = (0..100).map(|row| [row, 1]).collect();
+        let queries: Vec<&[u8]> = vectors.iter().map(|vector| &vector[..]).collect();
+        let mut matches = Matches::new(100, 3).unwrap();
+        let queue = QueryQueue::new(&queries, 3, matches.as_mut(), 2).unwrap();
+        assert_eq!(queue.share(), 50);
+        let (mut failed, mut taken) = (Vec::new(), Vec::new());
+        queue.take(30, &mut failed);
+        queue.take(20, &mut taken);
+        assert!(failed.iter().chain(&taken).map(|query| query.row).eq(0..50));
+        queue.put_back(failed);
+        while !queue.is_empty() {
+            let before = taken.len();
+            queue.take(40, &mut taken);
+            assert!(taken.len() - before == 40 || queue.is_empty());
+        }
+        assert_eq!(taken.len(), 100);
+        for query in &mut taken {
+            assert_eq!(query.vector, queries[query.row]);
+            query.out.fill([Hit { key: query.row as u64, distance: 0.0 }].into_iter());
+        }
+        for row in 0..100 {
+            assert!(matches.hits(row).map(|hit| hit.key).eq([row as u64]));
+        }
+    }
+
+    #[test]
+    fn a_queue_of_queries_without_room_for_their_results_is_refused() {
+        let queries = [&[1_u8][..]; 4];
+        let queue = |k, matches| QueryQueue::new(&queries, k, matches, 1).map(drop);
+        assert!(matches!(queue(0, MatchesMut::default()), Err(SearchError::ZeroK)));
+        let mut matches = Matches::new(4, 2).unwrap();
+        assert!(queue(2, matches.as_mut()).is_ok());
+        assert!(matches!(queue(3, matches.as_mut()), Err(SearchError::Buffer { given: 8, .. })));
     }
 }

@@ -249,6 +249,15 @@ impl SearchError {
     pub fn device(error: impl Into<DeviceError>) -> Self {
         Self::Device(error.into())
     }
+
+    /// The same error, with another number for the row that it names, if it names one.
+    #[must_use]
+    pub fn map_row(self, map: impl FnOnce(usize) -> usize) -> Self {
+        match self {
+            Self::Vector(error) => Self::Vector(error.map_row(map)),
+            error => error,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl Memory {
 pub struct Buffer<T> {
     region: Arc<Region>,
     memory: Arc<Memory>,
-    element: PhantomData<T>,
+    element: PhantomData<fn() -> T>,
 }
 
 impl<T: Pod> Buffer<T> {

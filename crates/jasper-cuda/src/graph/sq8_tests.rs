@@ -1,6 +1,7 @@
 //! Changes by SQ8 distances, in the emulator, against changes by exact distances.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
@@ -166,10 +167,10 @@ fn vectors_are_quantized_where_that_pays_and_fits() {
     subject.try_insert(&rest[..2 * DIMENSION], 1000).unwrap();
     assert_eq!(subject.trial(), None);
     let rest = &rest[2 * DIMENSION..];
-    subject.stream.free.set(10_000);
+    subject.stream.free.store(10_000, Relaxed);
     subject.try_insert(&rest[..50 * DIMENSION], 2000).unwrap();
     assert_eq!(subject.trial(), None);
-    subject.stream.free.set(u64::MAX);
+    subject.stream.free.store(u64::MAX, Relaxed);
     let (slots, rest) = (BUILT + 2 + 50 + 40, &rest[50 * DIMENSION..]);
     subject.try_insert(&rest[..40 * DIMENSION], 3000).unwrap();
     assert_eq!(subject.trial(), Some((slots, true)));
@@ -216,9 +217,9 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     for change in changes {
         let (before, mut failures) = (subject.edges(), 0);
         for call in (0..).step_by(3) {
-            subject.stream.calls.set(Some(call));
+            *subject.stream.calls.lock().unwrap() = Some(call);
             let changed = change(&mut subject, added);
-            if subject.stream.calls.take().is_some() {
+            if subject.stream.calls.lock().unwrap().take().is_some() {
                 changed.unwrap();
                 break;
             }

@@ -1,9 +1,9 @@
 //! Compares graphs in use in the emulator with the CPU executor: every change of one is made to the other.
 
-use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
 use cuda_std::emulator::{Emulator, Fault};
@@ -31,23 +31,24 @@ const DIMENSION: usize = 5;
 pub(super) struct Faulty {
     stream: EmulatedStream,
     /// Calls that succeed before one fails; after that all do.
-    pub(super) calls: Rc<Cell<Option<usize>>>,
+    pub(super) calls: Arc<Mutex<Option<usize>>>,
     /// What the device says that is free.
-    pub(super) free: Rc<Cell<u64>>,
+    pub(super) free: Arc<AtomicU64>,
 }
 
 impl Faulty {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             stream: EmulatedStream::new(Emulator::new(seed).threads(2)),
-            calls: Rc::new(Cell::new(None)),
-            free: Rc::new(Cell::new(u64::MAX)),
+            calls: Arc::default(),
+            free: Arc::new(AtomicU64::new(u64::MAX)),
         }
     }
 
     fn call(&self) -> Result<(), EmulatedFault> {
-        let left = self.calls.get();
-        self.calls.set(left.and_then(|left| left.checked_sub(1)));
+        let mut calls = self.calls.lock().unwrap();
+        let left = *calls;
+        *calls = left.and_then(|left| left.checked_sub(1));
         if left == Some(0) { Err(wished()) } else { Ok(()) }
     }
 }
@@ -68,7 +69,7 @@ unsafe impl Stream for Faulty {
 
     fn free_bytes(&self) -> Result<u64, EmulatedFault> {
         self.call()?;
-        Ok(self.free.get())
+        Ok(self.free.load(Relaxed))
     }
 
     fn allocate<T: Pod>(&self, len: usize) -> Result<Self::Buffer<T>, EmulatedFault> {
@@ -427,9 +428,9 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     let mut failures = 0;
     let mut insert_with_failures = |twins: &mut Twins<u8>, rows: &[u8], keys: &[Key]| {
         for call in (0..).step_by(3) {
-            twins.stream.calls.set(Some(call));
+            *twins.stream.calls.lock().unwrap() = Some(call);
             let inserted = twins.try_insert(rows, keys, &mut no_progress);
-            if twins.stream.calls.take().is_some() {
+            if twins.stream.calls.lock().unwrap().take().is_some() {
                 inserted.unwrap();
                 break;
             }
@@ -445,9 +446,9 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
     };
     insert_with_failures(&mut twins, &rows, &keys);
     for call in (0..).step_by(5) {
-        twins.stream.calls.set(Some(call));
+        *twins.stream.calls.lock().unwrap() = Some(call);
         let done = consolidate(&twins.executor, &mut twins.resident, ChangeHooks::new(&mut no_progress));
-        if twins.stream.calls.take().is_some() {
+        if twins.stream.calls.lock().unwrap().take().is_some() {
             done.unwrap();
             break;
         }

@@ -1,17 +1,19 @@
-//! Searches a batch of queries in host memory, in chunks that overlap: while the device searches some, the host
-//! prepares the next and takes in the results of others.
+//! Searches a batch of queries in host memory, in chunks: while the device searches some, the threads of the host
+//! prepare others and take in the results of those before.
 //!
 //! ```text
-//! for each chunk of the queries:
-//!     buffers = the next of up to MAX_CHUNKS_IN_FLIGHT sets of buffers, in turn
-//!     if a chunk is in flight in them: wait for its stream, take in its results
+//! each of up to MAX_CHUNKS_IN_FLIGHT sets of buffers, on threads of the pool:
+//!     take the next chunk of the queries
 //!     check the queries, write them to pinned memory, quantize them
 //!     launch the search in the stream of the buffers
-//! wait for the chunks in flight, take in their results
+//! the calling thread, for each chunk in the order of their launches:
+//!     wait for its stream; on a thread of the pool, take in its results and go on with the next chunk
 //! queries left with fewer than k results by a filter or tombstones: the same again as a scan
 //! ```
 
 use std::cell::OnceCell;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryFactors;
@@ -21,22 +23,23 @@ use jasper_core::{BitSet, Element, NO_KEY, Slot};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
-use jasper_vamana::{MatchesMut, PendingQuery, SearchError, SearchPlan, SearchReport, Strategy};
+use jasper_vamana::{MatchesMut, PendingQuery, QueryQueue, SearchError, SearchPlan, SearchReport, Strategy};
 use rayon::prelude::*;
 
-use super::buffers::{QueryBuffers, Results, SearchBuffers};
+use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
 use super::device_batch::hit_from_device;
-use super::launch::{QueryQuantizer, SearchLaunch, SlotArray};
+use super::launch::{LaunchPointers, QueryQuantizer, SearchLaunch, SlotArray};
 use super::started::{StartedQueries, UNWRITTEN};
 use crate::DeviceGraph;
+use crate::context::lock;
 
-/// Most queries of a chunk per multiprocessor: two chunks are then more than it searches concurrently, which keeps it
-/// busy (docs/src/experiments.md#gpu-vectors-in-host-memory-rerank-beside-the-traversal).
-const QUERIES_PER_MULTIPROCESSOR: usize = 24;
+/// Most queries of a chunk per multiprocessor. All chunks in flight are more than the device searches concurrently, which
+/// keeps it busy (docs/src/experiments.md#gpu-batches-from-the-host).
+const QUERIES_PER_MULTIPROCESSOR: usize = 16;
 /// Most bytes of the queries, and of the results, of a chunk.
-const CHUNK_BYTES: usize = 32 << 20;
-/// Chunks in flight: two are searched, one is reranked, and the host works on one.
-pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 4;
+const CHUNK_BYTES: usize = 16 << 20;
+/// Chunks that are prepared, searched or taken in at the same time.
+pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 8;
 /// Bytes per task of the thread pool.
 const TASK_BYTES: usize = 32 << 10;
 /// Up to this many tasks, the calling thread alone is faster than waking up the pool.
@@ -52,72 +55,122 @@ pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
 }
 
 impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
-    /// Searches for every query. `sets` holds at least one set of buffers; `add` creates another.
+    /// Searches for the queries that it takes from `queue`, until there are none. `sets` holds at least one set of
+    /// buffers; `add` creates another.
     ///
-    /// After an error, sets of buffers may still have a chunk in flight: synchronize their streams before using them
-    /// again.
+    /// After an error, queries that it took and did not answer are in the queue again. Sets of buffers may still have a
+    /// chunk in flight: synchronize their streams before using them again.
     pub(crate) fn search(
         &self,
-        mut queries: Vec<PendingQuery<'_, T>>,
+        queue: &QueryQueue<'_, T>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<SearchReport, SearchError> {
-        let mut report = SearchReport::default();
+        let (plan, allowed_once) = (self.plan, OnceCell::new());
+        let allowed =
+            || plan.key_filter_set().unwrap_or_else(|| allowed_once.get_or_init(|| allowed(plan, self.pool)));
         let multiprocessors = sets[0].stream().multiprocessors();
-        let (whole, allowed_once) = (self.plan, OnceCell::new());
-        let allowed = || {
-            whole.key_filter_set().unwrap_or_else(|| allowed_once.get_or_init(|| allowed(whole, self.pool)))
+        let launch = |plan: &SearchPlan<'_, T>, queries| {
+            SearchLaunch::new(plan, self.graph, allowed, multiprocessors, queries)
         };
-        let mut plan = whole.clone();
-        loop {
-            let launch = SearchLaunch::new(&plan, self.graph, allowed, multiprocessors, queries.len())?;
-            self.run(&launch, &mut queries, sets, &add, &mut report)?;
-            if plan.strategy == Strategy::Scan {
-                // If no slot is allowed, nothing was scanned: the launch only checked the queries.
-                report.scanned = if plan.needs_scan(0) { queries.len() } else { 0 };
-                return Ok(report);
-            }
-            queries.retain(|query| plan.needs_scan(query.filled));
-            if queries.is_empty() {
-                return Ok(report);
-            }
-            plan = plan.as_scan();
+        let Answers { mut report, answered, left } =
+            self.run(&launch(plan, queue.share())?, queue, sets, &add)?;
+        if plan.strategy == Strategy::Scan {
+            // If no slot is allowed, nothing was scanned: the launch only checked the queries.
+            report.scanned = if plan.needs_scan(0) { answered } else { 0 };
+        } else if !left.is_empty() {
+            report.scanned = left.len();
+            let scan = launch(&plan.as_scan(), left.len())?;
+            let rest = QueryQueue::of(left);
+            let scanned = self.run(&scan, &rest, sets, &add).inspect_err(|_| {
+                let mut unanswered = Vec::new();
+                rest.take(usize::MAX, &mut unanswered);
+                queue.put_back(unanswered);
+            });
+            report += scanned?.report;
         }
+        Ok(report)
     }
 
-    /// Runs one launch per chunk of the queries, using the sets of buffers in turn.
-    fn run(
+    /// Runs one launch per chunk of the queries.
+    fn run<'q>(
         &self,
         launch: &SearchLaunch<'_, T, B::Stream>,
-        queries: &mut [PendingQuery<'_, T>],
+        queue: &QueryQueue<'q, T>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
-        report: &mut SearchReport,
-    ) -> Result<(), SearchError> {
-        let chunk_len = chunk_len(queries.len(), launch, sets[0].stream().multiprocessors());
-        let chunks = queries.len().div_ceil(chunk_len);
-        while sets.len() < chunks.min(MAX_CHUNKS_IN_FLIGHT) {
+    ) -> Result<Answers<'q, T>, SearchError> {
+        let count = queue.share();
+        let chunk_len = chunk_len(count, launch, sets[0].stream().multiprocessors());
+        let in_flight = count.div_ceil(chunk_len).clamp(1, MAX_CHUNKS_IN_FLIGHT);
+        while sets.len() < in_flight {
             sets.push(add()?);
         }
-        let sets = &mut sets[..chunks.min(MAX_CHUNKS_IN_FLIGHT)];
+        // A thread of the pool must not wait for another.
+        let is_alone = in_flight == 1 || self.pool.current_thread_index().is_some();
+        let sets = &mut sets[..if is_alone { 1 } else { in_flight }];
         let slot_arrays: Result<Vec<_>, _> =
             sets.iter().map(|buffers| launch.slots(buffers.stream(), self.plan)).collect();
         let slot_arrays = slot_arrays.map_err(SearchError::device)?;
-        let mut in_flight: [Option<&mut [PendingQuery<'_, T>]>; MAX_CHUNKS_IN_FLIGHT] = Default::default();
-        for (number, chunk) in queries.chunks_mut(chunk_len).enumerate() {
-            let at = number % sets.len();
-            if let Some(complete) = in_flight[at].take() {
-                self.collect_chunk(launch, &mut sets[at], complete, report)?;
+        let batch =
+            Mutex::new(Batch { queue, chunk_len, taken: 0, answers: Answers::default(), error: None });
+        let (sender, launched) = mpsc::channel();
+        self.pool.in_place_scope(|scope| {
+            let batch = &batch;
+            let advance = |chunk| match is_alone {
+                true => self.advance(launch, batch, chunk),
+                false => scope.spawn(move |_| self.advance(launch, batch, chunk)),
+            };
+            for (buffers, slots) in sets.iter_mut().zip(&slot_arrays) {
+                let launched = sender.clone();
+                advance(Chunk { number: 0, queries: Vec::new(), buffers, slots, launched });
             }
-            self.submit_chunk(launch, &mut sets[at], &slot_arrays[at], chunk, None)?;
-            in_flight[at] = Some(chunk);
-        }
-        for (buffers, complete) in sets.iter_mut().zip(in_flight) {
-            if let Some(complete) = complete {
-                self.collect_chunk(launch, buffers, complete, report)?;
+            drop(sender);
+            for mut chunk in launched {
+                match chunk.buffers.wait() {
+                    Ok(()) => advance(chunk),
+                    Err(error) => lock(batch).fail(&mut chunk, SearchError::device(error)),
+                }
             }
+        });
+        let Batch { answers, error, .. } = batch.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            Some((_, error)) => {
+                queue.put_back(answers.left);
+                Err(error)
+            }
+            None => Ok(answers),
         }
-        Ok(())
+    }
+
+    /// Takes in the results of the chunk in a set of buffers, if there is one, and launches the search of the next.
+    fn advance<'q>(
+        &self,
+        launch: &SearchLaunch<'_, T, B::Stream>,
+        batch: &Mutex<Batch<'_, 'q, T>>,
+        mut chunk: Chunk<'_, 'q, T, B>,
+    ) {
+        if !chunk.queries.is_empty() {
+            let answered = chunk.queries.len();
+            let report = self.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
+            chunk.queries.retain(|query| self.plan.needs_scan(query.filled));
+            let answers = &mut lock(batch).answers;
+            answers.report += report;
+            answers.answered += answered;
+            answers.left.append(&mut chunk.queries);
+        }
+        lock(batch).take(&mut chunk);
+        if chunk.queries.is_empty() {
+            return;
+        }
+        match self.submit_chunk(launch, chunk.buffers, chunk.slots, &chunk.queries, None) {
+            Ok(()) => {
+                let launched = chunk.launched.clone();
+                // The receiver is alive until the last sender is dropped.
+                let _ = launched.send(chunk);
+            }
+            Err(error) => lock(batch).fail(&mut chunk, error),
+        }
     }
 
     /// Launches a search for queries without waiting for it. The graph is marked as having asynchronous readers.
@@ -156,8 +209,9 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         }
         let mut pointers = buffers.pointers(&sizes).map_err(SearchError::device)?;
         if let Some(QueryQuantizer::Device(quantizer)) = query_quantizer {
-            let codes = buffers.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
-            (pointers.levels, pointers.query_factors) = codes;
+            let QuantizedQueries { queries, levels, query_factors } =
+                buffers.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
+            pointers = LaunchPointers { queries, levels, query_factors, ..pointers };
         }
         if let Some(unwritten) = unwritten {
             buffers.fill_results(unwritten).map_err(SearchError::device)?;
@@ -169,15 +223,15 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         unsafe { launch.enqueue(streams, slot_array, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 
-    /// Waits for the search of a chunk and takes in its results.
+    /// Takes in the results of a chunk whose search is complete. Returns what it cost.
     fn collect_chunk(
         &self,
         launch: &SearchLaunch<'_, T, B::Stream>,
-        buffers: &mut B,
+        buffers: &B,
         chunk: &mut [PendingQuery<'_, T>],
-        report: &mut SearchReport,
-    ) -> Result<(), SearchError> {
-        let Results { results, costs } = buffers.wait_results().map_err(SearchError::device)?;
+    ) -> SearchReport {
+        let Results { results, costs } = buffers.results();
+        let mut report = SearchReport::default();
         for (i, cost) in costs.chunks_exact(2).enumerate() {
             report.cost.hops += u64::from(cost[0]);
             report.cost.distances += u64::from(cost[1]);
@@ -197,7 +251,63 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             let tasks = (chunk.par_chunks_mut(task_len), results.par_chunks(task_len * k));
             self.pool.install(|| tasks.into_par_iter().for_each(take));
         }
-        Ok(())
+        report
+    }
+}
+
+/// A set of buffers, and the chunk whose search is launched in them.
+struct Chunk<'s, 'q, T: Element, B: SearchBuffers<T>> {
+    number: usize,
+    queries: Vec<PendingQuery<'q, T>>,
+    buffers: &'s mut B,
+    slots: &'s SlotArray<B::Stream>,
+    /// Where chunks go once they are launched.
+    launched: Sender<Self>,
+}
+
+/// What is known of the queries that were taken from a queue.
+struct Answers<'q, T> {
+    report: SearchReport,
+    /// Number of queries whose results are there.
+    answered: usize,
+    /// Queries for which a scan might find more hits; after an error, also those that are not answered.
+    left: Vec<PendingQuery<'q, T>>,
+}
+
+impl<T> Default for Answers<'_, T> {
+    fn default() -> Self {
+        Self { report: SearchReport::default(), answered: 0, left: Vec::new() }
+    }
+}
+
+/// A batch that is searched for.
+struct Batch<'b, 'q, T> {
+    queue: &'b QueryQueue<'q, T>,
+    chunk_len: usize,
+    /// Chunks that were taken.
+    taken: usize,
+    answers: Answers<'q, T>,
+    /// The number of the first chunk with an error, and the error.
+    error: Option<(usize, SearchError)>,
+}
+
+impl<'q, T: Element> Batch<'_, 'q, T> {
+    /// Moves the next queries into a chunk, unless there are none or an error.
+    fn take<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>) {
+        if self.error.is_none() {
+            self.queue.take(self.chunk_len, &mut chunk.queries);
+        }
+        self.taken += 1;
+        chunk.number = self.taken;
+    }
+
+    /// Notes the error of a chunk, whose queries are not answered. As chunks are taken in order, the first that has an
+    /// error is among those that were taken, whatever thread comes first.
+    fn fail<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>, error: SearchError) {
+        self.answers.left.append(&mut chunk.queries);
+        if self.error.as_ref().is_none_or(|(first, _)| chunk.number < *first) {
+            self.error = Some((chunk.number, error));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{Buffer, Bytes, Context, Pinned, Result, Stream};
 /// # Safety
 /// Buffers and pointers have the asked sizes, and stay valid until the value is dropped, which waits for its streams.
 /// The stream allocated the scratch memory.
-pub(crate) unsafe trait SearchBuffers<T> {
+pub(crate) unsafe trait SearchBuffers<T>: Send + Sync {
     type Stream: gpu_kernels::Stream;
 
     fn stream(&self) -> &Self::Stream;
@@ -32,13 +32,13 @@ pub(crate) unsafe trait SearchBuffers<T> {
     /// Pointers to the queries written before, and to buffers for the results.
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, ErrorOf<T, Self>>;
 
-    /// Queues the quantization of the first `queries` queries on the device. Returns pointers to their levels and
+    /// Queues the quantization of the first `queries` queries on the device. Returns pointers to queries, levels and
     /// factors.
     fn quantize(
         &mut self,
         quantizer: &DeviceQuantizer<Self::Stream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryFactors>), ErrorOf<T, Self>>;
+    ) -> Result<QuantizedQueries<T>, ErrorOf<T, Self>>;
 
     /// Sets the results that the next launch writes to `value`.
     fn fill_results(&mut self, value: DeviceHit) -> Result<(), ErrorOf<T, Self>>;
@@ -49,8 +49,11 @@ pub(crate) unsafe trait SearchBuffers<T> {
     /// Whether the last launch is complete.
     fn is_complete(&self) -> Result<bool, ErrorOf<T, Self>>;
 
-    /// Synchronizes the stream and returns the results of the last launch.
-    fn wait_results(&mut self) -> Result<Results<'_>, ErrorOf<T, Self>>;
+    /// Waits until the last launch is complete.
+    fn wait(&mut self) -> Result<(), ErrorOf<T, Self>>;
+
+    /// The results of the last launch, after [`Self::wait`].
+    fn results(&self) -> Results<'_>;
 }
 
 /// Host memory for the queries of a chunk.
@@ -71,6 +74,13 @@ pub(crate) struct Results<'a> {
     pub(crate) costs: &'a [u32],
 }
 
+/// Queries that the device quantizes: a copy of them, `[queries][padded dimension]`, and their codes.
+pub(crate) struct QuantizedQueries<T> {
+    pub(crate) queries: DevicePtr<T>,
+    pub(crate) levels: DevicePtr<u32>,
+    pub(crate) query_factors: DevicePtr<QueryFactors>,
+}
+
 /// The error of the stream.
 pub(crate) type ErrorOf<T, B> = <<B as SearchBuffers<T>>::Stream as gpu_kernels::Stream>::Error;
 
@@ -86,6 +96,8 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
     rerank_stream: Option<Stream>,
     scratch: ProductScratch<Stream>,
     queries: Pinned<T>,
+    /// Where queries are copied if the device quantizes them.
+    queries_on_device: Buffer<T>,
     levels: Pinned<u32>,
     query_factors: Pinned<QueryFactors>,
     results: Pinned<DeviceHit>,
@@ -102,6 +114,7 @@ impl<T: Pod> PinnedSearchBuffers<T> {
         let stream = Stream::new(context)?;
         Ok(Self {
             queries: Pinned::zeroed(context, 0)?,
+            queries_on_device: stream.allocate(0)?,
             levels: Pinned::zeroed(context, 0)?,
             query_factors: Pinned::zeroed(context, 0)?,
             results: Pinned::zeroed(context, 0)?,
@@ -124,7 +137,8 @@ impl<T: Pod> PinnedSearchBuffers<T> {
             + size_of_val::<[DeviceHit]>(&self.results)
             + size_of_val::<[u32]>(&self.costs)
             + self.stream.staging_bytes();
-        let device = self.rerank_slots.bytes()
+        let device = self.queries_on_device.bytes()
+            + self.rerank_slots.bytes()
             + self.padding_hits.bytes()
             + self.codes.as_ref().map_or(0, QueryCodes::bytes)
             + self.scratch.bytes();
@@ -206,17 +220,24 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         &mut self,
         quantizer: &DeviceQuantizer<Stream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryFactors>)> {
+    ) -> Result<QuantizedQueries<T>> {
         // The codes of an earlier chunk are reused if they have room.
         let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
             Some(codes) => codes,
             None => quantizer.query_codes(&self.stream, queries.next_power_of_two())?,
         };
         let codes = self.codes.insert(codes);
-        assert!(queries * padded_len::<T>(quantizer.dimension()) <= self.queries.len());
-        // SAFETY: there are as many queries, as asserted, in memory that is freed after synchronizing the stream.
-        unsafe { quantizer.encode_queries(&self.stream, self.queries.input(), queries, codes)? };
-        Ok((codes.levels.input(), codes.query_factors.input()))
+        let len = queries * padded_len::<T>(quantizer.dimension());
+        // The quantization and the rerank would both read them over PCIe.
+        let on_device = grow_buffer(&self.stream, &mut self.queries_on_device, len)?;
+        // SAFETY: the queries are not written or freed before the stream is synchronized. The quantizer's queries are
+        // those of the copy, which has room for as many.
+        unsafe {
+            self.stream.copy_pinned(&self.queries, on_device, len)?;
+            quantizer.encode_queries(&self.stream, on_device.input(), queries, codes)?;
+        }
+        let (levels, query_factors) = (codes.levels.input(), codes.query_factors.input());
+        Ok(QuantizedQueries { queries: on_device.input(), levels, query_factors })
     }
 
     fn fill_results(&mut self, value: DeviceHit) -> Result<()> {
@@ -233,9 +254,12 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         self.stream.is_complete()
     }
 
-    fn wait_results(&mut self) -> Result<Results<'_>> {
-        self.stream.synchronize()?;
-        Ok(Results { results: &self.results[..self.written.0], costs: &self.costs[..self.written.1] })
+    fn wait(&mut self) -> Result<()> {
+        self.stream.synchronize()
+    }
+
+    fn results(&self) -> Results<'_> {
+        Results { results: &self.results[..self.written.0], costs: &self.costs[..self.written.1] }
     }
 }
 

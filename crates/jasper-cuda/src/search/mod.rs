@@ -28,7 +28,8 @@ use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::Element;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CpuExecutor, Hit, Matches, MatchesMut, PendingQuery, SearchError, SearchParams, SearchPlan, SearchReport,
+    CpuExecutor, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError, SearchParams, SearchPlan,
+    SearchReport,
 };
 
 use crate::graph::DeviceCodes;
@@ -130,10 +131,21 @@ impl<T: Element> DeviceSearcher<T> {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let plan = self.plan(graph, params, queries.len())?;
-        plan.check_size(queries.len(), &matches)?;
-        let tasks = queries.iter().zip(matches.rows(params.k)).enumerate();
-        let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
-        self.run(&plan, graph.copy, tasks)
+        self.run(&plan, graph.copy, &QueryQueue::new(queries, params.k, matches, 1)?)
+    }
+
+    /// Searches for the queries that it takes from `queue`, from which others may take some meanwhile, until there are
+    /// none. `queue` has the `k` of `params`.
+    ///
+    /// # Errors
+    /// Returns [`SearchError`]; queries that it took and did not answer are then in the queue again.
+    pub fn search_queue(
+        &self,
+        graph: GraphView<'_, T>,
+        queue: &QueryQueue<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        self.run(&self.plan(graph, params, queue.share())?, graph.copy, queue)
     }
 
     /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has to
@@ -179,7 +191,8 @@ impl<T: Element> DeviceSearcher<T> {
     ) -> Result<Vec<Hit>, SearchError> {
         let plan = self.plan(graph, params, 1)?;
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;
-        self.run(&plan, graph.copy, vec![PendingQuery::new(0, query, matches.as_mut())])?;
+        let pending = PendingQuery::new(0, query, matches.as_mut());
+        self.run(&plan, graph.copy, &QueryQueue::of(vec![pending]))?;
         Ok(matches.hits(0).collect())
     }
 
@@ -224,14 +237,14 @@ impl<T: Element> DeviceSearcher<T> {
         &self,
         plan: &SearchPlan<'_, T>,
         graph: &DeviceGraph<T>,
-        tasks: Vec<PendingQuery<'_, T>>,
+        queue: &QueryQueue<'_, T>,
     ) -> Result<SearchReport, SearchError> {
         let add = || PinnedSearchBuffers::new(&self.context).map_err(SearchError::device);
         let mut sets = self.idle.take();
         if sets.is_empty() {
             sets.push(add()?);
         }
-        let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(tasks, &mut sets, add);
+        let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(queue, &mut sets, add);
         // After an error chunks may be in flight: their buffers can be reused once these are complete.
         if sets.iter().all(|buffers| report.is_ok() || buffers.stream().synchronize().is_ok()) {
             put_back(&self.idle, sets);

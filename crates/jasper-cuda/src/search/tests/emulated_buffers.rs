@@ -1,5 +1,10 @@
 //! Search buffers on an emulated device.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use cuda_std::emulator::Fault;
+
 use super::*;
 
 /// Search buffers on an emulated device.
@@ -10,6 +15,8 @@ pub(super) struct EmulatedBuffers<'a, T> {
     pub(super) device: Option<DeviceChunk<T>>,
     scratch: ProductScratch<EmulatedStream>,
     results: (Vec<DeviceHit>, Vec<u32>),
+    /// Waits that succeed before all others fail.
+    waits: Option<&'a AtomicUsize>,
 }
 
 impl<'a, T> EmulatedBuffers<'a, T> {
@@ -20,7 +27,13 @@ impl<'a, T> EmulatedBuffers<'a, T> {
             device: None,
             scratch: ProductScratch::new(stream, 1 << 16).map_err(SearchError::device)?,
             results: Default::default(),
+            waits: None,
         })
+    }
+
+    /// The same buffers, whose waits fail once `waits` have succeeded.
+    pub(super) fn failing_after(self, waits: &'a AtomicUsize) -> Self {
+        Self { waits: Some(waits), ..self }
     }
 }
 
@@ -87,12 +100,13 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
         &mut self,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
-    ) -> Result<(DevicePtr<u32>, DevicePtr<QueryFactors>), EmulatedFault> {
+    ) -> Result<QuantizedQueries<T>, EmulatedFault> {
         let device = self.device.as_mut().expect("queries are there before they are query_codes");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
         unsafe { quantizer.encode_queries(self.stream, device.queries.input(), queries, codes)? };
-        Ok((codes.levels.input(), codes.query_factors.input()))
+        let (levels, query_factors) = (codes.levels.input(), codes.query_factors.input());
+        Ok(QuantizedQueries { queries: device.queries.input(), levels, query_factors })
     }
 
     fn fill_results(&mut self, value: DeviceHit) -> Result<(), EmulatedFault> {
@@ -110,9 +124,17 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
         Ok(true)
     }
 
-    fn wait_results(&mut self) -> Result<Results<'_>, EmulatedFault> {
+    fn wait(&mut self) -> Result<(), EmulatedFault> {
         let DeviceChunk { results, costs, .. } = self.device.take().expect("a chunk was sent");
+        if self.waits.is_some_and(|waits| waits.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_err())
+        {
+            return Err(Fault::Unwritten { buffer: "as the test wants".into(), element: 0, len: 0 }.into());
+        }
         self.results = (results.array.read()?, costs.array.read()?);
-        Ok(Results { results: &self.results.0, costs: &self.results.1 })
+        Ok(())
+    }
+
+    fn results(&self) -> Results<'_> {
+        Results { results: &self.results.0, costs: &self.results.1 }
     }
 }

@@ -2,6 +2,7 @@
 
 mod emulated_buffers;
 mod filters;
+mod queue;
 mod started;
 
 use std::ops::Range;
@@ -13,19 +14,19 @@ use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStr
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH};
-use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
+use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    ChangeHooks, CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, PendingQuery, SearchError,
+    ChangeHooks, CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, QueryQueue, SearchError,
     SearchParams, SearchPlan, SearchReport, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
 use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT};
-use super::buffers::{QueryBuffers, Results, SearchBuffers};
+use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
 use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
 use crate::graph::SlotFormat;
@@ -80,10 +81,10 @@ impl Both {
         let plan = SearchPlan::new(graph, params, queries.len(), self.cost_model)?;
         let buffers = || EmulatedBuffers::new(&self.stream);
         let (mut matches, mut sets) = (Matches::new(queries.len(), params.k)?, vec![buffers()?]);
-        let tasks = queries.rows().zip(matches.as_mut().rows(params.k)).enumerate();
-        let tasks = tasks.map(|(row, (vector, out))| PendingQuery::new(row, vector, out)).collect();
+        let queries: Vec<&[T]> = queries.rows().collect();
+        let queue = QueryQueue::new(&queries, params.k, matches.as_mut(), 1)?;
         let batch = BatchSearch { plan: &plan, graph: copy, pool: self.cpu.pool() };
-        let report = batch.search(tasks, &mut sets, buffers)?;
+        let report = batch.search(&queue, &mut sets, buffers)?;
         assert!(sets.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((entries(&matches), report))
     }
