@@ -20,7 +20,7 @@ use jasper::data::{GroundTruth, ThreadPoolBuilder};
 use jasper::error::BuildError;
 use jasper::{
     Device, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric, Quantization,
-    SearchParams, Spread,
+    SearchParams, Spread, VectorSource,
 };
 use serde_json::json;
 
@@ -49,6 +49,9 @@ struct Args {
     /// How vectors are quantized.
     #[arg(long, default_value = "mixed:1")]
     quantization: Quantization,
+    /// Make the vectors before the build, and hold them in memory.
+    #[arg(long)]
+    in_memory: bool,
     /// Search by codes only, without vectors.
     #[arg(long)]
     only_codes: bool,
@@ -95,7 +98,13 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
         println!("{}", json!({"what": "refused", "vectors": size, "why": error.to_string()}));
         return Ok(());
     }
-    let (index, build_seconds) = build::<T>(builder, rule, size)?;
+    let vectors = rule.vectors(0..size);
+    let (index, build_seconds) = if args.in_memory {
+        let vectors: Vec<T> = vectors.collect(0..size);
+        build(builder, &MatrixView::new(&vectors, dimension)?)?
+    } else {
+        build::<T>(builder, &vectors)?
+    };
     if args.only_codes {
         timed("quantize", size, || Ok(index.quantize(quantization)?))?;
         index.drop_vectors()?;
@@ -149,10 +158,11 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
 }
 
 /// Builds the index, prints how long it took, and returns it with the seconds.
-fn build<T: Element>(builder: IndexBuilder<'_>, rule: &Rule, size: usize) -> Result<(Index<T>, f64)> {
+fn build<T: Element>(builder: IndexBuilder<'_>, vectors: &dyn VectorSource<T>) -> Result<(Index<T>, f64)> {
+    let size = vectors.len();
     let mut stages = Stages::begin();
     let mut note = |progress| stages.note(progress);
-    let (index, report) = builder.build_with_report(&rule.vectors(0..size), &mut note)?;
+    let (index, report) = builder.build_with_report(vectors, &mut note)?;
     let seconds = stages.report("build", size);
     let line = json!({
         "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),

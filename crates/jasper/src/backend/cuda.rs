@@ -15,8 +15,8 @@ use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
     GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
-    NewVectors, OperationCounts, ScalarQuantizer, SearchError, SearchParams, SearchReport, SharedGraph,
-    UpdateError, consolidate, insert, transaction, without_edges,
+    NewVectors, OperationCounts, QueryQueue, ScalarQuantizer, SearchError, SearchParams, SearchReport,
+    SharedGraph, UpdateError, consolidate, insert, transaction, without_edges,
 };
 
 use super::{Backend, StartedSearch};
@@ -191,6 +191,14 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.graph.read(|graph| self.searcher.search_batch(graph.view()?, queries, params, matches))
+    }
+
+    fn search_queue(
+        &self,
+        queue: &QueryQueue<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        self.graph.read(|graph| self.searcher.search_queue(graph.view()?, queue, params))
     }
 
     fn start_search(

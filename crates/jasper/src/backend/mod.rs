@@ -22,8 +22,8 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, NewVectors,
-    OperationCounts, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, Matches, MatchesMut, MemorySpace,
+    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
 };
 
 use crate::bench::DevicePeaks;
@@ -124,6 +124,36 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError>;
+
+    /// Searches for the queries that it takes from `queue`, from which others may take some meanwhile, until there are
+    /// none. After an error, those that it took and did not answer are in the queue again.
+    fn search_queue(
+        &self,
+        queue: &QueryQueue<'_, T>,
+        params: SearchParams<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        let mut sum = SearchReport::default();
+        loop {
+            let mut chunk = Vec::new();
+            queue.take(QUEUE_CHUNK, &mut chunk);
+            if chunk.is_empty() {
+                return Ok(sum);
+            }
+            let vectors: Vec<&[T]> = chunk.iter().map(|query| query.vector).collect();
+            let search = |matches: MatchesMut<'_>| self.search_batch(&vectors, params, matches);
+            match Matches::filled(vectors.len(), params.k, search) {
+                Ok(found) => {
+                    sum += *found.report();
+                    chunk.iter_mut().zip(found.iter()).for_each(|(query, hits)| _ = query.out.fill(hits));
+                }
+                Err(error) => {
+                    let error = error.map_row(|row| chunk[row].row);
+                    queue.put_back(chunk);
+                    return Err(error);
+                }
+            }
+        }
+    }
 
     /// Begins to search for several queries, and does not wait for it. `None` if they have to be searched for with
     /// [`Self::search_batch`].
@@ -237,16 +267,16 @@ impl<T: Element> dyn Backend<T> + '_ {
     }
 }
 
-/// Calls `first` on this thread and `other` for 1, 2, .. below `count` on other threads, all at the same time. Returns
-/// the results in this order.
+/// Queries that a backend without chunks of its own takes from a queue at once.
+const QUEUE_CHUNK: usize = 1024;
+
+/// Calls `first` on this thread and each of `others` on another, all at the same time. Returns the results in this order.
 pub(crate) fn at_once<R: Send>(
-    count: usize,
     first: impl FnOnce() -> R,
-    other: impl Fn(usize) -> R + Sync,
+    others: impl IntoIterator<Item = impl FnOnce() -> R + Send>,
 ) -> Vec<R> {
     thread::scope(|scope| {
-        let other = &other;
-        let others: Vec<_> = (1..count).map(|i| scope.spawn(move || other(i))).collect();
+        let others: Vec<_> = others.into_iter().map(|other| scope.spawn(other)).collect();
         let first = first();
         let others =
             others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));

@@ -9,9 +9,10 @@
 //! The number of shards is that of the build, and remains. Shards may be on different devices, or several on one.
 
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jasper_core::{Element, Key, Slot};
+use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut,
@@ -35,11 +36,31 @@ pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
     ((hash ^ hash >> 31) % MAX_SHARDS as u64) as usize % shards
 }
 
-/// The rows of each shard, in ascending order.
-pub(crate) fn rows_by_shard(keys: impl Iterator<Item = Key>, shards: usize) -> Vec<Vec<usize>> {
-    let mut rows = vec![Vec::new(); shards];
-    keys.enumerate().for_each(|(row, key)| rows[shard_of(key, shards)].push(row));
-    rows
+/// The rows of each shard, in ascending order, of `rows` with the keys that `key` returns.
+pub(crate) fn rows_by_shard(
+    rows: usize,
+    key: impl Fn(usize) -> Key + Sync,
+    shards: usize,
+    pool: &ThreadPool,
+) -> Vec<Vec<usize>> {
+    let mut tasks = vec![vec![Vec::new(); shards]; rows.div_ceil(ROWS_PER_TASK)];
+    pool.scope(|scope| {
+        for (task, rows_of) in tasks.iter_mut().enumerate() {
+            let (first, key) = (task * ROWS_PER_TASK, &key);
+            scope.spawn(move |_| {
+                (first..rows.min(first + ROWS_PER_TASK))
+                    .for_each(|row| rows_of[shard_of(key(row), shards)].push(row));
+            });
+        }
+    });
+    let mut all = vec![Vec::new(); shards];
+    pool.scope(|scope| {
+        for (shard, all) in all.iter_mut().enumerate() {
+            let rows = tasks.iter().map(move |rows_of| &rows_of[shard][..]);
+            scope.spawn(|_| *all = rows.collect::<Vec<_>>().concat());
+        }
+    });
+    all
 }
 
 /// Several backends, each with a part of the vectors.
@@ -47,17 +68,22 @@ pub(crate) struct Sharded<T: Element> {
     shards: Vec<Arc<dyn Backend<T>>>,
     /// Merges answers.
     executor: Arc<CpuExecutor>,
+    /// The arrays of a finished call for the answers of each shard: new ones take as long as a quarter of a search.
+    idle: Mutex<Vec<Matches>>,
 }
 
-/// Queries that all shards search for before their answers are merged: bounds the memory of the answers.
-const BLOCK: usize = 1 << 16;
+/// Most queries that all shards search for before their answers are merged, and most bytes of these answers.
+const MAX_BLOCK: usize = 1 << 16;
+const ANSWER_BYTES: usize = 64 << 20;
+/// Rows whose shards one task of the thread pool finds.
+const ROWS_PER_TASK: usize = 1 << 16;
 /// Queries whose answers one task of the thread pool merges.
 const MERGED: usize = 512;
 
 impl<T: Element> Sharded<T> {
     /// The graphs of the shards, in their order; there is at least one.
     pub(crate) fn new(shards: Vec<Arc<dyn Backend<T>>>, executor: Arc<CpuExecutor>) -> Self {
-        Self { shards, executor }
+        Self { shards, executor, idle: Mutex::default() }
     }
 
     fn first(&self) -> &dyn Backend<T> {
@@ -80,18 +106,36 @@ impl<T: Element> Sharded<T> {
         }
     }
 
-    /// The answers of each shard.
-    fn search_all<R: Send>(
+    /// Searches every shard for a block of queries, and writes the answers of each to one of `answers`.
+    fn search_block(
         &self,
-        search: impl Fn(&dyn Backend<T>) -> Result<R, SearchError> + Sync,
-    ) -> Result<Vec<R>, SearchError> {
-        let search = |shard: usize| search(&*self.shards[shard]);
-        at_once(self.shards.len(), || search(0), search).into_iter().collect()
+        block: &[&[T]],
+        params: SearchParams<'_>,
+        answers: &mut [Matches],
+    ) -> Result<SearchReport, SearchError> {
+        let entries = block.len() * params.k;
+        let mut searches = self.shards.iter().zip(answers).map(|(shard, answer)| {
+            let answer = answer.as_mut().split_at(entries).0;
+            move || shard.search_batch(block, params, answer)
+        });
+        let mut sum = SearchReport::default();
+        for report in at_once(searches.next().expect("there is a shard"), searches) {
+            sum += report?;
+        }
+        Ok(sum)
+    }
+
+    /// Arrays for the answers of each shard to `queries` queries, and possibly more.
+    fn answers(&self, queries: usize, k: usize) -> Result<Vec<Matches>, SearchError> {
+        let idle = mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        if idle.first().is_some_and(|answer| answer.k() == k && answer.queries() >= queries) {
+            return Ok(idle);
+        }
+        self.shards.iter().map(|_| Matches::new(queries, k)).collect()
     }
 
     /// Merges the answers of all shards.
-    fn merge(&self, answers: &[Matches], k: usize, mut matches: MatchesMut<'_>) {
-        let queries = answers[0].queries();
+    fn merge(&self, answers: &[Matches], queries: usize, k: usize, mut matches: MatchesMut<'_>) {
         self.executor.pool().scope(|scope| {
             for first in (0..queries).step_by(MERGED) {
                 let count = MERGED.min(queries - first);
@@ -196,11 +240,11 @@ impl<T: Element> Backend<T> for Sharded<T> {
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        let search = |shard: &dyn Backend<T>| shard.search_one(query, params);
-        let found = match self.device() {
+        let mut searches = self.shards.iter().map(|shard| move || shard.search_one(query, params));
+        let found: Result<Vec<_>, _> = match self.device() {
             // Starting threads takes as long as a search.
-            Device::Cpu => self.shards.iter().map(|shard| search(&**shard)).collect(),
-            _ => self.search_all(search),
+            Device::Cpu => searches.map(|search| search()).collect(),
+            _ => at_once(searches.next().expect("there is a shard"), searches).into_iter().collect(),
         };
         let mut hits = found?.concat();
         sort(&mut hits);
@@ -217,17 +261,19 @@ impl<T: Element> Backend<T> for Sharded<T> {
         params.check()?;
         matches.check(queries.len(), params.k)?;
         let mut sum = SearchReport::default();
+        let answer_bytes = self.shards.len() * params.k * (size_of::<Key>() + size_of::<f32>());
+        let block_len = (ANSWER_BYTES / answer_bytes).clamp(1, MAX_BLOCK);
+        let mut answers = self.answers(queries.len().min(block_len), params.k)?;
         // An empty batch is checked as well.
-        let blocks = queries.chunks(BLOCK).chain(queries.is_empty().then_some(queries));
-        for block in blocks {
-            let answers = self.search_all(|shard| {
-                Matches::filled(block.len(), params.k, |matches| shard.search_batch(block, params, matches))
-            })?;
-            answers.iter().for_each(|answer| sum += *answer.report());
+        let blocks = queries.chunks(block_len).chain(queries.is_empty().then_some(queries));
+        for (number, block) in blocks.enumerate() {
+            let searched = self.search_block(block, params, &mut answers);
+            sum += searched.map_err(|error| error.map_row(|row| number * block_len + row))?;
             let (rows, rest) = matches.split_at(block.len() * params.k);
             matches = rest;
-            self.merge(&answers, params.k, rows);
+            self.merge(&answers, block.len(), params.k, rows);
         }
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = answers;
         Ok(sum)
     }
 
@@ -238,7 +284,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         }
         let shared = SharedRows::new(vectors)?;
         let all = shared.view()?;
-        let rows = rows_by_shard(keys.iter().copied(), self.shards.len());
+        let rows = rows_by_shard(keys.len(), |row| keys[row], self.shards.len(), self.executor.pool());
         let reports = self.change_all(hooks, |shard, backend, hooks| {
             let rows = &rows[shard];
             let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
@@ -421,9 +467,32 @@ mod tests {
     }
 
     #[test]
+    fn a_query_that_is_refused_is_named_by_its_row_in_the_batch() {
+        let rows: Vec<f32> = Clusters::new(4, 9).rows(60, 1);
+        let rows = MatrixView::new(&rows, 4).unwrap();
+        let index = IndexBuilder::new(Metric::L2).device(Device::Cpu).shards(3).build(&rows).unwrap();
+        // With so many results, a batch is several blocks.
+        let (mut queries, params) = (vec![1.0_f32; 2000 * 4], SearchParams::new(1000));
+        queries[1950 * 4] = f32::NAN;
+        let queries = MatrixView::new(&queries, 4).unwrap();
+        let refused = index.search_batch(queries, params).unwrap_err().to_string();
+        assert!(refused.contains("row 1950 "), "{refused}");
+        assert!(index.search_batch(queries.slice(0..1950), params).unwrap().hits(1949).count() == 60);
+    }
+
+    #[test]
     fn buckets_are_even() {
+        let executor = CpuExecutor::new(2).unwrap();
         for shards in [2, 3, 7, 256] {
-            let sizes: Vec<usize> = rows_by_shard(0..100_000, shards).iter().map(Vec::len).collect();
+            let rows = rows_by_shard(100_000, |row| row as Key, shards, executor.pool());
+            let shard_of_row = |row: usize| shard_of(row as Key, shards);
+            let mut all: Vec<usize> = rows.concat();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..100_000));
+            for (shard, rows) in rows.iter().enumerate() {
+                assert!(rows.is_sorted() && rows.iter().all(|&row| shard_of_row(row) == shard));
+            }
+            let sizes: Vec<usize> = rows.iter().map(Vec::len).collect();
             let mean = 100_000 / shards;
             assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
         }

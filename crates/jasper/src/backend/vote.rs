@@ -48,7 +48,7 @@ impl Vote {
         let first = || vote.make(true, hooks, |hooks| make(0, hooks));
         let other =
             |device| vote.make(false, ChangeHooks::new(&mut no_progress), |hooks| make(device, hooks));
-        at_once(devices, first, other)
+        at_once(first, (1..devices).map(|device| move || other(device)))
     }
 
     /// Makes the change of one device: `make` gets hooks that vote. The first device has the caller's, which may cancel

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! one query:  the device with the fewest queries in flight searches
-//! a batch:    every device takes pieces from a queue until it is empty
+//! a batch:    every device takes queries from a queue until it is empty
 //! a change:   every device makes it, at the same time; the caller's writer lock orders the changes
 //! ```
 //!
@@ -13,7 +13,6 @@
 //! on one and fails on another (a device faults, or the host has no memory for one more), those that failed are left
 //! out. So those that remain are always equal.
 
-mod pieces;
 #[cfg(test)]
 mod tests;
 
@@ -27,8 +26,8 @@ use std::time::Duration;
 use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, Filter, Hit, InsertReport, MatchesMut, MemorySpace,
-    NewVectors, OperationCounts, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, NewVectors,
+    OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
 };
 
 use super::sources::SharedRows;
@@ -37,10 +36,9 @@ use super::{Backend, StartedSearch};
 use crate::bench::DevicePeaks;
 use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
-use pieces::{Piece, Pieces, SMALLEST};
 
-/// Pieces that a device searches for at a time, so that it is busy while results of one are copied to the host.
-const PIECES_AT_A_TIME: usize = 2;
+/// Fewest queries of a batch that is shared: half of them keep a GPU busy.
+const FEWEST_SHARED: usize = 4096;
 
 /// Several backends with equal graphs.
 pub(crate) struct Replicated<T: Element> {
@@ -162,29 +160,20 @@ impl<T: Element> Replicated<T> {
         }
     }
 
-    /// Searches for pieces until there are none.
-    fn search_pieces(
+    /// Searches on one replica for queries of a queue. If its device faults, its queries are in the queue again.
+    fn search_some(
         &self,
         replica: &Replica<T>,
-        pieces: &Pieces<'_, T>,
+        queue: &QueryQueue<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let mut sum = SearchReport::default();
-        while let Some(mut piece) = pieces.take() {
-            let matches = piece.matches.reborrow();
-            let searched = replica
-                .search(piece.queries.len(), |backend| backend.search_batch(piece.queries, params, matches));
-            match searched {
-                Ok(report) => sum += report,
-                Err(SearchError::Device(error)) if is_fault(&error) => {
-                    pieces.put_back(piece);
-                    self.leave_out(replica, error)?;
-                    break;
-                }
-                Err(error) => return Err(error),
+        match replica.search(queue.share(), |backend| backend.search_queue(queue, params)) {
+            Err(SearchError::Device(error)) if is_fault(&error) => {
+                self.leave_out(replica, error)?;
+                Ok(SearchReport::default())
             }
+            result => result,
         }
-        Ok(sum)
     }
 
     /// Makes a change on every replica at the same time.
@@ -301,25 +290,18 @@ impl<T: Element> Backend<T> for Replicated<T> {
         mut matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let in_use = self.in_use();
-        let smallest = match params.split_filter().1 {
-            // Each piece evaluates a predicate for every key.
-            Some(Filter::Predicate(_)) => queries.len().div_ceil(in_use.len()),
-            _ => SMALLEST,
-        };
-        // Invalid calls are refused by one replica, and not split.
-        if queries.len() < 2 * smallest || in_use.len() == 1 || params.k == 0 {
+        // Invalid calls are refused by one replica, and not shared.
+        if queries.len() < FEWEST_SHARED || in_use.len() == 1 || params.k == 0 {
             let count = queries.len();
             return self
                 .search_on_one(count, |backend| backend.search_batch(queries, params, matches.reborrow()));
         }
-        matches.check(queries.len(), params.k)?;
-        let takers = PIECES_AT_A_TIME * in_use.len();
-        let pieces = Pieces::new(Piece { queries, matches }, params.k, takers, smallest);
+        let queue = QueryQueue::new(queries, params.k, matches, in_use.len())?;
         let mut sum = SearchReport::default();
         loop {
-            let takers = self.in_use().repeat(PIECES_AT_A_TIME);
+            let takers = self.in_use();
             let searched: Vec<_> = thread::scope(|scope| {
-                let search = |replica| self.search_pieces(replica, &pieces, params);
+                let search = |replica| self.search_some(replica, &queue, params);
                 let others: Vec<_> = takers[1..]
                     .iter()
                     .filter_map(|&replica| {
@@ -334,8 +316,8 @@ impl<T: Element> Backend<T> for Replicated<T> {
             for report in searched {
                 sum += report?;
             }
-            // A device that faults may give its piece back after the others have ended.
-            if pieces.is_empty() {
+            // A device that faults may put its queries back after the others have ended.
+            if queue.is_empty() {
                 return Ok(sum);
             }
         }
