@@ -174,7 +174,7 @@ impl<'a> MatchesMut<'a> {
     ///
     /// # Panics
     /// Panics if `k` is 0.
-    pub fn rows(self, k: usize) -> impl ExactSizeIterator<Item = MatchesMut<'a>> {
+    pub fn rows(self, k: usize) -> impl Iterator<Item = MatchesMut<'a>> {
         let rows = self.keys.chunks_exact_mut(k).zip(self.distances.chunks_exact_mut(k));
         rows.map(|(keys, distances)| MatchesMut { keys, distances })
     }

@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn a_queue_of_queries_without_room_for_their_results_is_refused() {
         let queries = [&[1_u8][..]; 4];
-        let queue = |k, matches| QueryQueue::new(&queries, k, matches, 1).map(drop);
-        assert!(matches!(queue(0, MatchesMut::default()), Err(SearchError::ZeroK)));
         let mut matches = Matches::new(4, 2).unwrap();
-        assert!(queue(2, matches.as_mut()).is_ok());
-        assert!(matches!(queue(3, matches.as_mut()), Err(SearchError::Buffer { given: 8, .. })));
+        assert!(matches!(QueryQueue::new(&queries, 0, matches.as_mut(), 1), Err(SearchError::ZeroK)));
+        assert!(QueryQueue::new(&queries, 2, matches.as_mut(), 1).is_ok());
+        let refused = QueryQueue::new(&queries, 3, matches.as_mut(), 1);
+        assert!(matches!(refused, Err(SearchError::Buffer { given: 8, .. })));
     }
 }
