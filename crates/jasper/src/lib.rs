@@ -148,10 +148,8 @@ pub mod cuda {
     pub use jasper_cuda::{
         Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind, LaunchLimit,
         LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream, device_of,
-        driver_version, encode_on_device, exact_knn_on_device, hit_from_device, prelude,
-        with_current_context_kept,
+        driver_version, exact_knn_on_device, hit_from_device, prelude, with_current_context_kept,
     };
-    pub use jasper_quant::{CodeTable, Quantizer};
 }
 
 /// Files of vectors, keys and true neighbors; exact search; runbooks.
