@@ -85,10 +85,9 @@
 //! their examples name those crates. You do not need to depend on these crates: `jasper` exports each item, in the
 //! module that the table gives or at its root.
 //!
-//! Opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report their
-//! progress to a callback, which may cancel them: see [`WithProgress`]. A build does so in
-//! [`IndexBuilder::build_with_report`]. Searches, [`Index::to_device`], [`Index::to_host`],
-//! [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
+//! Builds, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report
+//! their progress to a callback, which may cancel them: see [`WithProgress`]. Searches, [`Index::to_device`],
+//! [`Index::to_host`], [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
 //!
 //! # Features
 //!

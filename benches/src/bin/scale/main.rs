@@ -152,7 +152,7 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
 fn build<T: Element>(builder: IndexBuilder<'_>, rule: &Rule, size: usize) -> Result<(Index<T>, f64)> {
     let mut stages = Stages::begin();
     let mut note = |progress| stages.note(progress);
-    let (index, report) = builder.build_with_report(&rule.vectors(0..size), &mut note)?;
+    let (index, report) = builder.with_progress(&mut note).build_with_report(&rule.vectors(0..size))?;
     let seconds = stages.report("build", size);
     let line = json!({
         "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),
