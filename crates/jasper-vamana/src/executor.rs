@@ -7,7 +7,8 @@ use crate::connectivity::Vertices;
 use crate::pipeline::Duplicates;
 use crate::{GraphAccess, MutableGraph, OperationCounts};
 
-/// The steps of builds, inserts and consolidations, on the CPU or on a device.
+/// Executes the steps of builds, inserts and consolidations: [`CpuExecutor`](crate::CpuExecutor) with a pool of threads,
+/// and `DeviceExecutor` of jasper-cuda in a stream of a CUDA device.
 ///
 /// | for | steps |
 /// | --- | --- |

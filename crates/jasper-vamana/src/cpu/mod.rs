@@ -24,7 +24,7 @@ use locality::order_by_nearness;
 use neighbor_lists::{BackEdge, BackEdges, NeighborLists, NewRows};
 use prune::{Prune, pruned_prefixes};
 
-/// Builds, updates and searches graphs on a pool of threads.
+/// The [`Executor`] of the CPU, with a pool of threads. It also executes queries.
 #[derive(Debug)]
 pub struct CpuExecutor {
     pool: rayon::ThreadPool,
