@@ -15,7 +15,7 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use diskann_vector::distance::{Distance, DistanceProvider, Metric as PeerMetric};
-use jasper_core::distance::{Kernels, ManyFn, PairFn, SimdLevel, prefetch};
+use jasper_core::distance::{DistanceFns, ManyFn, PairFn, SimdLevel, prefetch};
 use jasper_core::synthetic::{Clusters, permutation};
 use jasper_core::{Element, f16};
 
@@ -47,17 +47,17 @@ impl Function {
         }
     }
 
-    fn pair<T>(self, kernels: &Kernels<T>) -> PairFn<T> {
+    fn pair<T>(self, fns: &DistanceFns<T>) -> PairFn<T> {
         match self {
-            Self::Dot => kernels.dot,
-            Self::SquaredL2 => kernels.squared_l2,
+            Self::Dot => fns.dot,
+            Self::SquaredL2 => fns.squared_l2,
         }
     }
 
-    fn many<T>(self, kernels: &Kernels<T>) -> ManyFn<T> {
+    fn many<T>(self, fns: &DistanceFns<T>) -> ManyFn<T> {
         match self {
-            Self::Dot => kernels.dot_many,
-            Self::SquaredL2 => kernels.squared_l2_many,
+            Self::Dot => fns.dot_many,
+            Self::SquaredL2 => fns.squared_l2_many,
         }
     }
 
@@ -104,8 +104,8 @@ fn check<T: Element>(rows: &Rows<T>, function: Function, peer: &Distance<T, T>) 
     for row in (0..rows.len.min(100)).map(|index| rows.row(index)) {
         let theirs = peer.call(&rows.query, row).abs();
         for level in SimdLevel::available() {
-            let ours = function.pair(&T::kernels_at(level))(&rows.query, row).abs();
-            let scale = (T::kernels().dot)(row, row) + (T::kernels().dot)(&rows.query, &rows.query);
+            let ours = function.pair(&T::distance_fns_at(level))(&rows.query, row).abs();
+            let scale = (T::distance_fns().dot)(row, row) + (T::distance_fns().dot)(&rows.query, &rows.query);
             let slack = if T::EXACT_SUMS { 0.0 } else { 1e-5 * scale };
             assert!(
                 (ours - theirs).abs() <= slack,
@@ -125,7 +125,7 @@ fn cached<T: Element + DistanceProvider<T>>(group: &mut BenchmarkGroup<WallTime>
         let id = |who: &str| format!("{}/{dimension}/{}/{who}", T::KIND, function.name());
         for level in SimdLevel::available() {
             let who = format!("jasper-{level:?}").to_lowercase();
-            time_pairs(group, id(&who), &rows, function.pair(&T::kernels_at(level)));
+            time_pairs(group, id(&who), &rows, function.pair(&T::distance_fns_at(level)));
         }
         time_pairs(group, id("diskann-vector"), &rows, |a, b| peer.call(a, b));
     }
@@ -154,7 +154,7 @@ fn from_memory<T: Element + DistanceProvider<T>>(group: &mut BenchmarkGroup<Wall
     for function in [Function::Dot, Function::SquaredL2] {
         let peer = function.peer::<T>(dimension);
         check(&rows, function, &peer);
-        let many = function.many(T::kernels());
+        let many = function.many(T::distance_fns());
         let id = |who: &str| format!("{}/{dimension}/{}/{who}", T::KIND, function.name());
         time_hops(group, id("jasper"), &rows, &order, |neighbors, out| many(&rows.query, neighbors, out));
         time_hops(group, id("diskann-vector"), &rows, &order, |neighbors, out| {

@@ -14,7 +14,7 @@
 //! | [`bits`] | sets of slots |
 //! | [`codes`] | codes of rows and queries in device memory, as kernels read them |
 //! | [`edges`] | traversals of the adjacency table: reachability, rows to repair, rows with a free place |
-//! | [`encode`] | codes of rows and of queries |
+//! | [`encode`] | codes of queries |
 //! | [`graph`] | a graph in device memory, as kernels read it |
 //! | [`knn`] | exact nearest neighbors |
 //! | [`project`] | products of rows with a matrix, in one order |

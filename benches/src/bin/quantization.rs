@@ -153,16 +153,16 @@ fn exact(metric: Metric, query: &[f32], base: MatrixView<'_, f32>, ids: &[Slot],
     let mut rows: [&[f32]; HOP] = [&[]; HOP];
     for (ids, out) in ids.chunks(HOP).zip(out.chunks_mut(HOP)) {
         rows.iter_mut().zip(ids).for_each(|(row, id)| *row = base.row(id.index()));
-        let (rows, kernels) = (&rows[..ids.len()], f32::kernels());
+        let (rows, fns) = (&rows[..ids.len()], f32::distance_fns());
         match metric {
-            Metric::L2 => (kernels.squared_l2_many)(query, rows, out),
-            Metric::InnerProduct | Metric::Cosine => (kernels.dot_many)(query, rows, out),
+            Metric::L2 => (fns.squared_l2_many)(query, rows, out),
+            Metric::InnerProduct | Metric::Cosine => (fns.dot_many)(query, rows, out),
         }
         match metric {
             Metric::L2 => {}
             Metric::InnerProduct => out.iter_mut().for_each(|dot| *dot = -*dot),
             Metric::Cosine => {
-                let norm = |row: &[f32]| (kernels.dot)(row, row).sqrt();
+                let norm = |row: &[f32]| (fns.dot)(row, row).sqrt();
                 let of_query = norm(query);
                 out.iter_mut().zip(rows).for_each(|(dot, row)| *dot = 1.0 - *dot / (norm(row) * of_query));
             }

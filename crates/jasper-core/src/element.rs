@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 
-use crate::distance::{Kernels, SimdLevel, select};
+use crate::distance::{DistanceFns, SimdLevel, select};
 
 /// A coordinate type: f32, [`f16`](struct@f16), u8 or i8.
 ///
@@ -46,10 +46,10 @@ pub trait Element:
     }
 
     /// The distance functions for this CPU, chosen once per process.
-    fn kernels() -> &'static Kernels<Self>;
+    fn distance_fns() -> &'static DistanceFns<Self>;
 
     /// The distance functions of the widest level up to `level` that this CPU supports, for tests and benches.
-    fn kernels_at(level: SimdLevel) -> Kernels<Self>;
+    fn distance_fns_at(level: SimdLevel) -> DistanceFns<Self>;
 }
 
 /// An [`Element`] type as a value, as in file headers and on command lines.
@@ -137,13 +137,13 @@ macro_rules! element {
 
             $($slices)*
 
-            fn kernels() -> &'static Kernels<Self> {
-                static KERNELS: std::sync::OnceLock<Kernels<$type>> = std::sync::OnceLock::new();
-                KERNELS.get_or_init(|| Self::kernels_at(SimdLevel::detect()))
+            fn distance_fns() -> &'static DistanceFns<Self> {
+                static FNS: std::sync::OnceLock<DistanceFns<$type>> = std::sync::OnceLock::new();
+                FNS.get_or_init(|| Self::distance_fns_at(SimdLevel::detect()))
             }
 
-            fn kernels_at(level: SimdLevel) -> Kernels<Self> {
-                select::kernels(level)
+            fn distance_fns_at(level: SimdLevel) -> DistanceFns<Self> {
+                select::distance_fns(level)
             }
         }
     };

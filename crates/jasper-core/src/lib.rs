@@ -6,7 +6,7 @@
 //! // A matrix of two rows, and the squared distance from a query to each.
 //! let rows = [1.0_f32, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0];
 //! let view = MatrixView::new(&rows, 4)?;
-//! let squared_l2 = f32::kernels().squared_l2;
+//! let squared_l2 = f32::distance_fns().squared_l2;
 //! let mut found: Vec<Neighbor> = view
 //!     .rows()
 //!     .enumerate()

@@ -109,7 +109,7 @@ fn chunk_rows<T: Element>(
 }
 
 /// The maximum number of rows of a chunk, with which copies overlap with the work on other chunks, if there are any.
-pub(crate) fn max_chunk_rows(rows: usize, row_bytes: usize) -> usize {
+fn max_chunk_rows(rows: usize, row_bytes: usize) -> usize {
     rows.div_ceil(MIN_CHUNKS).max(MIN_CHUNK_BYTES / row_bytes).min(rows)
 }
 
@@ -131,31 +131,20 @@ fn check_and_pad<T: Element>(
     metric: Metric,
     out: &mut [T],
 ) -> Result<(), DeviceKnnError> {
-    let padded = pad_in_parallel(base, range.start, out, |rows, first| check_knn_base(rows, metric, first));
+    let stride = padded_len::<T>(base.dimension());
+    let rows_per_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
+    let padded = out.par_chunks_mut(rows_per_task * stride).enumerate().try_for_each(|(task, out)| {
+        let first = range.start + task * rows_per_task;
+        let rows = base.slice(first..first + out.len() / stride);
+        check_knn_base(rows, metric, first)?;
+        pad(rows, out);
+        Ok(())
+    });
     padded.or_else(|error| {
         // Which task failed first depends on timing: report the first invalid row.
         check_knn_base(base.slice(range.clone()), metric, range.start).and(Err(error))
     })?;
     Ok(())
-}
-
-/// Writes the rows from `first` on to `out`, padded, in the current rayon pool. `check` gets the rows of a task and the
-/// number of its first.
-pub(crate) fn pad_in_parallel<T: Element, E: Send>(
-    rows: MatrixView<'_, T>,
-    first: usize,
-    out: &mut [T],
-    check: impl Fn(MatrixView<'_, T>, usize) -> Result<(), E> + Sync,
-) -> Result<(), E> {
-    let stride = padded_len::<T>(rows.dimension());
-    let rows_per_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
-    out.par_chunks_mut(rows_per_task * stride).enumerate().try_for_each(|(task, out)| {
-        let first = first + task * rows_per_task;
-        let rows = rows.slice(first..first + out.len() / stride);
-        check(rows, first)?;
-        pad(rows, out);
-        Ok(())
-    })
 }
 
 /// Writes rows to `out`, `[rows][padded dimension]`.

@@ -30,7 +30,6 @@
 //! | [`Pinned`], [`Pipeline`] | pinned memory, and copies that overlap with kernels |
 //! | [`Module`] | kernels from other PTX |
 //! | [`exact_knn_on_device`] | exact nearest neighbors of vectors in host memory |
-//! | [`encode_on_device`] | quantization of vectors in host memory |
 //! | [`DeviceGraph`] | the copy of a graph in device memory |
 //! | [`MirroredGraph`], [`DeviceSearcher`] | a graph that is updated in device memory while it is searched |
 //! | [`link_on_device`], [`DeviceExecutor`] | building graphs in device memory |
@@ -47,7 +46,6 @@ mod buffer;
 mod build;
 mod context;
 mod device;
-mod encode;
 mod error;
 mod event;
 mod graph;
@@ -70,7 +68,6 @@ pub use buffer::Buffer;
 pub use build::{DeviceExecutor, link_on_device, plan_build};
 pub use context::{Context, with_current_context_kept};
 pub use device::{DeviceInfo, device_of, driver_version};
-pub use encode::encode_on_device;
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};

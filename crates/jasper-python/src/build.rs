@@ -130,8 +130,8 @@ impl Index {
             let source = vectors.source()?;
             let index = call::long(py, progress, |progress| {
                 let source: &dyn VectorSource<T> = &source;
-                let built = builder.build_any_with_report(source.into(), progress);
-                built.map(|(index, _)| move_to_named(index, device.0, options)).map_err(Raise::raise)
+                let built = builder.with_progress(progress).build_any(source.into());
+                built.map(|index| move_to_named(index, device.0, options)).map_err(Raise::raise)
             })?;
             Self::built(py, index)
         })

@@ -26,17 +26,6 @@ pub struct CodeTable {
 }
 
 impl CodeTable {
-    /// Copies the codes of whole rows.
-    ///
-    /// # Panics
-    /// Panics if `words` is not a whole number of rows of the quantizer's layout.
-    pub fn from_words(quantizer: &dyn Quantizer, words: &[u32]) -> Self {
-        assert!(words.len().is_multiple_of(quantizer.layout().words()));
-        let mut codes = Self::zeros(quantizer, words.len() / quantizer.layout().words());
-        codes.words_mut().copy_from_slice(words);
-        codes
-    }
-
     /// Encodes `rows` on the threads of `pool`. The codes are the same for any number of threads and any CPU.
     ///
     /// # Panics

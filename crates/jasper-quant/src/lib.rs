@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use jasper_core::{MatrixView, Metric, Slot, synthetic::Clusters};
-//! use jasper_quant::{CodeTable, Quantizer, Rabitq, RabitqParams, Scales};
+//! use jasper_quant::{CodeTable, Quantizer, Rabitq, RabitqParams};
 //!
 //! let set = Clusters::new(96, 1);
 //! let (rows, query): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(1, 1));
@@ -77,6 +77,6 @@ pub use projection::ENCODE_ROWS;
 pub use quantization::{ParseQuantizationError, Quantization};
 pub use quantizer::{EncodeBuffers, Quantizer, open};
 pub use query::{MAX_LEVEL_BYTES, QueryCode, QueryFactors};
-pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams, Scales};
+pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams};
 pub use rayon::{ThreadPool, ThreadPoolBuilder};
 pub use rotation::Rotation;

@@ -54,7 +54,7 @@ pub trait Quantizer: fmt::Debug + Send + Sync {
         self.queries(&mut query.to_vec()).swap_remove(0)
     }
 
-    /// The trained parameters, for kernels that encode on a device.
+    /// The trained parameters, for kernels that encode queries on a device.
     fn parameters(&self) -> Parameters<'_>;
 
     /// Serializes the quantizer; [`open`] reads it.
@@ -122,7 +122,7 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// The parameters of [`Self::rotate`].
     fn rotation_parameters(&self) -> RotationParameters<'_>;
 
-    /// The parameters of [`Self::quantize`] and [`Self::scale_query`].
+    /// The parameters of [`Self::scale_query`].
     fn code_parameters(&self) -> CodeParameters;
 
     /// Serializes the quantizer's own parameters, which are between center and units.
@@ -213,12 +213,11 @@ impl<C: Codec> Quantizer for C {
         let Common { space, units, .. } = self.common();
         Parameters {
             metric: space.metric,
-            product_weight: space.product_weight(),
             squared_weight: space.squared_weight(),
             center: &space.center,
             squared_center: dot(&space.center, &space.center),
             rotation: self.rotation_parameters(),
-            units: units.to_array(),
+            units: [units.0.add, units.0.rescale],
             level_bytes: self.level_bytes(),
             code: self.code_parameters(),
         }

@@ -106,7 +106,7 @@ impl Space {
 
 /// The dot product, summed in the fixed order of [`jasper_core::distance`].
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    (f32::kernels().dot)(a, b)
+    (f32::distance_fns().dot)(a, b)
 }
 
 /// A grid point's products, from which its cosine with the vector it stands for follows.

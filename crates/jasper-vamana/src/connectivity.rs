@@ -8,57 +8,12 @@ use jasper_core::{BitSet, Element, Slot};
 use jasper_graph::{Graph, NO_PARENT};
 use rayon::prelude::*;
 
-/// A set of slots that several threads add to.
-#[derive(Debug)]
-pub struct Reached(Vec<AtomicU32>);
-
-impl Reached {
-    /// The empty set, for slots below `slots`.
-    pub(crate) fn new(slots: usize) -> Self {
-        Self::from_words(vec![0; slots.div_ceil(32)])
-    }
-
-    /// All slots below `slots`, without `others`.
-    pub(crate) fn all_but(slots: usize, others: &[Slot]) -> Self {
-        let mut words = vec![u32::MAX; slots.div_ceil(32)];
-        others.iter().for_each(|slot| words[slot.index() / 32] &= !(1 << (slot.index() % 32)));
-        Self::from_words(words)
-    }
-
-    /// The slots whose bits are set in words of 32.
-    fn from_words(words: Vec<u32>) -> Self {
-        Self(words.into_iter().map(AtomicU32::new).collect())
-    }
-
-    /// The slots whose bits are set in words of 32, without those that are `avoided`, given in words as well.
-    pub fn from_words_without(words: Vec<u32>, avoided: &[u32]) -> Self {
-        Self::from_words(words.into_iter().zip(avoided).map(|(word, avoided)| word & !avoided).collect())
-    }
-
-    /// The slots as words of 32.
-    pub fn words(&self) -> Vec<u32> {
-        self.0.iter().map(|word| word.load(Relaxed)).collect()
-    }
-
-    /// Whether the slot is in the set.
-    pub fn contains(&self, slot: Slot) -> bool {
-        self.0[slot.index() / 32].load(Relaxed) >> (slot.index() % 32) & 1 == 1
-    }
-
-    /// Adds a slot; returns false if it was present. Reads first, because most slots are present, and a load is cheaper
-    /// than an atomic update.
-    pub(crate) fn insert(&self, slot: Slot) -> bool {
-        let bit = 1 << (slot.index() % 32);
-        !self.contains(slot) && self.0[slot.index() / 32].fetch_or(bit, Relaxed) & bit == 0
-    }
-}
-
 /// Live slots that no path from the first start point leads to, ascending. The other start points are only shortcuts.
 /// Reads every row once, in the current rayon pool.
 pub fn unreachable_slots<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
     let start = graph.adjacency().start_points().first();
     let reached =
-        start.map_or_else(|| Reached::new(graph.slots()), |&start| reachable(graph, start, Vertices::All));
+        start.map_or_else(|| no_slots(graph.slots()), |&start| reachable(graph, start, Vertices::All));
     unreached(graph, &reached, Vertices::Live)
 }
 
@@ -91,12 +46,16 @@ impl Vertices {
 
 /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if `start`
 /// is not one of them. Runs in the current rayon pool.
-pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Vertices) -> Reached {
+pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Vertices) -> BitSet {
     let avoided = vertices.avoided(graph);
     // As if they had been reached and expanded before.
-    let reached = Reached::from_words(avoided.clone());
-    reach(graph, start, &reached, avoided.clone(), |_, _| ());
-    Reached::from_words_without(reached.words(), &avoided)
+    let reached = reach(graph, start, &avoided, |_, _| ());
+    BitSet::from_words(reached.into_iter().zip(&avoided).map(|(word, avoided)| word & !avoided).collect())
+}
+
+/// The empty set, with a bit for each slot.
+pub(crate) fn no_slots(slots: usize) -> BitSet {
+    BitSet::from_words(vec![0; slots.div_ceil(32)])
 }
 
 /// The parents of a spanning tree of these slots, for [`SpanningTree::new`]: of the edges to a slot, the one by which
@@ -106,27 +65,29 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Ver
 pub(crate) fn spanning_tree<T: Element>(graph: &Graph<T>, start: Slot) -> Vec<u32> {
     let parents: Vec<_> = (0..graph.slots()).map(|_| AtomicU32::new(NO_PARENT)).collect();
     parents[start.index()].store(start.get(), Relaxed);
-    let reached = Reached::new(graph.slots());
-    let expanded = reached.words();
-    reach(graph, start, &reached, expanded, |from, to| parents[to.index()].store(from.get(), Relaxed));
+    let on_edge = |from: Slot, to: Slot| parents[to.index()].store(from.get(), Relaxed);
+    reach(graph, start, no_slots(graph.slots()).words(), on_edge);
     parents.into_iter().map(AtomicU32::into_inner).collect()
 }
 
-/// Adds `start` to the `reached` slots, and all that a path from there leads to through slots that are not `expanded`.
-/// Calls `on_edge` with the edge by which each of the others is reached first.
+/// The `start`, all slots that a path from there leads to through slots that are not `reached` before, and those that
+/// are, as words of 32. Calls `on_edge` with the edge by which each slot but the start is reached first.
 ///
 /// Sweeps over all slots in order, so that rows are read sequentially, until a sweep expands few vertices. Then follows
 /// the edges of the remaining ones one by one.
 fn reach<T: Element>(
     graph: &Graph<T>,
     start: Slot,
-    reached: &Reached,
-    mut expanded: Vec<u32>,
+    reached: &[u32],
     on_edge: impl Fn(Slot, Slot) + Sync,
-) {
-    reached.insert(start);
+) -> Vec<u32> {
+    let mut expanded = reached.to_vec();
+    let reached: Vec<_> = reached.iter().map(|&word| AtomicU32::new(word)).collect();
+    reached[start.index() / 32].fetch_or(1 << (start.index() % 32), Relaxed);
     let insert = |from: Slot, to: Slot| {
-        let is_new = reached.insert(to);
+        let (word, bit) = (&reached[to.index() / 32], 1 << (to.index() % 32));
+        // Most slots are present, and a load is cheaper than an atomic update.
+        let is_new = word.load(Relaxed) & bit == 0 && word.fetch_or(bit, Relaxed) & bit == 0;
         if is_new {
             on_edge(from, to);
         }
@@ -136,7 +97,7 @@ fn reach<T: Element>(
         let mut count = 0;
         for (word, expanded) in (first * WORDS_PER_TASK..).zip(expanded) {
             loop {
-                let mut unexpanded = reached.0[word].load(Relaxed) & !*expanded;
+                let mut unexpanded = reached[word].load(Relaxed) & !*expanded;
                 if unexpanded == 0 {
                     break;
                 }
@@ -161,12 +122,13 @@ fn reach<T: Element>(
         }
         before = count;
     }
-    let unexpanded = reached.0.iter().zip(&expanded).map(|(reached, done)| reached.load(Relaxed) & !done);
+    let unexpanded = reached.iter().zip(&expanded).map(|(reached, done)| reached.load(Relaxed) & !done);
     let mut stack: Vec<Slot> =
         BitSet::from_words(unexpanded.collect()).iter().map(Slot::from_index).collect();
     while let Some(slot) = stack.pop() {
         stack.extend(graph.adjacency().neighbors(slot).iter().filter(|&&neighbor| insert(slot, neighbor)));
     }
+    reached.into_iter().map(AtomicU32::into_inner).collect()
 }
 
 /// Sweeps continue while they expand at least one slot in this many. When they expand fewer, few slots are left, or the
@@ -177,9 +139,9 @@ const SWEEP_DIVISOR: usize = 64;
 const WORDS_PER_TASK: usize = 16;
 
 /// Those of the `vertices` that are outside of `reached`, ascending.
-pub(crate) fn unreached<T: Element>(graph: &Graph<T>, reached: &Reached, vertices: Vertices) -> Vec<Slot> {
+pub(crate) fn unreached<T: Element>(graph: &Graph<T>, reached: &BitSet, vertices: Vertices) -> Vec<Slot> {
     // Nearly all words have all bits set and are skipped as a whole.
-    let unreached = BitSet::from_words(reached.0.iter().map(|word| !word.load(Relaxed)).collect());
+    let unreached = BitSet::from_words(reached.words().iter().map(|word| !word).collect());
     let slots = unreached.iter().take_while(|&slot| slot < graph.slots()).map(Slot::from_index);
     slots.filter(|&slot| vertices.contains(graph, slot)).collect()
 }
@@ -229,10 +191,10 @@ mod tests {
             };
             let known = paths(&|_| true);
             let reached = reachable(&graph, start, Vertices::All);
-            prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot) == known.contains(&slot)));
+            prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot.index()) == known.contains(&slot)));
             let live = paths(&|slot| graph.keys().is_live(slot));
             let reached = reachable(&graph, start, Vertices::Live);
-            prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot) == live.contains(&slot)));
+            prop_assert!(graph.keys().vertices().all(|slot| reached.contains(slot.index()) == live.contains(&slot)));
             let tree = SpanningTree::new(&spanning_tree(&graph, start)).unwrap();
             for slot in graph.keys().vertices() {
                 let path: Vec<_> =

@@ -1,13 +1,14 @@
 //! The steps of the batch pipeline. The CPU and CUDA devices implement them with the same results, except that sums of
 //! floats round differently on a device.
 
-use jasper_core::{DeviceError, Element, Neighbor, Slot};
+use jasper_core::{BitSet, DeviceError, Element, Neighbor, Slot};
 
-use crate::connectivity::{Reached, Vertices};
+use crate::connectivity::Vertices;
 use crate::pipeline::Duplicates;
 use crate::{GraphAccess, MutableGraph, OperationCounts};
 
-/// The steps of builds, inserts and consolidations, on the CPU or on a device.
+/// Executes the steps of builds, inserts and consolidations: [`CpuExecutor`](crate::CpuExecutor) with a pool of threads,
+/// and `DeviceExecutor` of jasper-cuda in a stream of a CUDA device.
 ///
 /// | for | steps |
 /// | --- | --- |
@@ -156,8 +157,7 @@ pub trait Executor<T: Element> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn reachable(&self, graph: &Self::Graph, start: Slot, vertices: Vertices)
-    -> Result<Reached, Self::Error>;
+    fn reachable(&self, graph: &Self::Graph, start: Slot, vertices: Vertices) -> Result<BitSet, Self::Error>;
 
     /// The parents of a spanning tree of these slots, for [`SpanningTree::new`](jasper_graph::SpanningTree::new). Which
     /// of several trees it is may depend on threads, and nothing else does.
@@ -175,7 +175,7 @@ pub trait Executor<T: Element> {
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
-        reached: &Reached,
+        reached: &BitSet,
     ) -> Result<Vec<(Slot, Neighbor)>, Self::Error>;
 
     /// Copies of the rows of some vertices.

@@ -78,7 +78,7 @@ pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
 pub use codes::{CodeReport, code_report, encode, quantize, training_bytes};
 pub use compact::{CompactReport, compact, compaction_moves};
-pub use connectivity::{Reached, Vertices, unreachable_slots};
+pub use connectivity::{Vertices, unreachable_slots};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::OperationCounts;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};

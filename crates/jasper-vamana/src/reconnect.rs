@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Slot, Stage};
 
-use crate::connectivity::{Reached, Vertices, unreached};
+use crate::connectivity::{Vertices, no_slots, unreached};
 use crate::pipeline::update;
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 
@@ -95,8 +95,8 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
     vertices: Vertices,
-    (mut reached, mut left): (Reached, Vec<Slot>),
-    find: impl Fn(&E::Graph, &[(Slot, Slot)]) -> Result<(Reached, Vec<Slot>), E::Error>,
+    (mut reached, mut left): (BitSet, Vec<Slot>),
+    find: impl Fn(&E::Graph, &[(Slot, Slot)]) -> Result<(BitSet, Vec<Slot>), E::Error>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Added, UpdateError> {
     let total = left.len();
@@ -124,7 +124,7 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
         (reached, left) = graph.read(|graph| find(graph, &added.edges)).map_err(UpdateError::device)?;
         is_halved = left.len() <= before / 2;
     }
-    replace_edges(executor, graph, vertices, &reached, left, &mut added).map_err(UpdateError::device)?;
+    replace_edges(executor, graph, vertices, reached, left, &mut added).map_err(UpdateError::device)?;
     if total > 0 {
         Progress { stage: Stage::Reconnecting, done: total, total }.report(progress)?;
     }
@@ -165,7 +165,7 @@ fn find_orphans<T: Element, E: Executor<T>>(
     graph: &E::Graph,
     new: &[Slot],
     added: &[(Slot, Slot)],
-) -> Result<(Reached, Vec<Slot>), E::Error> {
+) -> Result<(BitSet, Vec<Slot>), E::Error> {
     let sources: Vec<Slot> = added.iter().map(|edge| edge.1).collect();
     let added = added.iter().zip(executor.edge_rows(graph, &sources)?);
     let added: HashSet<Slot> =
@@ -196,9 +196,15 @@ fn find_orphans<T: Element, E: Executor<T>>(
         level = next.filter(|slot| is_new(slot) && reached.insert(slot.index())).collect();
     }
     let orphans: Vec<_> = new.iter().copied().filter(|slot| !reached.contains(slot.index())).collect();
+    let mut others = BitSet::new();
     // The set is unused if there are no orphans.
-    let slots = if orphans.is_empty() { 0 } else { graph.host().slots() };
-    Ok((Reached::all_but(slots, &orphans), orphans))
+    if !orphans.is_empty() {
+        others.insert_range(0..graph.host().slots());
+        for slot in &orphans {
+            others.remove(slot.index());
+        }
+    }
+    Ok((others, orphans))
 }
 
 /// Those of the `vertices` that are reachable, and those that are not, ascending.
@@ -206,11 +212,11 @@ fn find_unreachable<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     vertices: Vertices,
-) -> Result<(Reached, Vec<Slot>), E::Error> {
+) -> Result<(BitSet, Vec<Slot>), E::Error> {
     let host = graph.host();
     let reached = match host.adjacency().start_points().first() {
         Some(&start) => executor.reachable(graph, start, vertices)?,
-        None => Reached::new(host.slots()),
+        None => no_slots(host.slots()),
     };
     let unreachable = unreached(host, &reached, vertices);
     Ok((reached, unreachable))
@@ -222,15 +228,15 @@ fn replace_edges<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
     vertices: Vertices,
-    reached: &Reached,
+    mut reached: BitSet,
     unreachable: Vec<Slot>,
     added: &mut Added,
 ) -> Result<(), E::Error> {
     for vertex in unreachable {
-        if reached.contains(vertex) {
+        if reached.contains(vertex.index()) {
             continue;
         }
-        let (rows, evicted) = graph.read(|graph| rows_with_edge_to(executor, graph, vertex, reached))?;
+        let (rows, evicted) = graph.read(|graph| rows_with_edge_to(executor, graph, vertex, &reached))?;
         added.edges.extend(rows.first().map(|&(source, _)| (vertex, source)));
         added.edges.extend(evicted.map(|evicted| (evicted, vertex)));
         added.evicted.extend(evicted);
@@ -239,7 +245,7 @@ fn replace_edges<T: Element, E: Executor<T>>(
         let mut level = vec![vertex];
         while !level.is_empty() {
             let next = graph.read(|graph| {
-                level.retain(|&slot| vertices.contains(graph.host(), slot) && reached.insert(slot));
+                level.retain(|&slot| vertices.contains(graph.host(), slot) && reached.insert(slot.index()));
                 executor.edge_rows(graph, &level)
             });
             level = next?.concat();
@@ -258,11 +264,12 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     vertex: Slot,
-    reached: &Reached,
+    reached: &BitSet,
 ) -> Result<(NewRows, Option<Slot>), E::Error> {
     let max_degree = graph.host().params().max_degree();
     let mut own_row = executor.edge_rows(graph, &[vertex])?.concat();
-    let mut sources: Vec<Slot> = own_row.iter().copied().filter(|&slot| reached.contains(slot)).collect();
+    let mut sources: Vec<Slot> =
+        own_row.iter().copied().filter(|&slot| reached.contains(slot.index())).collect();
     let start = graph.host().adjacency().start_points().first().copied();
     sources.extend(start.filter(|&start| start != vertex));
     let rows = sources.iter().copied().zip(executor.edge_rows(graph, &sources)?);
@@ -286,7 +293,7 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
     if !own_row.contains(&farthest) {
         if own_row.len() == max_degree {
             // Edges to reached vertices can go; those to others may be the only ones that lead there.
-            let last = own_row.iter().rposition(|&slot| reached.contains(slot));
+            let last = own_row.iter().rposition(|&slot| reached.contains(slot.index()));
             own_row.remove(last.unwrap_or(max_degree - 1));
         }
         own_row.push(farthest);

@@ -196,7 +196,7 @@ impl ScalarQuantizer {
     /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
     fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Neighbor>> {
         let width = padded_len::<i8>(self.centers.len());
-        let (kernels, queries) = (i8::kernels(), self.quantize_slots(graph, sample));
+        let (fns, queries) = (i8::distance_fns(), self.quantize_slots(graph, sample));
         let add_block = |mut nearest: Vec<TopK>, block: &[Slot]| {
             let bytes = self.quantize_slots(graph, block);
             let rows: Vec<&[i8]> = bytes.chunks_exact(width).collect();
@@ -205,10 +205,10 @@ impl ScalarQuantizer {
             {
                 match sq8_metric(graph.metric()) {
                     Metric::InnerProduct => {
-                        (kernels.dot_many)(vector, &rows, &mut distances);
+                        (fns.dot_many)(vector, &rows, &mut distances);
                         distances.iter_mut().for_each(|product| *product = -*product);
                     }
-                    Metric::L2 | Metric::Cosine => (kernels.squared_l2_many)(vector, &rows, &mut distances),
+                    Metric::L2 | Metric::Cosine => (fns.squared_l2_many)(vector, &rows, &mut distances),
                 }
                 let others = block.iter().zip(&distances).filter(|(slot, _)| *slot != query);
                 others.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
@@ -321,8 +321,8 @@ mod tests {
             let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
             for (query, found) in sample.iter().zip(quantizer.nearest(&graph, &slots, &sample)) {
                 let distance = |slot: Slot| match metric {
-                    Metric::InnerProduct => -(i8::kernels().dot)(vector(*query), vector(slot)),
-                    _ => (i8::kernels().squared_l2)(vector(*query), vector(slot)),
+                    Metric::InnerProduct => -(i8::distance_fns().dot)(vector(*query), vector(slot)),
+                    _ => (i8::distance_fns().squared_l2)(vector(*query), vector(slot)),
                 };
                 let others = slots.iter().filter(|slot| *slot != query);
                 let mut expected: Vec<_> = others.map(|&slot| Neighbor::new(distance(slot), slot)).collect();

@@ -51,7 +51,7 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
     }
     let count = f64::from(count);
     let mean: Vec<T> = sum.iter().map(|sum| T::from_f32((sum / count) as f32)).collect();
-    let distance = T::kernels().squared_l2;
+    let distance = T::distance_fns().squared_l2;
     let nearest = |task| {
         sample(task).map(|slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot)).min()
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
-    BuildParams, Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource, f16, no_progress,
+    BuildParams, Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource, f16,
 };
 use jasper_data::{ReadError, Rows, VectorFile};
 use jasper_graph::{FileError, FileFault, IndexInfo, SaveStats, TunedSearch, VectorError};
@@ -328,13 +328,15 @@ fn element_of(path: &Path) -> Result<ElementKind, FileError> {
     Ok(IndexInfo::read(file)?.element)
 }
 
-impl IndexBuilder<'_> {
+long_calls! {
+    impl IndexBuilder<'_> as (builder, progress);
+
     /// Builds an index as [`Self::build`] does, with the element type of the vectors.
     ///
     /// # Errors
     /// Returns [`BuildError`].
-    pub fn build_any(self, vectors: AnyVectorSource<'_>) -> Result<AnyIndex, BuildError> {
-        self.build_any_with_report(vectors, &mut no_progress).map(|(index, _)| index)
+    pub fn build_any(vectors: AnyVectorSource<'_>) -> Result<AnyIndex, BuildError> {
+        builder.with_progress(progress).build_any_with_report(vectors).map(|(index, _)| index)
     }
 
     /// Builds an index as [`Self::build_with_report`] does, with the element type of the vectors.
@@ -342,16 +344,16 @@ impl IndexBuilder<'_> {
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build_any_with_report(
-        self,
         vectors: AnyVectorSource<'_>,
-        progress: &mut ProgressFn<'_>,
     ) -> Result<(AnyIndex, BuildReport), BuildError> {
         any!(AnyVectorSource(vectors), vectors => {
-            let (index, report) = self.build_with_report(vectors, progress)?;
+            let (index, report) = builder.with_progress(progress).build_with_report(vectors)?;
             Ok((index.into(), report))
         })
     }
+}
 
+impl IndexBuilder<'_> {
     /// Creates an index as [`Self::empty`] does, with an element type known at run time.
     ///
     /// # Errors

@@ -210,8 +210,10 @@ long_calls! {
     /// # Errors
     /// Returns [`TuneError`] as [`Self::auto_quantize`].
     pub fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError> {
-        index.change_codes(Change::begin(index.journal.as_ref()), |change| {
-            index.choose_codes(CostUnit::of(device), change, progress)
+        index.change(|change| {
+            index.change_codes(change, |change| {
+                index.choose_codes(CostUnit::of(device), change, progress)
+            })
         })
     }
 }

@@ -154,7 +154,7 @@ impl Device {
         match ordinals[..] {
             [] => Self::Cpu,
             [ordinal] => Self::Cuda(ordinal),
-            _ => Self::CudaSet(CudaSet::new(ordinals).expect("numbers of a set")),
+            _ => Self::CudaSet(CudaSet::new(&ordinals).expect("numbers of a set")),
         }
     }
 }
@@ -178,10 +178,12 @@ impl fmt::Display for Device {
     }
 }
 
-/// A text is not the name of a device.
+/// A text is not the name of a device, or numbers are not those of a [`CudaSet`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all")]
-pub struct ParseDeviceError(String);
+#[error(
+    "device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; the numbers of a set are below 63 and differ"
+)]
+pub struct ParseDeviceError(pub(crate) String);
 
 impl FromStr for Device {
     type Err = ParseDeviceError;

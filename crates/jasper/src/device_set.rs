@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::device::ParseDeviceError;
 use crate::{DeviceError, backend};
 
 /// Several CUDA devices of one host, for one index: see [`Spread`].
@@ -11,7 +12,7 @@ use crate::{DeviceError, backend};
 /// use jasper::{CudaSet, Device};
 ///
 /// let devices: Device = "cuda:0,1".parse()?;
-/// assert_eq!(devices, Device::CudaSet(CudaSet::new([0, 1]).expect("small numbers")));
+/// assert_eq!(devices, Device::CudaSet(CudaSet::new(&[0, 1])?));
 /// assert_eq!(Device::CudaSet(CudaSet::ALL).to_string(), "cuda:all");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -22,13 +23,16 @@ impl CudaSet {
     /// All CUDA devices of the host.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// The devices of these numbers. `None` if there is no number, one is given twice, or one is above 62.
-    pub fn new(ordinals: impl IntoIterator<Item = usize>) -> Option<Self> {
-        let add = |set: u64, ordinal: usize| {
-            let bit = 1_u64.checked_shl(u32::try_from(ordinal).ok()?)?;
-            (set & bit == 0 && ordinal < 63).then_some(set | bit)
-        };
-        ordinals.into_iter().try_fold(0, add).filter(|&set| set != 0).map(Self)
+    /// The devices of these numbers.
+    ///
+    /// # Errors
+    /// Returns [`ParseDeviceError`] if there is no number, one is given twice, or one is above 62.
+    pub fn new(ordinals: &[usize]) -> Result<Self, ParseDeviceError> {
+        let set = ordinals.iter().filter(|&&ordinal| ordinal < 63).fold(0, |set, ordinal| set | 1 << ordinal);
+        if ordinals.is_empty() || u64::count_ones(set) as usize != ordinals.len() {
+            return Err(ParseDeviceError(format!("cuda:{}", join(ordinals))));
+        }
+        Ok(Self(set))
     }
 
     /// The numbers of the devices, in ascending order.
@@ -56,9 +60,13 @@ impl fmt::Display for CudaSet {
         if *self == Self::ALL {
             return f.write_str("all");
         }
-        let names: Vec<String> = self.named().map(|ordinal| ordinal.to_string()).collect();
-        f.write_str(&names.join(","))
+        f.write_str(&join(&self.named().collect::<Vec<_>>()))
     }
+}
+
+/// The numbers, separated by commas.
+fn join(ordinals: &[usize]) -> String {
+    ordinals.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
 impl CudaSet {
@@ -67,7 +75,7 @@ impl CudaSet {
         if text == "all" {
             return Some(Self::ALL);
         }
-        Self::new(text.split(',').map(|ordinal| ordinal.parse().ok()).collect::<Option<Vec<usize>>>()?)
+        Self::new(&text.split(',').map(|ordinal| ordinal.parse().ok()).collect::<Option<Vec<_>>>()?).ok()
     }
 }
 
@@ -118,14 +126,16 @@ mod tests {
 
     #[test]
     fn a_set_has_each_device_once() {
-        let set = CudaSet::new([3, 0]).unwrap();
+        let set = CudaSet::new(&[3, 0]).unwrap();
         assert_eq!(set.to_string(), "0,3");
         assert_eq!(CudaSet::parse("3,0"), Some(set));
         for text in ["", "0,", "0,0", "0,63", "0,x", "0,99999999999"] {
             assert_eq!(CudaSet::parse(text), None, "{text}");
         }
-        assert_eq!(CudaSet::new(0..63).unwrap().named().count(), 63);
-        assert_eq!(CudaSet::new([]), None);
+        assert_eq!(CudaSet::new(&Vec::from_iter(0..63)).unwrap().named().count(), 63);
+        let error = CudaSet::new(&[5, 63]).unwrap_err().to_string();
+        assert!(error.starts_with("device `cuda:5,63` is not known"), "{error}");
+        assert!(CudaSet::new(&[]).is_err());
     }
 
     #[test]

@@ -85,10 +85,9 @@
 //! their examples name those crates. You do not need to depend on these crates: `jasper` exports each item, in the
 //! module that the table gives or at its root.
 //!
-//! Opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report their
-//! progress to a callback, which may cancel them: see [`WithProgress`]. A build does so in
-//! [`IndexBuilder::build_with_report`]. Searches, [`Index::to_device`], [`Index::to_host`],
-//! [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
+//! Builds, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report
+//! their progress to a callback, which may cancel them: see [`WithProgress`]. Searches, [`Index::to_device`],
+//! [`Index::to_host`], [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
 //!
 //! # Features
 //!
@@ -148,10 +147,8 @@ pub mod cuda {
     pub use jasper_cuda::{
         Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind, LaunchLimit,
         LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream, device_of,
-        driver_version, encode_on_device, exact_knn_on_device, hit_from_device, prelude,
-        with_current_context_kept,
+        driver_version, exact_knn_on_device, hit_from_device, prelude, with_current_context_kept,
     };
-    pub use jasper_quant::{CodeTable, Quantizer};
 }
 
 /// Files of vectors, keys and true neighbors; exact search; runbooks.

@@ -1,51 +1,21 @@
-//! A quantizer in device memory, and the launches that encode with it.
+//! A quantizer in device memory, and the launches that encode queries with it.
 
 use std::fmt;
-use std::ops::Range;
 
 use jasper_core::{Element, Metric, padded_len};
+use jasper_quant::Quantizer;
 use jasper_quant::parts::{CodeParameters, PANEL, RotationParameters};
-use jasper_quant::{Quantizer, Scales};
 
-use super::{
-    EncodeArgs, EncodeMixed, EncodeMixedArgs, EncodeQueries, EncodeQueriesArgs, EncodeRabitq,
-    EncodeRabitqArgs, MetricArgs, RotatedResiduals,
-};
+use super::{EncodeQueries, EncodeQueriesArgs, MetricArgs, RotatedResiduals};
 use crate::codes::{CodeShape, QueryFactors};
 use crate::project::{Project, ProjectArgs};
-use crate::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs, RowSelectionArgs};
+use crate::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// Bytes of residuals per pass: enough rows to fill a device, and few enough for its L2 cache.
 const PASS_BYTES: usize = 32 << 20;
 /// Residuals are padded to a multiple of this many floats.
 const ALIGN: usize = 64;
-
-/// The rows of a table to encode.
-#[derive(Clone, Debug)]
-pub enum RowSelection<'a> {
-    /// Consecutive rows.
-    Range(Range<usize>),
-    /// Distinct slots.
-    Slots(&'a [u32]),
-}
-
-impl RowSelection<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Range(range) => range.len(),
-            Self::Slots(slots) => slots.len(),
-        }
-    }
-
-    /// One more than the last row.
-    fn end(&self) -> usize {
-        match self {
-            Self::Range(range) => range.end,
-            Self::Slots(slots) => slots.iter().max().map_or(0, |slot| *slot as usize + 1),
-        }
-    }
-}
 
 /// Encoded queries in device memory, for [`CodeArgs`](crate::codes::CodeArgs), and scratch memory.
 pub struct QueryCodes<S: Stream> {
@@ -72,11 +42,11 @@ pub struct DeviceQuantizer<S: Stream> {
     dimension: usize,
     normalizes: bool,
     metric: MetricArgs,
-    units: [f32; 3],
+    units: [f32; 2],
     level_bytes: u32,
     center: S::Buffer<f32>,
     rotation: DeviceRotation<S>,
-    code: EncoderParams<S>,
+    levels: LevelParams<S>,
 }
 
 /// The rotation of residuals.
@@ -85,13 +55,13 @@ enum DeviceRotation<S: Stream> {
     Matrix { panels: S::Buffer<f32> },
 }
 
-/// The parameters of the encoder.
-enum EncoderParams<S: Stream> {
-    Rabitq { dimension: u32, half: f32, bound_sigmas: f32, scales: Scales },
-    Mixed { dimensions: S::Buffer<[f32; 4]>, trials: [f32; 3], fit: [f32; 4] },
+/// What weights the coordinates of a query: see [`CodeParameters`].
+enum LevelParams<S: Stream> {
+    Rabitq { half: f32 },
+    Mixed { dimensions: S::Buffer<[f32; 2]> },
 }
 
-/// Scratch memory of the encoders.
+/// Scratch memory of the encoder.
 struct Scratch<S: Stream> {
     residuals: S::Buffer<f32>,
     /// Empty if residuals are rotated in place.
@@ -106,28 +76,17 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Returns the device's error.
     pub fn new(stream: &S, quantizer: &dyn Quantizer) -> Result<Self, S::Error> {
         let parts = quantizer.parameters();
-        let code = match parts.code {
-            CodeParameters::Rabitq { bits, dimension, bound_sigmas, scales } => EncoderParams::Rabitq {
-                dimension: dimension as u32,
-                half: (1_u32 << (bits - 1)) as f32,
-                bound_sigmas,
-                scales,
-            },
-            CodeParameters::Mixed { dimensions, trials, fit } => {
-                let dimensions: Vec<[f32; 4]> =
-                    dimensions.iter().map(|of| [of.step, of.inverse, of.limit, of.half]).collect();
-                EncoderParams::Mixed { dimensions: stream.upload(&dimensions)?, trials, fit }
+        let levels = match parts.code {
+            CodeParameters::Rabitq { half } => LevelParams::Rabitq { half },
+            CodeParameters::Mixed { dimensions } => {
+                LevelParams::Mixed { dimensions: stream.upload(&dimensions)? }
             }
         };
         Ok(Self {
             shape: (&**quantizer.layout()).into(),
             dimension: quantizer.dimension(),
             normalizes: parts.metric == Metric::Cosine,
-            metric: MetricArgs {
-                product_weight: parts.product_weight,
-                squared_weight: parts.squared_weight,
-                squared_center: parts.squared_center,
-            },
+            metric: MetricArgs { squared_weight: parts.squared_weight, squared_center: parts.squared_center },
             units: parts.units,
             level_bytes: parts.level_bytes as u32,
             center: stream.upload(parts.center)?,
@@ -139,7 +98,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                     DeviceRotation::Matrix { panels: stream.upload(matrix.panels)? }
                 }
             },
-            code,
+            levels,
         })
     }
 
@@ -152,7 +111,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         };
         let code = match &parts.code {
             CodeParameters::Rabitq { .. } => 0,
-            CodeParameters::Mixed { dimensions, .. } => dimensions.len() * size_of::<[f32; 4]>(),
+            CodeParameters::Mixed { dimensions } => size_of_val(&**dimensions),
         };
         size_of_val(parts.center) + rotation + code
     }
@@ -172,16 +131,15 @@ impl<S: Stream> DeviceQuantizer<S> {
         self.dimension
     }
 
-    /// Bytes of device memory that [`Self::encode`] and [`Self::encode_queries`] take for `rows` rows in addition to
-    /// their buffers.
-    pub fn scratch_bytes(&self, rows: usize) -> usize {
-        let [residuals, rotated, sums] = self.scratch_len(rows);
+    /// Bytes of device memory that [`Self::encode_queries`] takes for `queries` queries in addition to their codes.
+    pub fn scratch_bytes(&self, queries: usize) -> usize {
+        let [residuals, rotated, sums] = self.scratch_len(queries);
         (residuals + rotated) * size_of::<f32>() + sums * size_of::<[f32; 2]>()
     }
 
-    /// Lengths of the arrays of scratch memory for `rows` rows.
-    fn scratch_len(&self, rows: usize) -> [usize; 3] {
-        let (rows, (residual, rotated)) = (rows.min(self.pass_rows()), self.strides());
+    /// Lengths of the arrays of scratch memory for `queries` queries.
+    fn scratch_len(&self, queries: usize) -> [usize; 3] {
+        let (rows, (residual, rotated)) = (queries.min(self.pass_rows()), self.strides());
         [rows * residual, rows * rotated, rows]
     }
 
@@ -198,93 +156,13 @@ impl<S: Stream> DeviceQuantizer<S> {
         PASS_BYTES / (self.dimension.next_multiple_of(ALIGN) * size_of::<f32>())
     }
 
-    fn scratch(&self, stream: &S, rows: usize) -> Result<Scratch<S>, S::Error> {
-        let [residuals, rotated, sums] = self.scratch_len(rows);
+    fn scratch(&self, stream: &S, queries: usize) -> Result<Scratch<S>, S::Error> {
+        let [residuals, rotated, sums] = self.scratch_len(queries);
         Ok(Scratch {
             residuals: stream.allocate(residuals)?,
             rotated: stream.allocate(rotated)?,
             sums: stream.allocate(sums)?,
         })
-    }
-
-    /// Encodes the rows `selection` of the table `rows` into the same slots of `codes`, equal to
-    /// [`CodeTable::from_vectors`](jasper_quant::CodeTable::from_vectors) to the bit.
-    ///
-    /// `rows` holds vectors of [`Self::dimension`] coordinates, each padded to [`padded_len`], all finite; `codes`
-    /// holds [`CodeShape::words`] words per row. The cost is one pass over the rows per four scales. A quantizer with a
-    /// matrix also takes a multiply-add per row, dimension and direction.
-    ///
-    /// # Errors
-    /// Returns the device's error.
-    ///
-    /// # Panics
-    /// Panics if a row is past the end of either table, or another stream allocated one of them or this quantizer.
-    pub fn encode<T: Element>(
-        &self,
-        stream: &S,
-        rows: &S::Buffer<T>,
-        selection: &RowSelection<'_>,
-        codes: &mut S::Buffer<u32>,
-    ) -> Result<(), S::Error> {
-        let (len, words) = (selection.len(), self.shape.words as usize);
-        stream.check_owner(&self.center);
-        assert!(
-            selection.end() * words <= codes.len(),
-            "rows to {} in {} words",
-            selection.end(),
-            codes.len()
-        );
-        let stride = padded_len::<T>(self.dimension);
-        assert!(selection.end() * stride <= rows.len(), "rows to {} in {}", selection.end(), rows.len());
-        let (begin, slots) = match selection {
-            RowSelection::Range(range) => (range.start, None),
-            RowSelection::Slots(slots) => (0, Some(stream.upload(slots)?)),
-        };
-        let mut scratch = self.scratch(stream, len)?;
-        for first in (0..len).step_by(self.pass_rows()) {
-            let selection = RowSelectionArgs {
-                slots: slots.as_ref().map_or(DevicePtr::null(), |slots| stream.input(slots).add(first)),
-                first: (begin + first) as u32,
-                len: (len - first).min(self.pass_rows()) as u32,
-            };
-            // SAFETY: the rows exist, as was checked, and the scratch memory has room for as many.
-            let rotated = unsafe { self.rotate(stream, stream.input(rows), selection, &mut scratch)? };
-            let rows = EncodeArgs {
-                rotated,
-                selection,
-                codes: stream.output(codes),
-                shape: self.shape,
-                metric: self.metric,
-                units: self.units,
-                inverse_units: self.units.map(f32::recip),
-            };
-            match &self.code {
-                &EncoderParams::Rabitq { dimension, half, bound_sigmas, scales } => {
-                    let Scales { base, over_peak, low, step, count } = scales;
-                    let args = EncodeRabitqArgs {
-                        rows,
-                        dimension,
-                        half,
-                        bound_sigmas,
-                        base,
-                        over_peak,
-                        low,
-                        step,
-                        count,
-                    };
-                    // SAFETY: the rotated residuals exist, and the rows are rows of the codes, by the assertion;
-                    // buffers are freed after the launch.
-                    unsafe { stream.launch(&EncodeRabitq, args)? };
-                }
-                EncoderParams::Mixed { dimensions, trials, fit } => {
-                    let dimensions = dimensions.input();
-                    let args = EncodeMixedArgs { rows, dimensions, trials: *trials, fit: *fit };
-                    // SAFETY: as above; there is a chunk for each dimension.
-                    unsafe { stream.launch(&EncodeMixed, args)? };
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Words of levels per query.
@@ -336,12 +214,12 @@ impl<S: Stream> DeviceQuantizer<S> {
         let words = self.levels_words();
         for first in (0..len).step_by(self.pass_rows()) {
             let count = (len - first).min(self.pass_rows()) as u32;
-            let selection = RowSelectionArgs { slots: DevicePtr::null(), first: first as u32, len: count };
+            let queries = queries.add(first * padded_len::<T>(self.dimension));
             // SAFETY: the caller's promise; there is room, by the assertion.
-            let rotated = unsafe { self.rotate(stream, queries, selection, &mut codes.scratch)? };
-            let (of_dimensions, half) = match &self.code {
-                EncoderParams::Rabitq { half, .. } => (DevicePtr::null(), *half),
-                EncoderParams::Mixed { dimensions, .. } => (dimensions.input(), 0.0),
+            let rotated = unsafe { self.rotate(stream, queries, count, &mut codes.scratch)? };
+            let (of_dimensions, half) = match &self.levels {
+                LevelParams::Rabitq { half } => (DevicePtr::null(), *half),
+                LevelParams::Mixed { dimensions } => (dimensions.input(), 0.0),
             };
             let args = EncodeQueriesArgs {
                 rotated,
@@ -349,7 +227,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                 levels: stream.output(&mut codes.levels).add(first * words),
                 query_factors: stream.output(&mut codes.query_factors).add(first),
                 metric: self.metric,
-                units: [self.units[0], self.units[1]],
+                units: self.units,
                 half,
                 queries_len: count,
                 dimensions: self.shape.dimensions,
@@ -362,26 +240,25 @@ impl<S: Stream> DeviceQuantizer<S> {
         Ok(())
     }
 
-    /// Residuals of some rows, rotated; at most [`Self::pass_rows`].
+    /// Residuals of `len` vectors, rotated; at most [`Self::pass_rows`].
     ///
     /// # Safety
-    /// The rows are rows of the table, which lives until the launches have run; the scratch memory has room for as
-    /// many.
+    /// There are as many vectors, which live until the launches have run; the scratch memory has room for as many.
     unsafe fn rotate<T: Element>(
         &self,
         stream: &S,
         rows: DevicePtr<T>,
-        selection: RowSelectionArgs,
+        len: u32,
         scratch: &mut Scratch<S>,
     ) -> Result<RotatedResiduals, S::Error> {
         let (stride, rotated_stride) = self.strides();
         let residuals: DevicePtrMut<f32> = stream.output(&mut scratch.residuals);
         let args = ResidualArgs {
             rows: rows.cast(),
-            selection,
             center: self.center.input(),
             residuals,
             sums: stream.output(&mut scratch.sums),
+            rows_len: len,
             row_bytes: (padded_len::<T>(self.dimension) * size_of::<T>()) as u32,
             dimension: self.dimension as u32,
             stride: stride as u32,
@@ -391,9 +268,9 @@ impl<S: Stream> DeviceQuantizer<S> {
         unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
         let (values, stride) = match &self.rotation {
             DeviceRotation::Hadamard { factors } => {
-                let (rows, dimension) = (selection.len, stride as u32);
+                let dimension = stride as u32;
                 let args =
-                    RotateArgs { values: residuals, factors: factors.input(), rows_len: rows, dimension };
+                    RotateArgs { values: residuals, factors: factors.input(), rows_len: len, dimension };
                 // SAFETY: residuals and factors are of this length; buffers are freed after the launch.
                 unsafe { stream.launch(&Rotate::new(dimension), args)? };
                 (residuals.cast_const(), stride)
@@ -403,7 +280,7 @@ impl<S: Stream> DeviceQuantizer<S> {
                     rows: residuals.cast_const(),
                     panels: panels.input(),
                     out: stream.output(&mut scratch.rotated),
-                    rows_len: selection.len,
+                    rows_len: len,
                     dimension: self.dimension as u32,
                     stride: stride as u32,
                     panels_len: (panels.len() / (self.dimension * PANEL)) as u32,

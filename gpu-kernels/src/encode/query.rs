@@ -10,11 +10,6 @@ use crate::sums::for_coordinates;
 const LARGEST: [f32; 2] = [127.0, 32639.0];
 
 impl MetricArgs {
-    /// The row's part of a distance.
-    pub(super) fn row_part(&self, squared_norm: f32, dot_center: f32) -> f32 {
-        if self.squared_weight == 0.0 { -dot_center } else { self.squared_weight * squared_norm }
-    }
-
     /// The query's part of a distance.
     fn query_part(&self, squared_norm: f32, dot_center: f32) -> f32 {
         if self.squared_weight == 0.0 {
@@ -38,7 +33,7 @@ impl EncodeQueriesArgs {
             if self.of_dimensions.is_null() {
                 return y;
             }
-            let [step, ..] = global::load_readonly(self.of_dimensions.at(i as usize));
+            let [step, _] = global::load_readonly(self.of_dimensions.at(i as usize));
             y * step
         }
     }
@@ -51,7 +46,7 @@ impl EncodeQueriesArgs {
         let mut half = self.half;
         if !self.of_dimensions.is_null() {
             // SAFETY: the caller's promise.
-            [_, _, _, half] = unsafe { global::load_readonly(self.of_dimensions.at(i as usize)) };
+            [_, half] = unsafe { global::load_readonly(self.of_dimensions.at(i as usize)) };
         }
         2 * half as i32 - 1
     }

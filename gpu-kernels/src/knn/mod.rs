@@ -4,7 +4,7 @@
 //! ```text
 //! scan: for each tile of 128 queries and each segment of the rows, in parallel:
 //!     for each tile of 128 rows of the segment:
-//!         scores <- the product of both tiles, in registers
+//!         scores, which order rows as distances do, <- the product of both tiles       (registers)
 //!         add scores below the last wanted entry of a query to its pending entries     (shared memory)
 //!         merge pending entries into the sorted lists when a query has many            (global memory)
 //!         tell other segments the last wanted entry of the query                       (global memory)

@@ -54,9 +54,10 @@ impl<S: Stream> LookBackStates<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::marker::PhantomData;
     use std::ops::Range;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::Relaxed;
 
     use bytemuck::Pod;
     use jasper_core::DeviceError;
@@ -67,7 +68,7 @@ mod tests {
     /// A stream without memory that counts how often memory is filled.
     #[derive(Default)]
     struct CountingStream {
-        fills: Cell<u32>,
+        fills: AtomicU32,
     }
 
     #[derive(Debug, PartialEq)]
@@ -87,7 +88,7 @@ mod tests {
         }
     }
 
-    struct Null<T>(usize, PhantomData<T>);
+    struct Null<T>(usize, PhantomData<fn() -> T>);
 
     // SAFETY: no kernel runs.
     unsafe impl<T> Buffer<T> for Null<T> {
@@ -148,7 +149,7 @@ mod tests {
         }
 
         fn fill<T: Pod>(&self, _: &mut Null<T>, _: u8) -> Result<(), Self::Error> {
-            self.fills.set(self.fills.get() + 1);
+            self.fills.fetch_add(1, Relaxed);
             Ok(())
         }
 
@@ -178,23 +179,23 @@ mod tests {
     fn launches_continue_where_the_last_one_ended() {
         let stream = CountingStream::default();
         let mut tiles = LookBackStates::allocate(&stream, 7, 3).unwrap();
-        let cleared = stream.fills.get();
+        let cleared = stream.fills.load(Relaxed);
         assert_eq!(next(&mut tiles, &stream, 7), (0, 0));
         assert_eq!(next(&mut tiles, &stream, 2), (7, 2));
         assert_eq!(tiles.launch(&stream, 5, |_| Err(Failed)), Err(Failed));
         assert_eq!(next(&mut tiles, &stream, 1), (9, 4));
-        assert_eq!(stream.fills.get(), cleared);
+        assert_eq!(stream.fills.load(Relaxed), cleared);
     }
 
     #[test]
     fn words_are_cleared_when_stamps_run_out() {
         let stream = CountingStream::default();
         let mut tiles = LookBackStates::allocate(&stream, 1, 1).unwrap();
-        let cleared = stream.fills.get();
+        let cleared = stream.fills.load(Relaxed);
         (tiles.stamp, tiles.drawn) = (u32::MAX - 3, u32::MAX);
         assert_eq!(next(&mut tiles, &stream, 1), (u32::MAX, u32::MAX - 3));
         assert_eq!(next(&mut tiles, &stream, 1), (0, 0));
-        assert_eq!(stream.fills.get(), cleared + 1);
+        assert_eq!(stream.fills.load(Relaxed), cleared + 1);
     }
 
     #[test]

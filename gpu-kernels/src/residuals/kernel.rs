@@ -11,13 +11,13 @@ use crate::sums::{Sum, for_coordinates};
 /// The arguments are as the docs of their fields say.
 unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
     let number = row_of_warp();
-    if number >= args.selection.len as usize {
+    if number >= args.rows_len as usize {
         return;
     }
     // SAFETY: the row exists; each lane accesses its own coordinates of the output; each warp is converged at the
     // collectives.
     unsafe {
-        let row = args.rows.add(args.selection.slot(number) * args.row_bytes as usize);
+        let row = args.rows.add(number * args.row_bytes as usize);
         let coordinate = |i: u32| if i < args.dimension { E::coordinate(row, i).into() } else { 0.0 };
         let mut norm = 0.0;
         if args.normalizes != 0 {

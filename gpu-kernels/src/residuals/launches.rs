@@ -24,7 +24,7 @@ unsafe impl Kernel for Residuals {
     }
 
     fn launch_config(&self, args: &ResidualArgs) -> LaunchConfig {
-        LaunchConfig::warp_per_row(args.selection.len)
+        LaunchConfig::warp_per_row(args.rows_len)
     }
 
     #[cfg(feature = "kernels")]

@@ -1,4 +1,4 @@
-//! Residuals of vectors, and their fast rotation: the input of the encoders.
+//! Residuals of vectors, and their fast rotation: the input of the encoder of queries.
 //!
 //! The results equal those of `jasper_quant` to the bit. A warp processes one row, and each lane every 32nd coordinate.
 //! Sums are therefore added in the order of the CPU (`sums`), and all but five steps of a Hadamard transform stay
@@ -26,16 +26,16 @@ use crate::{DevicePtr, DevicePtrMut};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ResidualArgs {
-    /// `[slots][row_bytes]`: vectors.
+    /// `[rows_len][row_bytes]`: vectors.
     pub rows: DevicePtr<u8>,
-    /// The vectors to take.
-    pub selection: RowSelectionArgs,
     /// `[dimension]`: the center, which is subtracted.
     pub center: DevicePtr<f32>,
-    /// `[selection.len][stride]`: residuals, padded with zeros.
+    /// `[rows_len][stride]`: residuals, padded with zeros.
     pub residuals: DevicePtrMut<f32>,
-    /// `[selection.len]`: the squared length of each residual, and its dot product with the center.
+    /// `[rows_len]`: the squared length of each residual, and its dot product with the center.
     pub sums: DevicePtrMut<[f32; 2]>,
+    /// Number of vectors.
+    pub rows_len: u32,
     /// Bytes from row to row.
     pub row_bytes: u32,
     /// Coordinates per vector.
@@ -44,34 +44,6 @@ pub struct ResidualArgs {
     pub stride: u32,
     /// 1 if vectors are normalized first, else 0.
     pub normalizes: u32,
-}
-
-/// Some rows of a table.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RowSelectionArgs {
-    /// `[len]`: the slots of the rows; null for consecutive rows from `first` on.
-    pub slots: DevicePtr<u32>,
-    /// Slot of the first row, if `slots` is null.
-    pub first: u32,
-    /// Number of rows.
-    pub len: u32,
-}
-
-impl RowSelectionArgs {
-    /// The slot of row `number`.
-    ///
-    /// # Safety
-    /// `number` is below `len`, and `slots` is null or has `len` elements.
-    #[cfg(feature = "kernels")]
-    pub(crate) unsafe fn slot(&self, number: usize) -> usize {
-        if self.slots.is_null() {
-            self.first as usize + number
-        } else {
-            // SAFETY: the caller's promise.
-            unsafe { cuda_std::global::load_readonly(self.slots.at(number)) as usize }
-        }
-    }
 }
 
 /// Arguments of the fast rotation.

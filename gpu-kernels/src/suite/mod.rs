@@ -21,10 +21,7 @@ pub use edges::{
     detached_vertices_agree_with_the_reference, free_places_agree_with_the_reference,
     reached_slots_agree_with_the_reference, rows_to_repair_agree_with_the_reference,
 };
-pub use encode::{
-    coded_queries_agree_with_the_quantizer, codes_agree_with_the_quantizer, codes_go_to_their_slots,
-    long_rows_are_rotated_in_place,
-};
+pub use encode::{coded_queries_agree_with_the_quantizer, long_rows_are_rotated_in_place};
 pub use groups::groups_agree_with_the_reference;
 pub use knn::{exact_knn_agrees_with_the_reference, exact_knn_searches_in_parts};
 pub use prune::{
@@ -48,8 +45,6 @@ macro_rules! tests_of_the_suite {
             back_edges_are_sorted_and_grouped
             repaired_rows_agree_with_the_reference
             coded_queries_agree_with_the_quantizer
-            codes_agree_with_the_quantizer
-            codes_go_to_their_slots
             detached_vertices_agree_with_the_reference
             exact_knn_agrees_with_the_reference
             exact_knn_searches_in_parts

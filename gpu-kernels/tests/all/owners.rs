@@ -3,16 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cuda_std::emulator::Emulator;
+use gpu_kernels::Stream as _;
 use gpu_kernels::bits::SlotList;
 use gpu_kernels::edges::ReachableSet;
 use gpu_kernels::emulated::EmulatedStream;
-use gpu_kernels::encode::{DeviceQuantizer, RowSelection};
 use gpu_kernels::groups::Groups;
 use gpu_kernels::knn::exact_knn;
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
-use gpu_kernels::{Buffer as _, Stream as _};
-use jasper_core::{MatrixView, Metric};
-use jasper_quant::{Rabitq, RabitqParams};
+use jasper_core::Metric;
 
 /// Asserts that `call` runs with the arrays of its own stream, and panics with those of another.
 #[track_caller]
@@ -71,21 +69,4 @@ fn sets_of_slots() {
         let edges = other.upload(&[u32::MAX; 32]).unwrap();
         ReachableSet::empty(stream, 1).unwrap().extend(stream, &edges, 32, &[0], None).unwrap();
     });
-}
-
-#[test]
-fn codes() {
-    let rows = [0.5_f32, 1.0, -1.0, 2.0];
-    let view = MatrixView::new(&rows, 4).unwrap();
-    let quantizer = Rabitq::train(view, &RabitqParams::new(Metric::L2, 2)).unwrap();
-    let encode = |stream: &EmulatedStream, [of_quantizer, of_rows, of_codes]: [&EmulatedStream; 3]| {
-        let quantizer = DeviceQuantizer::new(of_quantizer, &quantizer).unwrap();
-        let mut codes = of_codes.allocate(quantizer.shape().words as usize).unwrap();
-        let rows = of_rows.upload(&rows).unwrap();
-        assert_eq!(rows.len(), 4);
-        quantizer.encode(stream, &rows, &RowSelection::Range(0..1), &mut codes).unwrap();
-    };
-    refuses_arrays_of_another(|stream, other| encode(stream, [other, stream, stream]));
-    refuses_arrays_of_another(|stream, other| encode(stream, [stream, other, stream]));
-    refuses_arrays_of_another(|stream, other| encode(stream, [stream, stream, other]));
 }

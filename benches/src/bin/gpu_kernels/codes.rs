@@ -1,6 +1,6 @@
-//! Quantization of vectors and of queries, per second.
+//! Quantization of queries, per second.
 
-use gpu_kernels::encode::{DeviceQuantizer, RowSelection};
+use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{MatrixView, Metric};
@@ -20,10 +20,8 @@ const CODES: [Quantization; 7] = [
     Quantization::Mixed { sectors: 2 },
     Quantization::Mixed { sectors: 4 },
 ];
-/// Rows that quantizers learn from, and that the rows to code are copies of.
+/// Vectors that quantizers learn from, and that the queries are copies of.
 const DIFFERENT: usize = 4096;
-/// Bytes of the rows to code: far more than caches hold.
-const BYTES: usize = 1 << 30;
 /// Queries of a batch.
 const QUERIES: usize = 10_000;
 
@@ -33,30 +31,15 @@ pub fn run(bench: &Bench) -> Result<()> {
     for dimension in DIMENSIONS {
         let different: Vec<f32> = Clusters::new(dimension, 1).rows(DIFFERENT, 0);
         let view = MatrixView::new(&different, dimension).expect("whole rows");
-        let count = BYTES / (dimension * size_of::<f32>());
-        let mut rows = stream.allocate::<f32>(count * dimension)?;
-        stream.write(&mut rows, count * dimension, dimension, |range, out| {
-            let copies = different.iter().cycle().skip(range.start % different.len());
-            out.iter_mut().zip(copies).for_each(|(out, x)| *out = *x);
-            Ok::<_, jasper_cuda::Error>(())
-        })?;
+        let copies: Vec<f32> = different.iter().copied().cycle().take(QUERIES * dimension).collect();
+        let vectors = stream.upload(&copies)?;
         for code in CODES {
             let quantizer = code.train(Metric::L2, view, &pool).expect("rows that can be coded");
-            let words = quantizer.layout().words();
             let on_device = DeviceQuantizer::new(stream, &*quantizer)?;
-            let mut codes = stream.allocate::<u32>(count * words)?;
-            let time =
-                bench.time(|| on_device.encode(stream, &rows, &RowSelection::Range(0..count), &mut codes))?;
-            let what = json!({
-                "what": "encode", "code": code.to_string(), "dimension": dimension, "rows": count,
-                "rows_per_s": count as f64 / time.as_secs_f64(),
-            });
-            bench.report(what, time, (count * (dimension + words) * 4) as u64);
-
-            let mut queries = on_device.query_codes(stream, QUERIES)?;
+            let mut codes = on_device.query_codes(stream, QUERIES)?;
             let time = bench.time(|| {
-                // SAFETY: there are as many rows, which live until the bench has waited.
-                unsafe { on_device.encode_queries(stream, rows.input(), QUERIES, &mut queries) }
+                // SAFETY: there are as many vectors, which live until the bench has waited.
+                unsafe { on_device.encode_queries(stream, vectors.input(), QUERIES, &mut codes) }
             })?;
             let what = json!({
                 "what": "encode_queries", "code": code.to_string(), "dimension": dimension, "queries": QUERIES,

@@ -41,7 +41,7 @@ pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
             drop(built.take());
             let mut stages = Stages::begin();
             let begun = Instant::now();
-            built = Some(builder.build_with_report(&vectors.view(), &mut |report| stages.note(report))?.0);
+            built = Some(builder.with_progress(&mut |report| stages.note(report)).build(&vectors.view())?);
             fastest = fastest.min(begun.elapsed().as_secs_f64());
             stages.report(what, vectors.view().len());
         }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use jasper::bench::recall::mean_recall;
 use jasper::data::{GroundTruth, Rows, VectorFile};
 use jasper::graph::Graph;
-use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric, no_progress};
+use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric};
 use jasper_core::Slot;
 use serde_json::json;
 
@@ -65,7 +65,7 @@ impl Set {
         if let Some(file) = file.as_ref().filter(|file| file.exists()) {
             return Ok(Index::open(file)?);
         }
-        let (index, report) = builder.build_with_report::<T>(&self.base, &mut no_progress)?;
+        let (index, report) = builder.build_with_report::<T>(&self.base)?;
         let (params, seconds) = (index.params(), begun.elapsed().as_secs_f64());
         let line = json!({
             "what": "build", "set": self.name, "device": report.device.to_string(), "threads": rayon::current_num_threads(),
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use jasper::bench::synthetic::Clusters;
     use jasper::data::{ThreadPoolBuilder, exact_knn, write_vectors};
-    use jasper::{Device, MatrixView, SearchParams, f16};
+    use jasper::{Device, MatrixView, SearchParams, f16, no_progress};
 
     /// The set `tiny-1k` of some vectors and queries, in files.
     fn files() -> tempfile::TempDir {

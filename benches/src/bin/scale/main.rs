@@ -162,7 +162,7 @@ fn build<T: Element>(builder: IndexBuilder<'_>, vectors: &dyn VectorSource<T>) -
     let size = vectors.len();
     let mut stages = Stages::begin();
     let mut note = |progress| stages.note(progress);
-    let (index, report) = builder.build_with_report(vectors, &mut note)?;
+    let (index, report) = builder.with_progress(&mut note).build_with_report(vectors)?;
     let seconds = stages.report("build", size);
     let line = json!({
         "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),

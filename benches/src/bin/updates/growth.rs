@@ -33,7 +33,7 @@ pub fn grow<T: Element>(bench: &Bench<T>, order: &[Key]) -> Result<(), Box<dyn E
 pub fn sorted<T: Element>(bench: &Bench<T>) -> Vec<Key> {
     let rows = bench.rows.view();
     let step = (rows.len() / PIVOTS).max(1);
-    let squared_l2 = T::kernels().squared_l2;
+    let squared_l2 = T::distance_fns().squared_l2;
     let nearest_pivot = |row: usize| {
         let pivots = (0..rows.len()).step_by(step);
         let distance = |pivot: usize| squared_l2(rows.row(row), rows.row(pivot));

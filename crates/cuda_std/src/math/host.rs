@@ -1,12 +1,5 @@
 //! Arithmetic that takes more than one operation on the host.
 
-use half::f16;
-
-pub fn f32_to_half2(low: f32, high: f32) -> u32 {
-    let bits = |value| u32::from(f16::from_f32(value).to_bits());
-    bits(low) | bits(high) << 16
-}
-
 pub fn signed(byte: u8) -> i32 {
     i32::from(byte as i8)
 }

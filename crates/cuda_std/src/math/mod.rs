@@ -49,11 +49,6 @@ instructions! {
         "cvt.f32.f16 {}, {};", reg32, reg16(half); half::f16::from_bits(half).to_f32()
     }
 
-    /// The pair of f16 nearest to two f32, `low` in the lower half; ties go to even (`cvt.rn.f16x2.f32`).
-    fn f32_to_half2(low: f32, high: f32) -> u32 {
-        "cvt.rn.f16x2.f32 {}, {}, {};", reg32, reg32(high, low); host::f32_to_half2(low, high)
-    }
-
     /// `c` plus the dot product of four u8 with four u8, wrapping (`dp4a.u32.u32`).
     fn dp4a_u32(a: u32, b: u32, c: u32) -> u32 {
         "dp4a.u32.u32 {}, {}, {}, {};", reg32, reg32(a, b, c); dot(a, b, c as i32, i32::from, i32::from) as u32
@@ -77,11 +72,6 @@ instructions! {
     /// The absolute differences of four i8 of `a` and `b`, as u8 (`vabsdiff4.u32.s32.s32`).
     fn absolute_difference_i8x4(a: u32, b: u32) -> u32 {
         "vabsdiff4.u32.s32.s32 {}, {}, {}, {};", reg32, reg32(a, b, 0_u32); absolute_difference(a, b, signed)
-    }
-
-    /// The largest integer not above `x` (`cvt.rmi.f32.f32`).
-    fn floor(x: f32) -> f32 {
-        "cvt.rmi.f32.f32 {}, {};", reg32, reg32(x); x.floor()
     }
 
     /// The nearest integer, ties to even; saturates, and is 0 for NaN (`cvt.rni.s32.f32`).

@@ -136,7 +136,7 @@ impl Args {
             if interrupt::is_set() { ControlFlow::Break(()) } else { show(progress) }
         };
         let start = Instant::now();
-        let built = builder.build_any_with_report((&vectors).into(), &mut progress);
+        let built = builder.with_progress(&mut progress).build_any_with_report((&vectors).into());
         let named = |error| name_input(error, &self.base, self.keys.as_deref());
         let (index, report) = built.map_err(|error| stopped(named(error.into())))?;
         // The index is saved even if it cannot be quantized.

@@ -14,8 +14,8 @@
 //!
 //! ```
 //! use jasper_core::Element;
-//! let kernels = u8::kernels();
-//! assert_eq!((kernels.squared_l2)(&[0, 255, 3], &[255, 0, 1]), (255 * 255 * 2 + 4) as f32);
+//! let fns = u8::distance_fns();
+//! assert_eq!((fns.squared_l2)(&[0, 255, 3], &[255, 0, 1]), (255 * 255 * 2 + 4) as f32);
 //! ```
 
 #[cfg(target_arch = "x86_64")]
@@ -48,7 +48,7 @@ pub type ManyFn<T> = fn(query: &[T], rows: &[&[T]], out: &mut [f32]);
 ///
 /// Zero padding does not change results. Integer sums are exact and rounded to f32 once, so they are exact up to 2^24.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernels<T: 'static> {
+pub struct DistanceFns<T: 'static> {
     /// The instruction set.
     pub level: SimdLevel,
     /// Sum of products.

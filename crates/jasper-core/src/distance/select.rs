@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
-use super::{Kernels, prefetch, scalar::Scalar};
+use super::{DistanceFns, prefetch, scalar::Scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512};
 
@@ -76,7 +76,7 @@ macro_rules! levels {
         }
 
         /// The functions of the fastest level up to `level`.
-        pub(crate) fn kernels<T: 'static>(level: SimdLevel) -> Kernels<T>
+        pub(crate) fn distance_fns<T: 'static>(level: SimdLevel) -> DistanceFns<T>
         where
             Scalar: Simd<T>,
             $($simd: Simd<T>,)*
@@ -96,15 +96,15 @@ levels!(Neon: Neon<false>, NeonDot: Neon<true>);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 levels!();
 
-/// The table of functions of one level. Only [`kernels`] may call this, with a supported level.
-fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {
-    Kernels {
+/// The table of functions of one level. Only [`distance_fns`] may call this, with a supported level.
+fn table<S: Simd<T>, T: 'static>() -> DistanceFns<T> {
+    DistanceFns {
         level: S::LEVEL,
         dot: |a, b| pair(a, b, S::sum::<false>),
         squared_l2: |a, b| pair(a, b, S::sum::<true>),
         dot_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::sum::<false>)),
         squared_l2_many: |query, rows, out| many(query, rows, out, |a, b| pair(a, b, S::sum::<true>)),
-        // SAFETY: `kernels` hands out only levels that were detected.
+        // SAFETY: `distance_fns` hands out only levels that were detected.
         scale: |values, factor| unsafe { S::scale(values, factor) },
     }
 }
@@ -112,7 +112,7 @@ fn table<S: Simd<T>, T: 'static>() -> Kernels<T> {
 #[inline(always)]
 fn pair<T>(a: &[T], b: &[T], kernel: unsafe fn(*const T, *const T, usize) -> f32) -> f32 {
     assert_eq!(a.len(), b.len());
-    // SAFETY: `kernels` hands out only levels that were detected; the slices are `len` long, checked above.
+    // SAFETY: `distance_fns` hands out only levels that were detected; the slices are `len` long, checked above.
     unsafe { kernel(a.as_ptr(), b.as_ptr(), a.len()) }
 }
 

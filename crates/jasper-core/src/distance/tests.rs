@@ -6,7 +6,7 @@ use super::SimdLevel;
 use crate::{Element, f16};
 
 fn check_levels<T: Element>(a: &[T], b: &[T]) {
-    let reference = T::kernels_at(SimdLevel::Scalar);
+    let reference = T::distance_fns_at(SimdLevel::Scalar);
     let product: f64 = a.iter().zip(b).map(|(x, y)| f64::from(x.to_f32()) * f64::from(y.to_f32())).sum();
     let distance: f64 =
         a.iter().zip(b).map(|(x, y)| (f64::from(x.to_f32()) - f64::from(y.to_f32())).powi(2)).sum();
@@ -15,7 +15,7 @@ fn check_levels<T: Element>(a: &[T], b: &[T]) {
     assert!((f64::from((reference.dot)(a, b)) - product).abs() <= 1e-5 * scale);
     assert!((f64::from((reference.squared_l2)(a, b)) - distance).abs() <= 1e-5 * (distance + 1.0));
     for level in SimdLevel::available() {
-        let level = T::kernels_at(level);
+        let level = T::distance_fns_at(level);
         let expected = [(reference.dot)(a, b), (reference.squared_l2)(a, b)];
         assert_eq!([(level.dot)(a, b), (level.squared_l2)(a, b)], expected, "{:?}", level.level);
         let rows = [b, a, b, b, a];
@@ -53,17 +53,17 @@ fn padding_changes_nothing() {
         a[i] = (i as f32).sin();
         b[i] = (i as f32).cos();
     }
-    let kernels = f32::kernels();
-    assert_eq!((kernels.squared_l2)(&a, &b), (kernels.squared_l2)(&a[..93], &b[..93]));
-    assert_eq!((kernels.dot)(&a, &b), (kernels.dot)(&a[..93], &b[..93]));
+    let fns = f32::distance_fns();
+    assert_eq!((fns.squared_l2)(&a, &b), (fns.squared_l2)(&a[..93], &b[..93]));
+    assert_eq!((fns.dot)(&a, &b), (fns.dot)(&a[..93], &b[..93]));
 }
 
 #[test]
 fn the_longest_rows_of_bytes_do_not_overflow() {
     let (a, b) = (vec![0_u8; crate::MAX_DIMENSION], vec![255_u8; crate::MAX_DIMENSION]);
     let expected = crate::MAX_DIMENSION as f32 * 65025.0;
-    assert_eq!((u8::kernels().squared_l2)(&a, &b), expected);
-    assert_eq!((u8::kernels().dot)(&b, &b), expected);
+    assert_eq!((u8::distance_fns().squared_l2)(&a, &b), expected);
+    assert_eq!((u8::distance_fns().dot)(&b, &b), expected);
     let low = vec![-128_i8; crate::MAX_DIMENSION];
-    assert_eq!((i8::kernels().squared_l2)(&low, &vec![127; crate::MAX_DIMENSION]), expected);
+    assert_eq!((i8::distance_fns().squared_l2)(&low, &vec![127; crate::MAX_DIMENSION]), expected);
 }

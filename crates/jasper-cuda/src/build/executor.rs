@@ -18,11 +18,11 @@ use gpu_kernels::prune::{
 use gpu_kernels::search::SearchArgs;
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
-use jasper_core::{BuildParams, Element, Neighbor, Slot, defaults};
+use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, defaults};
 use jasper_graph::Graph;
 use jasper_vamana::{
     BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
-    Published, Reached, Vertices,
+    Published, Vertices,
 };
 
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
@@ -494,12 +494,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph: &MirroredGraph<T, S>,
         start: Slot,
         vertices: Vertices,
-    ) -> Result<Reached, S::Error> {
+    ) -> Result<BitSet, S::Error> {
         let avoided = vertices.avoided(graph.host());
         let graph = self.device_graph(graph);
         let mut reached = ReachableSet::avoiding(&self.stream, graph.slots() as u32, &avoided)?;
         reached.extend(&self.stream, &graph.edges, graph.edges_stride(), &[start.get()], None)?;
-        Ok(Reached::from_words_without(self.stream.download(reached.bits())?, &avoided))
+        let reached = self.stream.download(reached.bits())?.into_iter().zip(avoided);
+        Ok(BitSet::from_words(reached.map(|(word, avoided)| word & !avoided).collect()))
     }
 
     fn spanning_tree(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {
@@ -518,12 +519,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &MirroredGraph<T, S>,
         candidates: Candidates<S>,
-        reached: &Reached,
+        reached: &BitSet,
     ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
         let graph = self.device_graph(graph);
         self.assert_same_graph(graph, candidates.graph);
         let stream = &self.stream;
-        let reached = stream.upload(&reached.words())?;
+        let reached = stream.upload(reached.words())?;
         assert!(
             reached.len() * u32::BITS as usize >= graph.slots(),
             "there is a bit for each slot of the graph"

@@ -6,7 +6,6 @@
 mod build;
 mod common;
 mod cuda_std;
-mod encode;
 mod fault;
 mod first_use;
 mod kernels;

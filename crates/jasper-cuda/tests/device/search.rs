@@ -60,6 +60,15 @@ impl<T: Element> Both<T> {
         Self { searcher: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }
 
+    /// 8,000 quantized vectors, every seventh of them deleted.
+    fn quantized(context: &Context, dimension: usize, metric: Metric, code: Quantization) -> Self {
+        let both = Self::new(context, 8000, dimension, metric);
+        both.changed(context, MemorySpace::Device, |cpu, graph| {
+            quantize(cpu, graph, code).unwrap();
+            (0..8000).step_by(7).for_each(|key| graph.keys_mut().delete(key).unwrap());
+        })
+    }
+
     /// The graph on the host, after `change`, and on the device again.
     fn changed(
         self,
@@ -242,11 +251,7 @@ fn does_not_depend_on_the_place<T: Element>(
     metric: Metric,
     code: Quantization,
 ) {
-    let mut both = Both::<T>::new(context, 8000, dimension, metric);
-    both = both.changed(context, MemorySpace::Device, |cpu, graph| {
-        quantize(cpu, graph, code).unwrap();
-        (0..8000).step_by(7).for_each(|key| graph.keys_mut().delete(key).unwrap());
-    });
+    let mut both = Both::<T>::quantized(context, dimension, metric, code);
     let queries = both.queries(3000);
     let few = |key| key % 1000 == 3;
     let mut expected = Vec::new();
@@ -345,11 +350,7 @@ fn queries_on_the_device_go_by_codes<T: Element>(
     metric: Metric,
     code: Quantization,
 ) {
-    let mut both = Both::<T>::new(context, 8000, dimension, metric);
-    both = both.changed(context, MemorySpace::Device, |cpu, graph| {
-        quantize(cpu, graph, code).unwrap();
-        (0..8000).step_by(7).for_each(|key| graph.keys_mut().delete(key).unwrap());
-    });
+    let mut both = Both::<T>::quantized(context, dimension, metric, code);
     let queries = both.queries(3000);
     let few = |key: Key| key.is_multiple_of(1000);
     let half = |key: Key| key.is_multiple_of(2);

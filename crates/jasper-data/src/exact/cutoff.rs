@@ -91,16 +91,13 @@ mod tests {
     fn keeps<T: Element>(query: &[T], row: &[T]) {
         let squared = squared_norm(query);
         let norm = bounded(squared_norm(row).sqrt());
-        let kernels = T::kernels();
+        let fns = T::distance_fns();
         for metric in Metric::ALL {
             if metric == Metric::Cosine && (squared == 0.0 || norm == 0.0) {
                 continue;
             }
-            let score = if metric == Metric::L2 {
-                (kernels.squared_l2)(query, row)
-            } else {
-                -(kernels.dot)(query, row)
-            };
+            let score =
+                if metric == Metric::L2 { (fns.squared_l2)(query, row) } else { -(fns.dot)(query, row) };
             let exact = distance(metric, query, squared, row);
             let tie = if T::EXACT_SUMS && metric != Metric::Cosine { 1.0 } else { 0.0 };
             let cutoff = Cutoff::farther_than::<T>(metric, exact + tie, squared.sqrt(), query.len());

@@ -83,8 +83,8 @@ fn scan_block<T: Element>(
 
 fn kernel<T: Element>(metric: Metric) -> ManyFn<T> {
     match metric {
-        Metric::L2 => T::kernels().squared_l2_many,
-        Metric::InnerProduct | Metric::Cosine => T::kernels().dot_many,
+        Metric::L2 => T::distance_fns().squared_l2_many,
+        Metric::InnerProduct | Metric::Cosine => T::distance_fns().dot_many,
     }
 }
 

@@ -58,7 +58,7 @@ impl<T: Element> Vectors<T> {
     /// Panics if `prepared` is not as long as a padded vector.
     pub fn distance_computer<'a>(&'a self, prepared: &'a [T]) -> DistanceComputer<'a, T> {
         assert_eq!(prepared.len(), self.table.width(), "a query is prepared first");
-        self.distance_computer_of(prepared, || (T::kernels().dot)(prepared, prepared))
+        self.distance_computer_of(prepared, || (T::distance_fns().dot)(prepared, prepared))
     }
 
     /// Returns the distances of a stored vector to others.
@@ -100,10 +100,10 @@ impl<T: Element> DistanceComputer<'_, T> {
     /// Panics if an id is out of range.
     pub fn compute(&self, ids: &[Slot], out: &mut [f32]) {
         assert_eq!(ids.len(), out.len());
-        let kernels = T::kernels();
+        let fns = T::distance_fns();
         let kernel = match self.form {
-            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => kernels.squared_l2_many,
-            DistanceForm::NegatedDot | DistanceForm::Cosine => kernels.dot_many,
+            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => fns.squared_l2_many,
+            DistanceForm::NegatedDot | DistanceForm::Cosine => fns.dot_many,
         };
         for (ids, out) in ids.chunks(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS)) {
             let mut rows: [&[T]; BLOCK_ROWS] = [&[]; BLOCK_ROWS];

@@ -102,7 +102,7 @@ pub fn prepare_vector<T: Element>(
 pub fn prepare_in_place<T: Element>(metric: Metric, row: usize, out: &mut [T]) -> Result<f32, VectorError> {
     let squared_norm = squared_norm(metric, row, out)?;
     if metric == Metric::Cosine && !T::EXACT_SUMS {
-        (T::kernels().scale)(out, squared_norm.sqrt().recip());
+        (T::distance_fns().scale)(out, squared_norm.sqrt().recip());
     }
     Ok(squared_norm as f32)
 }
@@ -122,7 +122,7 @@ pub fn check_vector<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Res
 
 /// Returns the squared norm of a valid vector.
 fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<f64, VectorError> {
-    let mut squared_norm = f64::from((T::kernels().dot)(vector, vector));
+    let mut squared_norm = f64::from((T::distance_fns().dot)(vector, vector));
     // On this slow path, f64 distinguishes NaN, overflow and underflow.
     if !T::EXACT_SUMS && !(1e-30..LONGEST).contains(&squared_norm) {
         squared_norm = vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum();

@@ -114,7 +114,7 @@ impl Sketches {
                 *row = self.row(id.index()).map_or(&*vector.codes, |row| &row[HEADER_BYTES..]);
             }
             let mut dots = [0.0; ROWS_AT_ONCE];
-            (i8::kernels().dot_many)(&vector.codes, &rows[..chunk.len()], &mut dots[..chunk.len()]);
+            (i8::distance_fns().dot_many)(&vector.codes, &rows[..chunk.len()], &mut dots[..chunk.len()]);
             for (i, dot) in chunk.zip(dots) {
                 let row = self.row(ids[i].index());
                 let stays = row.is_none_or(|row| may_stay(Bounds::new(&vector.header, &header(row), dot)));
@@ -227,12 +227,12 @@ mod tests {
             let mut sketches = Sketches::new(d, None, 1).unwrap();
             sketches.set(0, &b);
             let (query, row) = (sketches.sketch_vector(&a), sketches.sketch_vector(&b));
-            let bounds = Bounds::new(&query.header, &row.header, (i8::kernels().dot)(&query.codes, &row.codes));
-            let kernels = f32::kernels();
-            prop_assert!(bounds.squared_l2 <= (kernels.squared_l2)(&a, &b), "{bounds:?}");
-            prop_assert!(bounds.dot >= (kernels.dot)(&a, &b), "{bounds:?}");
+            let bounds = Bounds::new(&query.header, &row.header, (i8::distance_fns().dot)(&query.codes, &row.codes));
+            let fns = f32::distance_fns();
+            prop_assert!(bounds.squared_l2 <= (fns.squared_l2)(&a, &b), "{bounds:?}");
+            prop_assert!(bounds.dot >= (fns.dot)(&a, &b), "{bounds:?}");
             // The bounds are tight: within a few hundredths for vectors that are far apart.
-            let (exact, length) = ((kernels.squared_l2)(&a, &b), (kernels.dot)(&a, &a));
+            let (exact, length) = ((fns.squared_l2)(&a, &b), (fns.dot)(&a, &a));
             if exact > length && length > 1e-20 && d > 8 {
                 prop_assert!(bounds.squared_l2 > 0.9 * exact, "{bounds:?} {exact}");
             }

@@ -180,11 +180,8 @@ impl Codec for Mixed {
     }
 
     fn code_parameters(&self) -> CodeParameters {
-        CodeParameters::Mixed {
-            dimensions: self.steps.parameters(),
-            trials: quantize::STEPS.map(f32::recip),
-            fit: bytemuck::cast(self.correction),
-        }
+        let dimensions = self.steps.steps.iter().zip(&self.steps.halves);
+        CodeParameters::Mixed { dimensions: dimensions.map(|(step, half)| [*step, *half]).collect() }
     }
 
     fn write(&self, writer: &mut Writer) {

@@ -62,7 +62,7 @@ fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
         let column = |i: usize| &columns[i * length..][..length];
         // Column-major: one thread writes a tile of columns.
         sums.as_mut_slice().par_chunks_mut(TILE * dimension).enumerate().for_each(|(tile, out)| {
-            let dot = f32::kernels().dot;
+            let dot = f32::distance_fns().dot;
             let first = tile * TILE;
             for others in (0..dimension).step_by(TILE) {
                 for (j, out) in out.chunks_exact_mut(dimension).enumerate() {

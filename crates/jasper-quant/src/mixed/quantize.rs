@@ -2,12 +2,11 @@
 
 use jasper_core::distance::SimdLevel;
 
-use crate::parts::MixedDimension;
 use crate::simd::{self, Buffers, min, simd_fn, to_u8};
 use crate::space::{Alignment, dot};
 
 /// Multiples of the steps to try per row.
-pub(super) const STEPS: [f32; 3] = [0.8, 1.0, 1.25];
+const STEPS: [f32; 3] = [0.8, 1.0, 1.25];
 
 /// Floats per dimension in [`Steps`].
 pub(super) const FLOATS_PER_STEP: usize = 4;
@@ -34,12 +33,6 @@ impl Steps {
             halves: bits.iter().map(|bits| (1_u32 << (bits - 1)) as f32).collect(),
             steps,
         }
-    }
-
-    /// The parameters of each dimension, for kernels.
-    pub(super) fn parameters(&self) -> Vec<MixedDimension> {
-        let of = self.steps.iter().zip(&self.inverses).zip(self.limits.iter().zip(&self.halves));
-        of.map(|((&step, &inverse), (&limit, &half))| MixedDimension { step, inverse, limit, half }).collect()
     }
 }
 

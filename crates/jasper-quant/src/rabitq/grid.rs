@@ -36,17 +36,17 @@ const GRIDS: [(f32, f32, f32, u32); 7] = [
 
 /// The scales to try for a row: evenly spaced multiples of a base, which is common to all rows or depends on the row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Scales {
+pub(super) struct Scales {
     /// The common base; 0 if the base depends on the row.
-    pub base: f32,
+    base: f32,
     /// The base of a row is this over its largest magnitude; 0 if there is a common base.
-    pub over_peak: f32,
+    over_peak: f32,
     /// Smallest multiple.
-    pub low: f32,
+    low: f32,
     /// Step between multiples.
-    pub step: f32,
+    step: f32,
     /// Number of multiples; 0 for codes of one bit.
-    pub count: u32,
+    count: u32,
 }
 
 impl Scales {

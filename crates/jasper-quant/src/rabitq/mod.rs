@@ -40,7 +40,7 @@ use crate::space::Space;
 use crate::{DecodeError, Layout, Quantization, Rotation, TrainError};
 use grid::{Fit, quantize};
 
-pub use grid::Scales;
+use grid::Scales;
 
 /// Default half-width of the error bound in standard deviations, as in the papers. 94% of errors lie within.
 pub const BOUND_SIGMAS: f32 = 1.9;
@@ -168,13 +168,7 @@ impl Codec for Rabitq {
     }
 
     fn code_parameters(&self) -> CodeParameters {
-        let dimension = self.rotation.rotated_dimension();
-        CodeParameters::Rabitq {
-            bits: self.bits,
-            dimension,
-            bound_sigmas: self.bound_sigmas,
-            scales: Scales::new(self.bits, dimension),
-        }
+        CodeParameters::Rabitq { half: (1_u32 << (self.bits - 1)) as f32 }
     }
 
     fn write(&self, writer: &mut Writer) {

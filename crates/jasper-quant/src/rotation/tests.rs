@@ -19,7 +19,7 @@ fn matrix(rotation: &Rotation) -> Vec<Vec<f32>> {
 
 /// The largest deviation from orthonormality: the products of every `stride`-th row with all `rows`.
 fn worst_product(rows: &[Vec<f32>], stride: usize) -> f32 {
-    let dot = f32::kernels().dot;
+    let dot = f32::distance_fns().dot;
     let mut worst = 0.0_f32;
     for i in (0..rows.len()).step_by(stride) {
         for j in 0..rows.len() {

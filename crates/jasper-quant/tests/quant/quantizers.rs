@@ -238,8 +238,8 @@ fn sections_read_back_what_was_trained() {
             assert_eq!(format!("{again:?}"), format!("{quantizer:?}"));
             assert_eq!(again.to_bytes(), bytes);
             let view = MatrixView::new(&rows, 65).unwrap();
-            let codes = CodeTable::from_vectors(&*again, view, &pool());
-            let read = CodeTable::from_words(&*quantizer, codes.words());
+            let codes = CodeTable::from_vectors(&*quantizer, view, &pool());
+            let read = CodeTable::from_vectors(&*again, view, &pool());
             assert_eq!(read.words(), codes.words());
             let (mut ours, mut theirs) = ([0.0; 300], [0.0; 300]);
             quantizer.query(&query).estimate_rows(|i| read.row(i), &mut ours);

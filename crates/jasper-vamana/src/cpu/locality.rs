@@ -45,7 +45,7 @@ fn halve<T: Element>(
             one = mean(rows, &items[..middle]);
             other = mean(rows, &items[middle..]);
         }
-        let distance = T::kernels().squared_l2;
+        let distance = T::distance_fns().squared_l2;
         for (difference, &item) in differences.iter_mut().zip(&*items) {
             let row = rows[item as usize];
             *difference = (distance(&one, row) - distance(&other, row), item);
@@ -67,7 +67,7 @@ fn halve<T: Element>(
 
 /// Two vectors of a sample that are far apart.
 fn far_pair<T: Element>(rows: &[&[T]], items: &[u32]) -> (Vec<T>, Vec<T>) {
-    let distance = T::kernels().squared_l2;
+    let distance = T::distance_fns().squared_l2;
     let farthest = |from: &[T]| {
         let sample = items.iter().step_by(items.len().div_ceil(SAMPLE)).map(|&item| rows[item as usize]);
         sample.max_by(|a, b| distance(from, a).total_cmp(&distance(from, b))).unwrap_or(from).to_vec()
@@ -105,7 +105,9 @@ mod tests {
         let step = |order: &[u32]| -> f64 {
             order
                 .windows(2)
-                .map(|w| f64::from((f32::kernels().squared_l2)(rows[w[0] as usize], rows[w[1] as usize])))
+                .map(|w| {
+                    f64::from((f32::distance_fns().squared_l2)(rows[w[0] as usize], rows[w[1] as usize]))
+                })
                 .sum()
         };
         assert!(step(&order) * 3.0 < step(&(0..1000).collect::<Vec<_>>()));

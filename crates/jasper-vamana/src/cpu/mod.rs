@@ -12,11 +12,11 @@ mod visited;
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
-use jasper_core::{Element, Neighbor, Slot, defaults};
+use jasper_core::{BitSet, Element, Neighbor, Slot, defaults};
 use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
 
-use crate::connectivity::{self, Reached, Vertices};
+use crate::connectivity::{self, Vertices};
 use crate::ingest::bytes_of;
 use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{SEARCHES_PER_THREAD, SearchState};
@@ -24,7 +24,7 @@ use locality::order_by_nearness;
 use neighbor_lists::{BackEdge, BackEdges, NeighborLists, NewRows};
 use prune::{Prune, pruned_prefixes};
 
-/// Builds, updates and searches graphs on a pool of threads.
+/// The [`Executor`] of the CPU, with a pool of threads. It also executes queries.
 #[derive(Debug)]
 pub struct CpuExecutor {
     pool: rayon::ThreadPool,
@@ -288,7 +288,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         }))
     }
 
-    fn reachable(&self, graph: &Graph<T>, start: Slot, vertices: Vertices) -> Result<Reached, Infallible> {
+    fn reachable(&self, graph: &Graph<T>, start: Slot, vertices: Vertices) -> Result<BitSet, Infallible> {
         Ok(self.pool.install(|| connectivity::reachable(graph, start, vertices)))
     }
 
@@ -300,10 +300,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
-        reached: &Reached,
+        reached: &BitSet,
     ) -> Result<Vec<(Slot, Neighbor)>, Infallible> {
         let is_allowed = |near: &&Neighbor| {
-            reached.contains(near.slot())
+            reached.contains(near.slot().index())
                 && graph.adjacency().neighbors(near.slot()).len() < graph.params().max_degree()
         };
         let nearest = |(vertex, found): (Slot, &[Neighbor])| Some((vertex, *found.iter().find(is_allowed)?));

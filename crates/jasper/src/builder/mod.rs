@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Cancelled, Element, Key, MatrixError, Metric, ParamError, ProgressFn,
-    VectorSource, no_progress,
+    VectorSource,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
@@ -23,6 +23,7 @@ use crate::auto_quantize::{CANDIDATES, QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TR
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
 use crate::error::TuneError;
+use crate::progress::long_calls;
 use crate::{Device, DeviceError, Index, Spread};
 
 /// An index could not be built.
@@ -196,12 +197,12 @@ impl<'a> IndexBuilder<'a> {
     /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
     /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters, no_progress};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// assert!(!builder.build_with_report(&vectors, &mut no_progress)?.1.exact_linking);
-    /// assert!(builder.exact_linking(true).build_with_report(&vectors, &mut no_progress)?.1.exact_linking);
+    /// assert!(!builder.build_with_report(&vectors)?.1.exact_linking);
+    /// assert!(builder.exact_linking(true).build_with_report(&vectors)?.1.exact_linking);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact_linking(mut self, exact_linking: bool) -> Self {
@@ -311,56 +312,17 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2).checkpoint(&path, Duration::from_secs(300));
-    /// let stopped = builder.build_with_report(&vectors, &mut |progress| match progress.stage {
+    /// let mut stop = |progress: jasper::Progress| match progress.stage {
     ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
     ///     _ => ControlFlow::Continue(()),
-    /// });
-    /// assert!(stopped.is_err() && path.exists());
+    /// };
+    /// assert!(builder.with_progress(&mut stop).build(&vectors).is_err() && path.exists());
     /// let index = builder.build(&vectors)?; // The second half.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn checkpoint(mut self, path: &'a (impl AsRef<Path> + ?Sized), every: Duration) -> Self {
         self.checkpoints = Some(Checkpoints::new(path.as_ref(), every));
         self
-    }
-
-    /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
-    /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece: `build::<f32>(&file)`, because a file does
-    /// not say its element at compile time. Identical vectors share a vertex.
-    ///
-    /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
-    /// [`Index::to_device`] next.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`].
-    pub fn build<T: Element>(self, vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        self.build_with_report(vectors, &mut no_progress).map(|(index, _)| index)
-    }
-
-    /// Builds an index as [`Self::build`] does, and reports progress to a callback, which may cancel the build. Also
-    /// returns a report of what the build did.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`].
-    pub fn build_with_report<T: Element>(
-        self,
-        vectors: &dyn VectorSource<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(Index<T>, BuildReport), BuildError> {
-        let executor = Arc::new(CpuExecutor::new(self.threads)?);
-        let (index, report) = match self.shard_count()? {
-            1 => {
-                let (graph, report) = self.build_graph(&executor, vectors, progress)?;
-                (Index::new(graph, executor, self.exact_linking), report)
-            }
-            shards => self.build_shards(&executor, vectors, shards, progress)?,
-        };
-        match self.quantize {
-            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
-            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize_for(report.device)?),
-            None => {}
-        }
-        Ok((index, report))
     }
 
     /// Builds one graph.
@@ -559,6 +521,46 @@ impl<'a> IndexBuilder<'a> {
         let plan = plan.part(MemorySpace::Host, "quantization trial", trial);
         let plan = plan.part(MemorySpace::Host, "codes", codes);
         Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
+    }
+}
+
+long_calls! {
+    impl IndexBuilder<'_> as (builder, progress);
+
+    /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
+    /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece: `build::<f32>(&file)`, because a file does
+    /// not say its element at compile time. Identical vectors share a vertex.
+    ///
+    /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
+    /// [`Index::to_device`] next.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn build<T: Element>(vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
+        builder.with_progress(progress).build_with_report(vectors).map(|(index, _)| index)
+    }
+
+    /// Builds an index as [`Self::build`] does, and returns a report of what the build did.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`].
+    pub fn build_with_report<T: Element>(
+        vectors: &dyn VectorSource<T>,
+    ) -> Result<(Index<T>, BuildReport), BuildError> {
+        let executor = Arc::new(CpuExecutor::new(builder.threads)?);
+        let (index, report) = match builder.shard_count()? {
+            1 => {
+                let (graph, report) = builder.build_graph(&executor, vectors, progress)?;
+                (Index::new(graph, executor, builder.exact_linking), report)
+            }
+            shards => builder.build_shards(&executor, vectors, shards, progress)?,
+        };
+        match builder.quantize {
+            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize_for(report.device)?),
+            None => {}
+        }
+        Ok((index, report))
     }
 }
 

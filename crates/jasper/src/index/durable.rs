@@ -57,7 +57,7 @@ impl<T: Element> Index<T> {
         OpenOptions::new().open(check_durable(folder.as_ref())?)
     }
 
-    /// Takes a snapshot if the log is long.
+    /// Takes a snapshot if the journal is long.
     pub(crate) fn snapshot_if_due(&self) {
         if self.journal.as_ref().is_some_and(|journal| journal.is_snapshot_due()) {
             // The change that calls this is on disk. If a snapshot fails, so does the next change, or a later snapshot

@@ -37,17 +37,17 @@ impl<T: Element> Index<T> {
     /// leaves no codes, whether it fails or not, the drop is logged in its place.
     pub(crate) fn change_codes<R, E: From<UpdateError>>(
         &self,
-        mut change: Change<'_>,
+        change: &mut Change<'_>,
         make: impl FnOnce(&mut Change<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         change.wait();
-        let writer = self.lock_writer();
+        let _writer = self.lock_writer();
         let kept = || {
             self.backend
                 .read(|graph| (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty()))
         };
         let before = kept();
-        let made = make(&mut change);
+        let made = make(change);
         let after = kept();
         if after != before && (made.is_err() || !after.0) {
             // Tuned searches are dropped with the codes, and when there are new ones.
@@ -55,10 +55,7 @@ impl<T: Element> Index<T> {
             change.log::<T>(&if had_codes { Record::DropCodes } else { Record::Tune(Vec::new()) })?;
             change.keep();
         }
-        drop(writer);
-        let result = change.end(made)?;
-        self.snapshot_if_due();
-        Ok(result)
+        made
     }
 
     /// Drops the codes. Searches are exact again.
@@ -131,8 +128,9 @@ long_calls! {
     /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
     pub fn quantize(quantization: Quantization) -> Result<(), UpdateError> {
         quantization.check()?;
-        let mut change = Change::begin(index.journal.as_ref());
-        change.log::<T>(&Record::Quantize(quantization))?;
-        index.change_codes(change, |_| index.quantize_locked(quantization, progress))
+        index.change(|change| {
+            change.log::<T>(&Record::Quantize(quantization))?;
+            index.change_codes(change, |_| index.quantize_locked(quantization, progress))
+        })
     }
 }

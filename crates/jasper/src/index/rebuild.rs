@@ -85,7 +85,7 @@ pub(super) fn build_again<T: Element>(
         None => builder,
     };
     let vectors = LiveVectors { graph, slots };
-    Ok(builder.keys(&keys).build_with_report(&vectors, progress)?.0)
+    builder.keys(&keys).with_progress(progress).build(&vectors)
 }
 
 /// The vectors of some slots.

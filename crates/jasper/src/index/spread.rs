@@ -140,7 +140,7 @@ impl<T: Element> Index<T> {
         if self.journal.is_some() {
             return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
         }
-        let set = CudaSet::new(ordinals.iter().copied()).expect("the numbers of a set");
+        let set = CudaSet::new(ordinals).expect("the numbers of a set");
         let built = self.backend.read(|graph| {
             let builder = self.builder_like(graph).device(Device::CudaSet(set)).spread(Spread::Sharded);
             build_again(builder, graph, &mut no_progress)

@@ -123,23 +123,19 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError`] if a device fails, or if the index is durable and the change cannot be written to its
     /// journal ([`UpdateError::Journal`]); none is deleted then.
     pub fn delete_if_present(&self, keys: &[Key]) -> Result<usize, UpdateError> {
-        let mut change = Change::begin(self.journal.as_ref());
-        change.wait();
-        let writer = self.lock_writer();
-        let mut present = keys.to_vec();
-        present.sort_unstable();
-        present.dedup();
-        present.retain(|&key| self.contains(key));
-        if present.is_empty() {
-            return Ok(0);
-        }
-        let logged = change.log::<T>(&Record::Delete(&present));
-        let deleted =
-            logged.and_then(|()| self.change_checked_keys(&present, [KeyMap::delete, KeyMap::restore]));
-        drop(writer);
-        change.end(deleted)?;
-        self.snapshot_if_due();
-        Ok(present.len())
+        self.change(|change| {
+            change.wait();
+            let _writer = self.lock_writer();
+            let mut present = keys.to_vec();
+            present.sort_unstable();
+            present.dedup();
+            present.retain(|&key| self.contains(key));
+            if !present.is_empty() {
+                change.log::<T>(&Record::Delete(&present))?;
+                self.change_checked_keys(&present, [KeyMap::delete, KeyMap::restore])?;
+            }
+            Ok(present.len())
+        })
     }
 
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
@@ -190,6 +186,18 @@ impl<T: Element> Index<T> {
         self.make_change(&Record::Insert(new), progress, |hooks| self.backend.insert(new, hooks))
     }
 
+    /// Begins a change, which `make` logs and makes, and ends it.
+    pub(crate) fn change<R, E: From<UpdateError>>(
+        &self,
+        make: impl FnOnce(&mut Change<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut change = Change::begin(self.journal.as_ref());
+        let made = make(&mut change);
+        let result = change.end(made)?;
+        self.snapshot_if_due();
+        Ok(result)
+    }
+
     /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
     /// logs it; without a journal, only makes it. `make` gets the hooks of the change, and checks it again.
     pub(crate) fn make_change<R>(
@@ -202,14 +210,12 @@ impl<T: Element> Index<T> {
             // Most changes that will be refused need not be logged.
             self.check_change(record)?;
         }
-        let mut change = Change::begin(self.journal.as_ref());
-        let made = change.make(record, progress, |hooks| {
-            let _writer = self.lock_writer();
-            make(hooks)
-        });
-        let result = change.end(made)?;
-        self.snapshot_if_due();
-        Ok(result)
+        self.change(|change| {
+            change.make(record, progress, |hooks| {
+                let _writer = self.lock_writer();
+                make(hooks)
+            })
+        })
     }
 
     /// Checks what can be checked of a change before it is made.

@@ -30,7 +30,7 @@ use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
 use jasper_vamana::SearchParams;
 
-use crate::journal::{Change, Record};
+use crate::journal::Record;
 use crate::progress::long_calls;
 use crate::{DeviceError, Index};
 use error::TuneError;
@@ -125,9 +125,8 @@ long_calls! {
         if let TuneQueries::Sampled { .. } = queries {
             index.backend.require_one_graph("tuning with sampled vectors")?;
         }
-        let mut change = Change::begin(index.journal.as_ref());
-        change.wait();
-        let mut tune = || {
+        index.change(|change| {
+            change.wait();
             let _writer = index.lock_writer();
             index.backend.sync_host_edges()?;
             // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
@@ -153,9 +152,7 @@ long_calls! {
                 return Err(error.into());
             }
             Ok(TuneReport { searches, queries: held_out.len() })
-        };
-        let tuned = tune();
-        change.end(tuned)
+        })
     }
 }
 

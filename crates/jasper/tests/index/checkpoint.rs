@@ -9,7 +9,6 @@ use std::time::Duration;
 use jasper::file::remove_checkpoint;
 use jasper::{
     BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters,
-    no_progress,
 };
 
 use crate::common::{bytes_of, for_each_element, view};
@@ -38,7 +37,7 @@ fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
 /// Stops the build at `linked`, which leaves a checkpoint at `path`.
 fn stopped<T: Element>(builder: IndexBuilder<'_>, rows: &[T], path: &Path, linked: usize, every: Duration) {
     let builder = builder.checkpoint(path, every);
-    let error = builder.build_with_report(&view(rows, DIMENSION), &mut stop_at(linked)).unwrap_err();
+    let error = builder.with_progress(&mut stop_at(linked)).build(&view(rows, DIMENSION)).unwrap_err();
     assert!(matches!(error, BuildError::Cancelled(_)), "{error}");
     assert!(path.exists());
 }
@@ -48,8 +47,7 @@ fn goes_on<T: Element>() {
     let path = folder.path().join("checkpoint");
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
-        let (index, whole) =
-            builder(metric).build_with_report(&view(&rows, DIMENSION), &mut no_progress).unwrap();
+        let (index, whole) = builder(metric).build_with_report(&view(&rows, DIMENSION)).unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);
@@ -58,12 +56,13 @@ fn goes_on<T: Element>() {
             let (found, report) = builder(metric)
                 .threads(1)
                 .checkpoint(&path, every)
-                .build_with_report(&view(&rows, DIMENSION), &mut |progress| {
+                .with_progress(&mut |progress| {
                     if progress.stage == Stage::Linking {
                         first.get_or_insert(progress.done);
                     }
                     ControlFlow::Continue(())
                 })
+                .build_with_report(&view(&rows, DIMENSION))
                 .unwrap();
             assert!(first.unwrap() >= ROWS - 100, "it begins where the last was stopped");
             assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);

@@ -5,7 +5,6 @@ use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
 use jasper::{
     BuildError, Device, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
     OpenOptions, Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16,
-    no_progress,
 };
 
 use crate::common::{SearchHits, bytes_of, view};
@@ -391,7 +390,7 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     const LONG: usize = 256;
     let rows = Clusters::new(LONG, 5).rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
-    let (behind, report) = builder.build_with_report(&view(&rows, LONG), &mut no_progress).unwrap();
+    let (behind, report) = builder.build_with_report(&view(&rows, LONG)).unwrap();
     let trial = behind.auto_quantize_for(report.device).unwrap();
     assert!(trial.chosen.is_some(), "{trial:?}");
     let index = builder.auto_quantize().build(&view(&rows, LONG)).unwrap();

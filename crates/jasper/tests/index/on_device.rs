@@ -343,7 +343,7 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
 
 #[test]
 fn devices_that_do_not_exist_are_named() {
-    let error = CudaSet::new([61, 62]).unwrap().ordinals().unwrap_err();
+    let error = CudaSet::new(&[61, 62]).unwrap().ordinals().unwrap_err();
     assert!(error.to_string().starts_with("device cuda:61 cannot be used"), "{error}");
     assert!(CudaSet::ALL.ordinals().map_or(true, |all| !all.is_empty()));
 }

@@ -1,9 +1,6 @@
 //! Recall after a build and after changes, in every metric.
 
-use jasper::{
-    Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16,
-    no_progress,
-};
+use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
 
 use crate::common::SearchHits;
 
@@ -216,7 +213,7 @@ fn sq8_links_find_as_much() {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
         let exact = builder(metric).exact_linking(true).build(&view(&rows, DIMENSION)).unwrap();
-        let sq8 = builder(metric).build_with_report(&view(&rows, DIMENSION), &mut no_progress);
+        let sq8 = builder(metric).build_with_report(&view(&rows, DIMENSION));
         let (sq8, report) = sq8.unwrap();
         assert!(!report.exact_linking);
         for beam_width in [12, 24, 48] {

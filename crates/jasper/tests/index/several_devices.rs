@@ -72,8 +72,7 @@ fn shards_find_all<T: Element>() {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(500, 1);
     let one = small(Metric::L2).device(Device::Cpu).build(&view(&rows, DIMENSION)).unwrap();
     let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
-    let (index, report) =
-        builder.build_with_report(&view(&rows, DIMENSION), &mut jasper::no_progress).unwrap();
+    let (index, report) = builder.build_with_report(&view(&rows, DIMENSION)).unwrap();
     assert!(matches!(report.device, Device::CudaSet(_)) && index.shards() > 1);
     let index = index.to_device(ALL).unwrap();
     [&one, &index].into_iter().for_each(change);

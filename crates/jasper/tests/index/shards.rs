@@ -207,7 +207,7 @@ fn builds_are_refused_and_cancelled() {
         _ => ControlFlow::Continue(()),
     };
     assert!(matches!(
-        builder(Metric::L2, 3).build_with_report(&view, &mut stop),
+        builder(Metric::L2, 3).with_progress(&mut stop).build(&view),
         Err(BuildError::Cancelled(_))
     ));
     let plan = builder(Metric::L2, 4).memory_plan::<u8>(1000, 96).unwrap();

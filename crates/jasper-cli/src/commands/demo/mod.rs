@@ -138,8 +138,9 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
 fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
     let vectors: &dyn VectorSource<f32> = &entries.view();
-    let (built, seconds) = timed(|| builder.build_any_with_report(vectors.into(), &mut terminal.progress()));
-    let (index, _) = built?;
+    let (index, seconds) =
+        timed(|| builder.with_progress(&mut terminal.progress()).build_any(vectors.into()));
+    let index = index?;
     let stats = index.stats();
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
     let json = json!({

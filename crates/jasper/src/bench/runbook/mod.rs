@@ -324,6 +324,6 @@ fn build_any(
         let rows: &Vec<E> = rows.downcast_ref().expect("a vector of the element");
         let rows = MatrixView::new(rows, dimension).expect("whole rows");
         let rows: &dyn VectorSource<E> = &rows;
-        builder.build_any_with_report(rows.into(), progress).map(|(index, _)| index)
+        builder.with_progress(progress).build_any(rows.into())
     })
 }
