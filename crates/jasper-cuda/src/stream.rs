@@ -263,6 +263,9 @@ impl Stream {
         gpu_kernels::Stream::check_owner(self, to);
         assert!(len <= from.len().min(to.len()), "{len} elements of {} to {}", from.len(), to.len());
         let (bytes, to) = (len * size_of::<T>(), to.address());
+        if bytes == 0 {
+            return Ok(());
+        }
         // SAFETY: both have `bytes` bytes. The source remains, as the caller promises; this stream frees the buffer after
         // the copy.
         self.context()

@@ -25,17 +25,17 @@ impl<'a, T> PendingQuery<'a, T> {
     }
 }
 
-/// The queries of a call, which one or several devices take, a chunk at a time. A slower device takes fewer.
+/// The queries of a call, which one or several devices take, a chunk at a time.
 #[derive(Debug)]
 pub struct QueryQueue<'a, T> {
-    left: Mutex<Left<'a, T>>,
+    rest: Mutex<Rest<'a, T>>,
     len: usize,
     takers: usize,
 }
 
 /// What nobody has taken.
 #[derive(Debug)]
-struct Left<'a, T> {
+struct Rest<'a, T> {
     /// Number of the first of `queries`.
     first: usize,
     queries: &'a [&'a [T]],
@@ -60,15 +60,16 @@ impl<'a, T> QueryQueue<'a, T> {
             return Err(SearchError::ZeroK);
         }
         matches.check(queries.len(), k)?;
-        let left = Left { first: 0, queries, matches, k, put_back: Vec::new() };
-        Ok(Self { left: Mutex::new(left), len: queries.len(), takers })
+        let rest = Rest { first: 0, queries, matches, k, put_back: Vec::new() };
+        Ok(Self { rest: Mutex::new(rest), len: queries.len(), takers })
     }
 
     /// A queue of these queries, for one taker.
     pub fn of(queries: Vec<PendingQuery<'a, T>>) -> Self {
+        // As if all of a call had been taken, and these were put back.
         let len = queries.len();
-        let left = Left { first: 0, queries: &[], matches: MatchesMut::default(), k: 1, put_back: queries };
-        Self { left: Mutex::new(left), len, takers: 1 }
+        let rest = Rest { first: 0, queries: &[], matches: MatchesMut::default(), k: 1, put_back: queries };
+        Self { rest: Mutex::new(rest), len, takers: 1 }
     }
 
     /// The queries of the call per taker.
@@ -78,13 +79,13 @@ impl<'a, T> QueryQueue<'a, T> {
 
     /// Whether none are left.
     pub fn is_empty(&self) -> bool {
-        let left = self.lock();
-        left.queries.is_empty() && left.put_back.is_empty()
+        let rest = self.lock();
+        rest.queries.is_empty() && rest.put_back.is_empty()
     }
 
     /// Moves the next `count` queries, or as many as are left, to the end of `chunk`.
     pub fn take(&self, count: usize, chunk: &mut Vec<PendingQuery<'a, T>>) {
-        let Left { first, queries, matches, k, put_back } = &mut *self.lock();
+        let Rest { first, queries, matches, k, put_back } = &mut *self.lock();
         let again = put_back.len().min(count);
         chunk.extend(put_back.drain(put_back.len() - again..));
         let taken = queries.len().min(count - again);
@@ -100,8 +101,8 @@ impl<'a, T> QueryQueue<'a, T> {
         self.lock().put_back.append(&mut queries);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Left<'a, T>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Rest<'a, T>> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,16 +2,18 @@
 //! prepare others and take in the results of those before.
 //!
 //! ```text
-//! each of up to MAX_CHUNKS_IN_FLIGHT sets of buffers, on threads of the pool:
-//!     take the next chunk of the queries
-//!     check the queries, write them to pinned memory, quantize them
+//! threads of the pool, for each set of buffers that is ready, of up to MAX_CHUNKS_IN_FLIGHT:
+//!     take in the results of the chunk in it, if there is one
+//!     take the next chunk of the queries, check them, write them to pinned memory, quantize them
 //!     launch the search in the stream of the buffers
-//! the calling thread, for each chunk in the order of their launches:
-//!     wait for its stream; on a thread of the pool, take in its results and go on with the next chunk
+//! the calling thread, for each chunk in the order of the launches:
+//!     wait for its stream; its buffers are ready again
+//!     if nothing is launched: do as the threads of the pool, which may be busy with something else
 //! queries left with fewer than k results by a filter or tombstones: the same again as a scan
 //! ```
 
 use std::cell::OnceCell;
+use std::iter;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 
@@ -36,13 +38,13 @@ use crate::context::lock;
 /// Most queries of a chunk per multiprocessor. All chunks in flight are more than the device searches concurrently, which
 /// keeps it busy (docs/src/experiments.md#gpu-batches-from-the-host).
 const QUERIES_PER_MULTIPROCESSOR: usize = 16;
-/// Most bytes of the queries, and of the results, of a chunk.
-const CHUNK_BYTES: usize = 16 << 20;
+/// Most bytes of the queries of a chunk, of its results, and of what their quantization takes on the device.
+const CHUNK_BYTES: usize = 12 << 20;
 /// Chunks that are prepared, searched or taken in at the same time.
 pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 8;
 /// Bytes per task of the thread pool.
 const TASK_BYTES: usize = 32 << 10;
-/// Up to this many tasks, the calling thread alone is faster than waking up the pool.
+/// Up to this many tasks, one thread is faster than waking up the pool.
 const MAX_TASKS_ALONE: usize = 8;
 
 /// A search plan, and where it is executed.
@@ -73,20 +75,21 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let launch = |plan: &SearchPlan<'_, T>, queries| {
             SearchLaunch::new(plan, self.graph, allowed, multiprocessors, queries)
         };
-        let Answers { mut report, answered, left } =
-            self.run(&launch(plan, queue.share())?, queue, sets, &add)?;
+        let answers = self.run(&launch(plan, queue.share())?, queue, sets, &add)?;
+        let Answers { mut report, answered, to_scan } = answers;
         if plan.strategy == Strategy::Scan {
             // If no slot is allowed, nothing was scanned: the launch only checked the queries.
             report.scanned = if plan.needs_scan(0) { answered } else { 0 };
-        } else if !left.is_empty() {
-            report.scanned = left.len();
-            let scan = launch(&plan.as_scan(), left.len())?;
-            let rest = QueryQueue::of(left);
-            let scanned = self.run(&scan, &rest, sets, &add).inspect_err(|_| {
-                let mut unanswered = Vec::new();
-                rest.take(usize::MAX, &mut unanswered);
-                queue.put_back(unanswered);
-            });
+        } else if !to_scan.is_empty() {
+            report.scanned = to_scan.len();
+            let rest = QueryQueue::of(to_scan);
+            let scanned = launch(&plan.as_scan(), rest.share())
+                .and_then(|scan| self.run(&scan, &rest, sets, &add))
+                .inspect_err(|_| {
+                    let mut unanswered = Vec::new();
+                    rest.take(usize::MAX, &mut unanswered);
+                    queue.put_back(unanswered);
+                });
             report += scanned?.report;
         }
         Ok(report)
@@ -102,75 +105,42 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     ) -> Result<Answers<'q, T>, SearchError> {
         let count = queue.share();
         let chunk_len = chunk_len(count, launch, sets[0].stream().multiprocessors());
-        let in_flight = count.div_ceil(chunk_len).clamp(1, MAX_CHUNKS_IN_FLIGHT);
-        while sets.len() < in_flight {
-            sets.push(add()?);
-        }
         // A thread of the pool must not wait for another.
-        let is_alone = in_flight == 1 || self.pool.current_thread_index().is_some();
-        let sets = &mut sets[..if is_alone { 1 } else { in_flight }];
-        let slot_arrays: Result<Vec<_>, _> =
-            sets.iter().map(|buffers| launch.slots(buffers.stream(), self.plan)).collect();
-        let slot_arrays = slot_arrays.map_err(SearchError::device)?;
-        let batch =
-            Mutex::new(Batch { queue, chunk_len, taken: 0, answers: Answers::default(), error: None });
-        let (sender, launched) = mpsc::channel();
-        self.pool.in_place_scope(|scope| {
-            let batch = &batch;
-            let advance = |chunk| match is_alone {
-                true => self.advance(launch, batch, chunk),
-                false => scope.spawn(move |_| self.advance(launch, batch, chunk)),
-            };
-            for (buffers, slots) in sets.iter_mut().zip(&slot_arrays) {
-                let launched = sender.clone();
-                advance(Chunk { number: 0, queries: Vec::new(), buffers, slots, launched });
-            }
-            drop(sender);
-            for mut chunk in launched {
-                match chunk.buffers.wait() {
-                    Ok(()) => advance(chunk),
-                    Err(error) => lock(batch).fail(&mut chunk, SearchError::device(error)),
-                }
-            }
-        });
-        let Batch { answers, error, .. } = batch.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match error {
-            Some((_, error)) => {
-                queue.put_back(answers.left);
-                Err(error)
-            }
-            None => Ok(answers),
+        let is_alone = self.pool.current_thread_index().is_some();
+        let wanted = if is_alone { 1 } else { count.div_ceil(chunk_len).clamp(1, MAX_CHUNKS_IN_FLIGHT) };
+        while sets.len() < wanted {
+            // Without memory for another, fewer are enough.
+            let Ok(set) = add() else { break };
+            sets.push(set);
         }
-    }
-
-    /// Takes in the results of the chunk in a set of buffers, if there is one, and launches the search of the next.
-    fn advance<'q>(
-        &self,
-        launch: &SearchLaunch<'_, T, B::Stream>,
-        batch: &Mutex<Batch<'_, 'q, T>>,
-        mut chunk: Chunk<'_, 'q, T, B>,
-    ) {
-        if !chunk.queries.is_empty() {
-            let answered = chunk.queries.len();
-            let report = self.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
-            chunk.queries.retain(|query| self.plan.needs_scan(query.filled));
-            let answers = &mut lock(batch).answers;
-            answers.report += report;
-            answers.answered += answered;
-            answers.left.append(&mut chunk.queries);
+        let in_flight = wanted.min(sets.len());
+        let sets = &mut sets[..in_flight];
+        let slots = launch.slots(sets[0].stream(), self.plan).map_err(SearchError::device)?;
+        if in_flight > 1 && !slots.is_empty() {
+            // The other streams read them too.
+            sets[0].stream().synchronize().map_err(SearchError::device)?;
         }
-        lock(batch).take(&mut chunk);
-        if chunk.queries.is_empty() {
-            return;
-        }
-        match self.submit_chunk(launch, chunk.buffers, chunk.slots, &chunk.queries, None) {
-            Ok(()) => {
-                let launched = chunk.launched.clone();
-                // The receiver is alive until the last sender is dropped.
-                let _ = launched.send(chunk);
+        let run =
+            Run { search: self, launch, slots: &slots, batch: Mutex::new(Batch::new(queue, chunk_len)) };
+        if let [buffers] = &mut *sets {
+            let mut ready = Some(Chunk::new(buffers));
+            while let Some(mut chunk) = ready.and_then(|chunk| run.advance(chunk)) {
+                ready = run.wait(&mut chunk).then_some(chunk);
             }
-            Err(error) => lock(batch).fail(&mut chunk, error),
+        } else {
+            run.on_all_threads(
+                sets.iter_mut().map(Chunk::new),
+                starters::<T>(launch.row_len(), chunk_len, self.pool),
+            );
         }
+        let Batch { answers, error, unanswered, .. } =
+            run.batch.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Some((_, error)) = error else { return Ok(answers) };
+        // A launch that failed in part may still read the slots.
+        sets.iter().for_each(|buffers| _ = buffers.stream().synchronize());
+        queue.put_back(unanswered);
+        queue.put_back(answers.to_scan);
+        Err(error)
     }
 
     /// Launches a search for queries without waiting for it. The graph is marked as having asynchronous readers.
@@ -196,7 +166,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         &self,
         launch: &SearchLaunch<'_, T, B::Stream>,
         buffers: &mut B,
-        slot_array: &SlotArray<B::Stream>,
+        slots: &SlotArray<B::Stream>,
         chunk: &[PendingQuery<'_, T>],
         unwritten: Option<DeviceHit>,
     ) -> Result<(), SearchError> {
@@ -219,8 +189,9 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let streams = buffers.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to `buffers`, which have these sizes, live as long as the value, and are not used
         // until the launch is complete, but for loads of results. The graph is borrowed until then, or marked as
-        // having asynchronous readers: changing or dropping it then synchronizes the device.
-        unsafe { launch.enqueue(streams, slot_array, chunk.len(), pointers) }.map_err(SearchError::device)
+        // having asynchronous readers: changing or dropping it then synchronizes the device. So are the slots, which
+        // are complete: `run` has synchronized the stream that they are from, or it is this one.
+        unsafe { launch.enqueue(streams, slots, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 
     /// Takes in the results of a chunk whose search is complete. Returns what it cost.
@@ -255,13 +226,117 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     }
 }
 
-/// A set of buffers, and the chunk whose search is launched in them.
+/// The search of a batch, on which several threads work.
+struct Run<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
+    search: &'r BatchSearch<'a, 'p, T, B>,
+    launch: &'r SearchLaunch<'r, T, B::Stream>,
+    slots: &'r SlotArray<B::Stream>,
+    batch: Mutex<Batch<'r, 'q, T>>,
+}
+
+impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
+    /// Advances `chunks` until no queries are left, of which threads of the pool begin with the first `starters`.
+    fn on_all_threads<'s>(
+        &self,
+        chunks: impl DoubleEndedIterator<Item = Chunk<'s, 'q, T, B>>,
+        starters: usize,
+    ) where
+        B: 's,
+    {
+        let (sender, launched) = mpsc::channel();
+        // The last is taken first.
+        let ready = chunks.rev().map(|chunk| Launched { chunk, launched: sender.clone() });
+        let ready = Mutex::new(ready.collect::<Vec<_>>());
+        drop(sender);
+        let advance = |Launched { chunk, launched }: Launched<'s, 'q, T, B>| {
+            if let Some(chunk) = self.advance(chunk) {
+                let next = Launched { chunk, launched: launched.clone() };
+                // Nobody receives it only if the calling thread panicked.
+                let _ = launched.send(next);
+            }
+        };
+        let next_ready = || lock(&ready).pop();
+        let advance_all = || iter::from_fn(next_ready).for_each(advance);
+        self.search.pool.in_place_scope(|scope| {
+            (0..starters).for_each(|_| scope.spawn(|_| advance_all()));
+            loop {
+                let next = match launched.try_recv() {
+                    Ok(next) => next,
+                    Err(_) => match next_ready() {
+                        Some(ready) => {
+                            advance(ready);
+                            continue;
+                        }
+                        // Each chunk in work holds a sender: without any, all queries are answered.
+                        None => match launched.recv() {
+                            Ok(next) => next,
+                            Err(_) => return,
+                        },
+                    },
+                };
+                let Launched { mut chunk, launched } = next;
+                if self.wait(&mut chunk) {
+                    lock(&ready).push(Launched { chunk, launched });
+                    scope.spawn(|_| advance_all());
+                }
+            }
+        });
+    }
+
+    /// Takes in the results of a chunk, if it has queries, and launches the search of the next in its buffers. Returns
+    /// the chunk that is launched, if there is one.
+    fn advance<'s>(&self, mut chunk: Chunk<'s, 'q, T, B>) -> Option<Chunk<'s, 'q, T, B>>
+    where
+        B: 's,
+    {
+        let Self { search, launch, slots, batch } = self;
+        if !chunk.queries.is_empty() {
+            let answered = chunk.queries.len();
+            let report = search.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
+            let is_scan = search.plan.strategy == Strategy::Scan;
+            chunk.queries.retain(|query| !is_scan && search.plan.needs_scan(query.filled));
+            let answers = &mut lock(batch).answers;
+            answers.report += report;
+            answers.answered += answered;
+            answers.to_scan.append(&mut chunk.queries);
+        }
+        lock(batch).take(&mut chunk);
+        if chunk.queries.is_empty() {
+            return None;
+        }
+        let submitted = search.submit_chunk(launch, chunk.buffers, slots, &chunk.queries, None);
+        match submitted {
+            Ok(()) => Some(chunk),
+            Err(error) => {
+                lock(batch).fail(&mut chunk, error);
+                None
+            }
+        }
+    }
+
+    /// Waits for the search of a chunk. Returns whether it succeeded.
+    fn wait(&self, chunk: &mut Chunk<'_, 'q, T, B>) -> bool {
+        let waited = chunk.buffers.wait().map_err(SearchError::device);
+        waited.map_err(|error| lock(&self.batch).fail(chunk, error)).is_ok()
+    }
+}
+
+/// A set of buffers, and the queries whose search is launched in them.
 struct Chunk<'s, 'q, T: Element, B: SearchBuffers<T>> {
     number: usize,
     queries: Vec<PendingQuery<'q, T>>,
     buffers: &'s mut B,
-    slots: &'s SlotArray<B::Stream>,
-    /// Where chunks go once they are launched.
+}
+
+impl<'s, T: Element, B: SearchBuffers<T>> Chunk<'s, '_, T, B> {
+    fn new(buffers: &'s mut B) -> Self {
+        Self { number: 0, queries: Vec::new(), buffers }
+    }
+}
+
+/// A chunk, and where it goes once its search is launched.
+struct Launched<'s, 'q, T: Element, B: SearchBuffers<T>> {
+    chunk: Chunk<'s, 'q, T, B>,
     launched: Sender<Self>,
 }
 
@@ -270,14 +345,8 @@ struct Answers<'q, T> {
     report: SearchReport,
     /// Number of queries whose results are there.
     answered: usize,
-    /// Queries for which a scan might find more hits; after an error, also those that are not answered.
-    left: Vec<PendingQuery<'q, T>>,
-}
-
-impl<T> Default for Answers<'_, T> {
-    fn default() -> Self {
-        Self { report: SearchReport::default(), answered: 0, left: Vec::new() }
-    }
+    /// Queries for which a scan might find more hits.
+    to_scan: Vec<PendingQuery<'q, T>>,
 }
 
 /// A batch that is searched for.
@@ -289,22 +358,29 @@ struct Batch<'b, 'q, T> {
     answers: Answers<'q, T>,
     /// The number of the first chunk with an error, and the error.
     error: Option<(usize, SearchError)>,
+    /// The queries of chunks with errors.
+    unanswered: Vec<PendingQuery<'q, T>>,
 }
 
-impl<'q, T: Element> Batch<'_, 'q, T> {
+impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
+    fn new(queue: &'b QueryQueue<'q, T>, chunk_len: usize) -> Self {
+        let answers = Answers { report: SearchReport::default(), answered: 0, to_scan: Vec::new() };
+        Self { queue, chunk_len, taken: 0, answers, error: None, unanswered: Vec::new() }
+    }
+
     /// Moves the next queries into a chunk, unless there are none or an error.
     fn take<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>) {
         if self.error.is_none() {
             self.queue.take(self.chunk_len, &mut chunk.queries);
+            self.taken += 1;
+            chunk.number = self.taken;
         }
-        self.taken += 1;
-        chunk.number = self.taken;
     }
 
     /// Notes the error of a chunk, whose queries are not answered. As chunks are taken in order, the first that has an
     /// error is among those that were taken, whatever thread comes first.
     fn fail<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>, error: SearchError) {
-        self.answers.left.append(&mut chunk.queries);
+        self.unanswered.append(&mut chunk.queries);
         if self.error.as_ref().is_none_or(|(first, _)| chunk.number < *first) {
             self.error = Some((chunk.number, error));
         }
@@ -336,11 +412,20 @@ fn chunk_len<T: Element>(
     launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
     multiprocessors: u32,
 ) -> usize {
-    let bytes = (launch.row_len() * size_of::<T>()).max(launch.k() * size_of::<DeviceHit>());
+    let bytes = launch.query_bytes().max(launch.k() * size_of::<DeviceHit>());
     let most =
         if launch.is_product() { usize::MAX } else { QUERIES_PER_MULTIPROCESSOR * multiprocessors as usize };
     let max_len = (CHUNK_BYTES / bytes).clamp(1, most);
     queries.div_ceil(queries.div_ceil(max_len).max(1)).max(1)
+}
+
+/// Chunks that are prepared at first. The threads of the pool share the work on a chunk of long queries, which the device
+/// can then begin with while they prepare the next.
+fn starters<T: Element>(row_len: usize, chunk_len: usize, pool: &ThreadPool) -> usize {
+    match chunk_len * row_len * size_of::<T>() / TASK_BYTES {
+        0..=MAX_TASKS_ALONE => MAX_CHUNKS_IN_FLIGHT,
+        tasks => (2 * pool.current_num_threads() / tasks).clamp(2, MAX_CHUNKS_IN_FLIGHT),
+    }
 }
 
 /// Checks and normalizes the queries of a chunk and writes them to `out`, `[queries][row_len]`.

@@ -52,7 +52,7 @@ pub(crate) unsafe trait SearchBuffers<T>: Send + Sync {
     /// Waits until the last launch is complete.
     fn wait(&mut self) -> Result<(), ErrorOf<T, Self>>;
 
-    /// The results of the last launch, after [`Self::wait`].
+    /// The results of the last launch; none before [`Self::wait`].
     fn results(&self) -> Results<'_>;
 }
 
@@ -86,7 +86,7 @@ pub(crate) type ErrorOf<T, B> = <<B as SearchBuffers<T>>::Stream as gpu_kernels:
 
 /// Search buffers in pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
 /// synchronization. A kernel reads each query once and writes each result once, so PCIe carries no more bytes than
-/// copies would. The synchronization spins, which is the driver's default while a process has fewer contexts than the
+/// copies would. Queries that the device quantizes are copied, because several kernels read them. The synchronization spins, which is the driver's default while a process has fewer contexts than the
 /// machine has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
@@ -107,6 +107,8 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
     codes: Option<QueryCodes<Stream>>,
     /// Lengths of the results and of the costs of the last launch.
     written: (usize, usize),
+    /// Whether [`wait`](SearchBuffers::wait) has returned since.
+    is_complete: bool,
 }
 
 impl<T: Pod> PinnedSearchBuffers<T> {
@@ -123,6 +125,7 @@ impl<T: Pod> PinnedSearchBuffers<T> {
             padding_hits: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
+            is_complete: false,
             rerank_stream: None,
             scratch: ProductScratch::new(&stream, PRODUCT_BYTES)?,
             stream,
@@ -146,6 +149,11 @@ impl<T: Pod> PinnedSearchBuffers<T> {
     }
 }
 
+/// The length to allocate for `len` elements: with room for chunks that are a little longer.
+fn with_room(len: usize) -> usize {
+    len + len / 8
+}
+
 /// Pinned memory for `len` elements: the current allocation, or a new one if that is too small.
 fn grow_pinned<'a, T: Pod>(
     context: &Context,
@@ -153,7 +161,7 @@ fn grow_pinned<'a, T: Pod>(
     len: usize,
 ) -> Result<&'a mut Pinned<T>> {
     if pinned.len() < len {
-        *pinned = Pinned::zeroed(context, len.next_power_of_two())?;
+        *pinned = Pinned::zeroed(context, with_room(len))?;
     }
     Ok(pinned)
 }
@@ -165,7 +173,7 @@ fn grow_buffer<'a, T: Pod>(
     len: usize,
 ) -> Result<&'a mut Buffer<T>> {
     if buffer.len() < len {
-        *buffer = stream.allocate(len.next_power_of_two())?;
+        *buffer = stream.allocate(with_room(len))?;
     }
     Ok(buffer)
 }
@@ -202,6 +210,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
 
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>> {
         self.written = (sizes.results, sizes.costs + sizes.rerank_costs);
+        self.is_complete = false;
         let context = self.stream.context();
         let costs = grow_pinned(context, &mut self.costs, self.written.1)?.output();
         Ok(LaunchPointers {
@@ -224,7 +233,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         // The codes of an earlier chunk are reused if they have room.
         let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
             Some(codes) => codes,
-            None => quantizer.query_codes(&self.stream, queries.next_power_of_two())?,
+            None => quantizer.query_codes(&self.stream, with_room(queries))?,
         };
         let codes = self.codes.insert(codes);
         let len = queries * padded_len::<T>(quantizer.dimension());
@@ -255,11 +264,14 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.stream.synchronize()
+        self.stream.synchronize()?;
+        self.is_complete = true;
+        Ok(())
     }
 
     fn results(&self) -> Results<'_> {
-        Results { results: &self.results[..self.written.0], costs: &self.costs[..self.written.1] }
+        let (results, costs) = if self.is_complete { self.written } else { (0, 0) };
+        Results { results: &self.results[..results], costs: &self.costs[..costs] }
     }
 }
 

@@ -71,6 +71,13 @@ pub(crate) struct SlotArray<S: Stream> {
     _bitmap: Option<Arc<S::Buffer<u32>>>,
 }
 
+impl<S: Stream> SlotArray<S> {
+    /// Whether all live slots are meant, and there is no array.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_none()
+    }
+}
+
 /// Where a launch runs.
 pub(crate) struct LaunchStreams<'a, S: Stream> {
     /// The stream of the search.
@@ -240,6 +247,12 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             && self.launch.warps == 1
     }
 
+    /// Bytes that a query takes in a chunk, or its quantization on the device, whichever is more.
+    pub(crate) fn query_bytes(&self) -> usize {
+        let quantized = self.codes().map_or(0, |codes| codes.on_device.scratch_bytes(1));
+        quantized.max(self.row_len() * size_of::<T>())
+    }
+
     /// Elements from one query to the next, with padding.
     pub(crate) fn row_len(&self) -> usize {
         self.graph.row_len()
@@ -292,7 +305,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
     ///   the launches are complete, but for atomic loads of results. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
-    /// - `slot_array` is from [`Self::slots`] with the stream of the search, which has allocated the scratch memory.
+    /// - `slot_array` is from [`Self::slots`] with the stream of the search, or another that was synchronized since. The
+    ///   stream of the search has allocated the scratch memory.
     pub(crate) unsafe fn enqueue(
         &self,
         streams: LaunchStreams<'_, S>,

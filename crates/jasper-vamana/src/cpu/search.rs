@@ -159,11 +159,12 @@ impl Scratch {
     ) -> SearchReport {
         let mut report = SearchReport::default();
         if plan.strategy == Strategy::Scan {
+            let mut found = Vec::new();
             if plan.needs_scan(0) {
-                let found = scan(plan, computer, &mut report.cost);
-                query.filled = plan.fill(pairs(&found), &mut query.out);
+                found = scan(plan, computer, &mut report.cost);
                 report.scanned = 1;
             }
+            query.filled = plan.fill(pairs(&found), &mut query.out);
             return report;
         }
         report.cost += self.searches[i].cost;

@@ -117,7 +117,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// Searches for one query.
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 
-    /// Searches for several queries.
+    /// Searches for several queries. Writes all entries of `matches`.
     fn search_batch(
         &self,
         queries: &[&[T]],
@@ -267,7 +267,7 @@ impl<T: Element> dyn Backend<T> + '_ {
     }
 }
 
-/// Queries that a backend without chunks of its own takes from a queue at once.
+/// Queries that a backend takes from a queue at once, if it does not divide batches itself.
 const QUEUE_CHUNK: usize = 1024;
 
 /// Calls `first` on this thread and each of `others` on another, all at the same time. Returns the results in this order.

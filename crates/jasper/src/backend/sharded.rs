@@ -9,10 +9,10 @@
 //! The number of shards is that of the build, and remains. Shards may be on different devices, or several on one.
 
 use std::mem;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jasper_core::{Element, Key, Slot};
-use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut,
@@ -36,31 +36,11 @@ pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
     ((hash ^ hash >> 31) % MAX_SHARDS as u64) as usize % shards
 }
 
-/// The rows of each shard, in ascending order, of `rows` with the keys that `key` returns.
-pub(crate) fn rows_by_shard(
-    rows: usize,
-    key: impl Fn(usize) -> Key + Sync,
-    shards: usize,
-    pool: &ThreadPool,
-) -> Vec<Vec<usize>> {
-    let mut tasks = vec![vec![Vec::new(); shards]; rows.div_ceil(ROWS_PER_TASK)];
-    pool.scope(|scope| {
-        for (task, rows_of) in tasks.iter_mut().enumerate() {
-            let (first, key) = (task * ROWS_PER_TASK, &key);
-            scope.spawn(move |_| {
-                (first..rows.min(first + ROWS_PER_TASK))
-                    .for_each(|row| rows_of[shard_of(key(row), shards)].push(row));
-            });
-        }
-    });
-    let mut all = vec![Vec::new(); shards];
-    pool.scope(|scope| {
-        for (shard, all) in all.iter_mut().enumerate() {
-            let rows = tasks.iter().map(move |rows_of| &rows_of[shard][..]);
-            scope.spawn(|_| *all = rows.collect::<Vec<_>>().concat());
-        }
-    });
-    all
+/// The rows of each shard, in ascending order.
+pub(crate) fn rows_by_shard(keys: impl Iterator<Item = Key>, shards: usize) -> Vec<Vec<usize>> {
+    let mut rows = vec![Vec::new(); shards];
+    keys.enumerate().for_each(|(row, key)| rows[shard_of(key, shards)].push(row));
+    rows
 }
 
 /// Several backends, each with a part of the vectors.
@@ -68,15 +48,15 @@ pub(crate) struct Sharded<T: Element> {
     shards: Vec<Arc<dyn Backend<T>>>,
     /// Merges answers.
     executor: Arc<CpuExecutor>,
-    /// The arrays of a finished call for the answers of each shard: new ones take as long as a quarter of a search.
+    /// The arrays of a finished call for the answers of each shard: allocating others takes a quarter of the time of a
+    /// search.
     idle: Mutex<Vec<Matches>>,
 }
 
-/// Most queries that all shards search for before their answers are merged, and most bytes of these answers.
-const MAX_BLOCK: usize = 1 << 16;
+/// Bytes of the answers to the queries that all shards search for before they are merged.
 const ANSWER_BYTES: usize = 64 << 20;
-/// Rows whose shards one task of the thread pool finds.
-const ROWS_PER_TASK: usize = 1 << 16;
+/// Fewest and most of these queries.
+const BLOCK_LEN: RangeInclusive<usize> = 2048..=1 << 16;
 /// Queries whose answers one task of the thread pool merges.
 const MERGED: usize = 512;
 
@@ -261,8 +241,9 @@ impl<T: Element> Backend<T> for Sharded<T> {
         params.check()?;
         matches.check(queries.len(), params.k)?;
         let mut sum = SearchReport::default();
-        let answer_bytes = self.shards.len() * params.k * (size_of::<Key>() + size_of::<f32>());
-        let block_len = (ANSWER_BYTES / answer_bytes).clamp(1, MAX_BLOCK);
+        let answer_bytes =
+            self.shards.len().saturating_mul(params.k).saturating_mul(size_of::<Key>() + size_of::<f32>());
+        let block_len = (ANSWER_BYTES / answer_bytes).clamp(*BLOCK_LEN.start(), *BLOCK_LEN.end());
         let mut answers = self.answers(queries.len().min(block_len), params.k)?;
         // An empty batch is checked as well.
         let blocks = queries.chunks(block_len).chain(queries.is_empty().then_some(queries));
@@ -284,7 +265,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         }
         let shared = SharedRows::new(vectors)?;
         let all = shared.view()?;
-        let rows = rows_by_shard(keys.len(), |row| keys[row], self.shards.len(), self.executor.pool());
+        let rows = rows_by_shard(keys.iter().copied(), self.shards.len());
         let reports = self.change_all(hooks, |shard, backend, hooks| {
             let rows = &rows[shard];
             let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
@@ -467,6 +448,33 @@ mod tests {
     }
 
     #[test]
+    fn a_shard_without_live_keys_answers_nothing() {
+        let (index, _) = index();
+        let (queries, params) = (rows(40, 4), SearchParams::new(5));
+        let search = || index.search_batch(view(&queries), params).unwrap();
+        let keys_of =
+            |shard: usize| (0..900).filter(move |&key| shard_of(key, 3) == shard).collect::<Vec<Key>>();
+        let before = search();
+        assert!(before.iter().flatten().any(|hit| shard_of(hit.key, 3) == 1));
+        index.delete(&keys_of(1)).unwrap();
+        assert!(search().iter().flatten().all(|hit| shard_of(hit.key, 3) != 1));
+        index.delete(&[keys_of(0), keys_of(2)].concat()).unwrap();
+        assert_eq!(search(), Matches::new(40, 5).unwrap());
+        // The arrays of the caller are written as well.
+        let (mut keys, mut distances) = before.into_arrays();
+        index.search_batch_into(view(&queries), params, &mut keys, &mut distances).unwrap();
+        assert!(keys.iter().all(|&key| key == Hit::NONE.key) && distances.iter().all(|d| d.is_infinite()));
+    }
+
+    #[test]
+    fn an_empty_batch_may_ask_for_any_number_of_results() {
+        let (index, _) = index();
+        let params = SearchParams::new(usize::MAX / 4);
+        let found = index.backend.search_batch(&[], params, MatchesMut::default());
+        assert!(!matches!(found, Err(SearchError::Buffer { .. })), "{found:?}");
+    }
+
+    #[test]
     fn a_query_that_is_refused_is_named_by_its_row_in_the_batch() {
         let rows: Vec<f32> = Clusters::new(4, 9).rows(60, 1);
         let rows = MatrixView::new(&rows, 4).unwrap();
@@ -482,17 +490,8 @@ mod tests {
 
     #[test]
     fn buckets_are_even() {
-        let executor = CpuExecutor::new(2).unwrap();
         for shards in [2, 3, 7, 256] {
-            let rows = rows_by_shard(100_000, |row| row as Key, shards, executor.pool());
-            let shard_of_row = |row: usize| shard_of(row as Key, shards);
-            let mut all: Vec<usize> = rows.concat();
-            all.sort_unstable();
-            assert!(all.into_iter().eq(0..100_000));
-            for (shard, rows) in rows.iter().enumerate() {
-                assert!(rows.is_sorted() && rows.iter().all(|&row| shard_of_row(row) == shard));
-            }
-            let sizes: Vec<usize> = rows.iter().map(Vec::len).collect();
+            let sizes: Vec<usize> = rows_by_shard(0..100_000, shards).iter().map(Vec::len).collect();
             let mean = 100_000 / shards;
             assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
         }

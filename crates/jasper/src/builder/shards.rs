@@ -105,7 +105,7 @@ impl IndexBuilder<'_> {
             (None, None) => unreachable!("vectors are read if several threads cannot"),
         };
         let key = |row: usize| self.keys.map_or(row as Key, |keys| keys[row]);
-        let rows = rows_by_shard(vectors.len(), key, shards, executor.pool());
+        let rows = rows_by_shard((0..vectors.len()).map(key), shards);
         let devices = self.build_devices()?;
         let build = |shard: usize, progress: &mut ProgressFn<'_>| {
             let rows = &rows[shard];

@@ -101,7 +101,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
     ) -> Result<QuantizedQueries<T>, EmulatedFault> {
-        let device = self.device.as_mut().expect("queries are there before they are query_codes");
+        let device = self.device.as_mut().expect("queries are there before they are quantized");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
         unsafe { quantizer.encode_queries(self.stream, device.queries.input(), queries, codes)? };

@@ -37,8 +37,8 @@ use crate::bench::DevicePeaks;
 use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
 
-/// Fewest queries of a batch that is shared: half of them keep a GPU busy.
-const FEWEST_SHARED: usize = 4096;
+/// Fewest queries of a batch per replica that searches for them. Less would not keep a GPU busy.
+const FEWEST_QUERIES: usize = 2048;
 
 /// Several backends with equal graphs.
 pub(crate) struct Replicated<T: Element> {
@@ -160,7 +160,8 @@ impl<T: Element> Replicated<T> {
         }
     }
 
-    /// Searches on one replica for queries of a queue. If its device faults, its queries are in the queue again.
+    /// Searches on one replica for queries of a queue. If its device faults, those that it has not answered are in the queue
+    /// again, and what the others cost is not counted.
     fn search_some(
         &self,
         replica: &Replica<T>,
@@ -289,27 +290,29 @@ impl<T: Element> Backend<T> for Replicated<T> {
         params: SearchParams<'_>,
         mut matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let in_use = self.in_use();
+        let takers = self.in_use().len().min(queries.len() / FEWEST_QUERIES);
         // Invalid calls are refused by one replica, and not shared.
-        if queries.len() < FEWEST_SHARED || in_use.len() == 1 || params.k == 0 {
+        if takers < 2 || params.k == 0 {
             let count = queries.len();
             return self
                 .search_on_one(count, |backend| backend.search_batch(queries, params, matches.reborrow()));
         }
-        let queue = QueryQueue::new(queries, params.k, matches, in_use.len())?;
+        let queue = QueryQueue::new(queries, params.k, matches, takers)?;
         let mut sum = SearchReport::default();
         loop {
-            let takers = self.in_use();
+            let mut replicas = self.in_use();
+            replicas.sort_by_key(|replica| replica.in_flight.load(Relaxed));
+            replicas.truncate(takers);
             let searched: Vec<_> = thread::scope(|scope| {
                 let search = |replica| self.search_some(replica, &queue, params);
-                let others: Vec<_> = takers[1..]
+                let others: Vec<_> = replicas[1..]
                     .iter()
                     .filter_map(|&replica| {
                         // Without a thread for it, the others search for all.
                         thread::Builder::new().spawn_scoped(scope, move || search(replica)).ok()
                     })
                     .collect();
-                let first = search(takers[0]);
+                let first = search(replicas[0]);
                 let others = others.into_iter().map(|other| other.join().expect("a search panicked"));
                 iter::once(first).chain(others).collect()
             });

@@ -252,7 +252,7 @@ fn invalid_batches_are_refused() {
     let short = vec![0_u8; 9000];
     assert!(index.search_batch(MatrixView::new(&short, 1).unwrap(), params).is_err());
     assert_eq!(Matches::new(0, 3).unwrap(), index.search_batch(view(&[]), params).unwrap());
-    // A zero vector has no cosine distance. It is named by its row in the batch, not in a piece of it.
+    // A zero vector has no cosine distance. It is named by its row in the batch, not in what a replica took of it.
     let builder = IndexBuilder::new(Metric::Cosine).max_degree(8).build_beam_width(16).device(Device::Cpu);
     let (index, _) = replicated(builder.build(&view(&rows(300, 10))).unwrap(), 2);
     let mut queries = queries;
