@@ -243,7 +243,7 @@ impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
     ) where
         B: 's,
     {
-        let (sender, launched) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         // The last is taken first.
         let ready = chunks.rev().map(|chunk| Launched { chunk, launched: sender.clone() });
         let ready = Mutex::new(ready.collect::<Vec<_>>());
@@ -260,21 +260,16 @@ impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
         self.search.pool.in_place_scope(|scope| {
             (0..starters).for_each(|_| scope.spawn(|_| advance_all()));
             loop {
-                let next = match launched.try_recv() {
-                    Ok(next) => next,
-                    Err(_) => match next_ready() {
-                        Some(ready) => {
-                            advance(ready);
-                            continue;
-                        }
-                        // Each chunk in work holds a sender: without any, all queries are answered.
-                        None => match launched.recv() {
-                            Ok(next) => next,
-                            Err(_) => return,
-                        },
-                    },
-                };
-                let Launched { mut chunk, launched } = next;
+                let mut next = receiver.try_recv().ok();
+                if next.is_none() {
+                    if let Some(ready) = next_ready() {
+                        advance(ready);
+                        continue;
+                    }
+                    // Each chunk in work holds a sender: without any, all queries are answered.
+                    next = receiver.recv().ok();
+                }
+                let Some(Launched { mut chunk, launched }) = next else { return };
                 if self.wait(&mut chunk) {
                     lock(&ready).push(Launched { chunk, launched });
                     scope.spawn(|_| advance_all());
