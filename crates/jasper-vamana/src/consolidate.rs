@@ -40,7 +40,7 @@ use crate::{
 /// At most one live vertex in this many is reconnected before rows are repaired. If more have been disconnected, those
 /// still reachable may be too far from the others to lead to them.
 const FIRST_RECONNECTED_DIVISOR: usize = 16;
-/// So many may always be.
+/// Up to this many are reconnected first, whatever the size of the graph.
 const FEW: usize = 64;
 
 /// Statistics of a consolidation.

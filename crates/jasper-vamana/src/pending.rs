@@ -33,7 +33,7 @@ pub struct QueryQueue<'a, T> {
     takers: usize,
 }
 
-/// What nobody has taken.
+/// The queries that are left.
 #[derive(Debug)]
 struct Rest<'a, T> {
     /// Number of the first of `queries`.
@@ -73,7 +73,7 @@ impl<'a, T> QueryQueue<'a, T> {
     }
 
     /// The queries of the call per taker.
-    pub fn share(&self) -> usize {
+    pub fn queries_per_taker(&self) -> usize {
         self.len.div_ceil(self.takers)
     }
 
@@ -117,7 +117,7 @@ mod tests {
         let queries: Vec<&[u8]> = vectors.iter().map(|vector| &vector[..]).collect();
         let mut matches = Matches::new(100, 3).unwrap();
         let queue = QueryQueue::new(&queries, 3, matches.as_mut(), 2).unwrap();
-        assert_eq!(queue.share(), 50);
+        assert_eq!(queue.queries_per_taker(), 50);
         let (mut failed, mut taken) = (Vec::new(), Vec::new());
         queue.take(30, &mut failed);
         queue.take(20, &mut taken);

@@ -115,7 +115,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        // As many as are returned, or half as many more if a rerank orders them anew.
+        // `k`, or 1.5 `k` if results are reranked.
         let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
         let least_len = k.max(reranked).min(max_beam_width);
         let strategy = choose(graph, params, least_len, key_filter_slots.as_deref(), &cost_model, &work);

@@ -78,10 +78,10 @@ pub(crate) const CANDIDATES: [Quantization; 6] = [
     Quantization::Rabitq { bits: 2 },
     Quantization::Rabitq { bits: 4 },
 ];
-/// Memory that a quantization trial takes besides training and codes: its queries and their searches, measured as the
-/// difference between the peaks of builds with and without one, ...
+/// Memory that a quantization trial takes for its queries and their searches, besides training and codes: the measured
+/// difference between the peaks of builds with and without a trial.
 pub(crate) const QUANTIZATION_TRIAL_BYTES: u64 = 10 << 20;
-/// ... and for each vector, what samples them.
+/// Memory that the sampling of queries takes per vector.
 pub(crate) const QUANTIZATION_TRIAL_ROW_BYTES: u64 =
     (2 * size_of::<Slot>() + size_of::<(Slot, Key)>()) as u64;
 /// Hits per query.
@@ -94,15 +94,15 @@ const WIDEST: usize = 512;
 /// Tolerance of the recall, which is no more precise than this for a few hundred queries.
 const SLACK: f64 = 0.001;
 
-/// Times of the steps of a search on a CPU core, fitted to measurements: a hop, ...
+/// Time of a hop of a search on a CPU core. This and the times that follow are fitted to measurements.
 const HOP_NS: f64 = 150.0;
-/// ... a distance, with its part of the frontier, ...
+/// Time of a distance, with its insertion into the frontier.
 const DISTANCE_NS: f64 = 14.5;
-/// ... each cache line that it reads, ...
+/// Time of each cache line that a distance reads.
 const LINE_NS: f64 = 2.3;
-/// ... and each 64 dimensions of a vector, or of a plane of a code; ...
+/// Time of each 64 dimensions of a vector, or of a plane of a code.
 const GROUP_NS: f64 = 1.6;
-/// ... and the projection of a query to the dimensions of mixed codes, per coordinate.
+/// Time of the projection of a query to the dimensions of mixed codes, per coordinate.
 const PROJECTION_NS: f64 = 11.4;
 const LINE_BYTES: usize = 64;
 const GROUP: usize = 64;

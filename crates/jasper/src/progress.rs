@@ -87,7 +87,7 @@ macro_rules! long_calls {
 
         impl$(<$T: $Bound>)? $crate::WithProgress<'_, $Of$(<$Argument>)?> {$(
             #[doc = concat!("See [`", stringify!($Of), "::", stringify!($name), "`].\n\n# Errors")]
-            #[doc = "As there, or if the callback cancels the call."]
+            #[doc = "The errors of that method, and an error if the callback cancels the call."]
             pub fn $name$(<$G: $GBound>)?(self, $($argument: $Type),*) -> $Output {
                 let Self { inner: $value, progress: $progress } = self;
                 $body

@@ -22,8 +22,8 @@ use crate::update::OutputArgs;
 pub struct Args {
     #[command(flatten)]
     output: OutputArgs,
-    /// rabitq:BITS (1 to 8 bits per dimension), mixed:SECTORS (1 to 16 sectors of 32 bytes), auto, which tries several
-    /// and chooses the one whose searches cost least, or none if exact ones do, or none, which removes the codes
+    /// rabitq:BITS (1 to 8 bits per dimension); mixed:SECTORS (1 to 16 sectors of 32 bytes); auto: the one of several whose
+    /// searches cost least, or no codes if exact searches do; or none: remove the codes
     #[arg(long, value_name = "QUANTIZATION", default_value_t = QuantizationChoice::Auto)]
     quantization: QuantizationChoice,
     /// Where auto expects searches: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is a GPU if there is one

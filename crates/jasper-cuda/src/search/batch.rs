@@ -75,7 +75,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let launch = |plan: &SearchPlan<'_, T>, queries| {
             SearchLaunch::new(plan, self.graph, allowed, multiprocessors, queries)
         };
-        let answers = self.run(&launch(plan, queue.share())?, queue, sets, &add)?;
+        let answers = self.run(&launch(plan, queue.queries_per_taker())?, queue, sets, &add)?;
         let Answers { mut report, answered, to_scan } = answers;
         if plan.strategy == Strategy::Scan {
             // If no slot is allowed, nothing was scanned: the launch only checked the queries.
@@ -83,7 +83,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         } else if !to_scan.is_empty() {
             report.scanned = to_scan.len();
             let rest = QueryQueue::of(to_scan);
-            let scanned = launch(&plan.as_scan(), rest.share())
+            let scanned = launch(&plan.as_scan(), rest.queries_per_taker())
                 .and_then(|scan| self.run(&scan, &rest, sets, &add))
                 .inspect_err(|_| {
                     let mut unanswered = Vec::new();
@@ -103,7 +103,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<Answers<'q, T>, SearchError> {
-        let count = queue.share();
+        let count = queue.queries_per_taker();
         let chunk_len = chunk_len(count, launch, sets[0].stream().multiprocessors());
         // A thread of the pool must not wait for another.
         let is_alone = self.pool.current_thread_index().is_some();

@@ -16,8 +16,8 @@ use jasper_vamana::{Hit, SearchError, SearchPlan, Strategy};
 use super::buffers::SearchBuffers;
 use super::device_batch::hit_from_device;
 
-/// What a result is before it is written. Were a word of a result the same, the query would be answered at the end of
-/// the launch.
+/// What a result is before it is written. A query with a result that contains this word is answered at the end of the
+/// launch.
 pub(super) const UNWRITTEN: DeviceHit = {
     const WORD: u32 = 0x9e37_79b9;
     DeviceHit { key: (WORD as u64) << 32 | WORD as u64, distance: f32::from_bits(WORD), slot: WORD }

@@ -215,7 +215,7 @@ def evaluate(
     order, each with beam_width, recall, the mean recall of the first k neighbors, and queries_per_second of searches of
     all queries in one call, the best of runs.
 
-    Raises FormatError if the file has not these contents, ParameterError, and the errors of Index.build.
+    Raises FormatError if the file lacks one of these, ParameterError, and the errors of Index.build.
 
     >>> import h5py, jasper, numpy as np, os, tempfile
     >>> train = np.random.default_rng(0).random((500, 8), dtype=np.float32)

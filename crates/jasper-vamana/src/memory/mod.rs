@@ -38,7 +38,7 @@ pub struct BuildSpec {
     pub params: BuildParams,
 }
 
-/// Name of the part of a plan that one step uses after the other: finding identical vectors, linking, quantizing.
+/// Name of the temporary memory that steps use in turn: finding identical vectors, linking, quantizing.
 pub const SCRATCH: &str = "scratch";
 /// Name of the optional part of a plan. Without it, a build is slower, and the graph is the same.
 pub const SKETCHES: &str = "sketches";

@@ -56,6 +56,11 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// Name of the CPU or GPU.
     fn device_name(&self) -> String;
 
+    /// Whether the CPU searches.
+    fn is_on_cpu(&self) -> bool {
+        self.device() == Device::Cpu
+    }
+
     /// Bytes of device memory; 0 on the CPU.
     fn device_bytes(&self) -> u64 {
         0

@@ -8,6 +8,7 @@
 //!
 //! The number of shards is that of the build, and remains. Shards may be on different devices, or several on one.
 
+use std::cmp::Ordering;
 use std::mem;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -166,7 +167,12 @@ fn merge(one: &[Hit], other: &[Hit], out: &mut [Hit]) {
 
 /// Sorts by distance and key.
 fn sort(hits: &mut [Hit]) {
-    hits.sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.key.cmp(&b.key)));
+    // Not by `total_cmp`, which orders -0.0 before 0.0: they are equal here, as in `is_before`.
+    hits.sort_unstable_by(|a, b| match () {
+        () if is_before(a, b) => Ordering::Less,
+        () if is_before(b, a) => Ordering::Greater,
+        () => Ordering::Equal,
+    });
 }
 
 /// Compares by distance and key.
@@ -188,6 +194,10 @@ impl<T: Element> Backend<T> for Sharded<T> {
         names.sort_unstable();
         names.dedup();
         names.join(" and ")
+    }
+
+    fn is_on_cpu(&self) -> bool {
+        self.shards.iter().all(|shard| shard.is_on_cpu())
     }
 
     fn device_bytes(&self) -> u64 {
@@ -221,10 +231,11 @@ impl<T: Element> Backend<T> for Sharded<T> {
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         let mut searches = self.shards.iter().map(|shard| move || shard.search_one(query, params));
-        let found: Result<Vec<_>, _> = match self.device() {
+        let found: Result<Vec<_>, _> = if self.is_on_cpu() {
             // Starting threads takes as long as a search.
-            Device::Cpu => searches.map(|search| search()).collect(),
-            _ => at_once(searches.next().expect("there is a shard"), searches).into_iter().collect(),
+            searches.map(|search| search()).collect()
+        } else {
+            at_once(searches.next().expect("there is a shard"), searches).into_iter().collect()
         };
         let mut hits = found?.concat();
         sort(&mut hits);

@@ -24,7 +24,7 @@ use crate::Index;
 pub struct SearchLimits {
     /// The largest `k`.
     pub max_k: usize,
-    /// The widest beam. A default beam width is that of the largest `k`, 64 or 2 `k`, and is not bounded otherwise. Where
+    /// The widest beam that a caller may set. The default, the larger of 64 and 2 `k`, is bounded by [`Self::max_k`]. Where
     /// tombstones or a filter exclude vertices, a beam is wider than asked for, by those expected among the nearest.
     pub max_beam_width: usize,
     /// Most queries of a batch.

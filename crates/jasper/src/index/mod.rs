@@ -36,8 +36,8 @@ pub use shard_files::{is_sharded, shard_files};
 ///
 /// Every method except [`Self::to_device`], [`Self::to_device_with`] and [`Self::to_host`] takes `&self` and may be
 /// called from any thread. Searches run concurrently with each other and with changes, and wait only while a change
-/// writes its results. A write waits for the searches that have begun, and later searches wait for the write, so a long
-/// [`Self::search_batch`] may delay them. Changes wait for one another.
+/// writes its results. A write waits for the searches that have begun, and later searches wait for the write, so one long
+/// [`Self::search_batch`] can delay later searches. Changes wait for one another.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
 /// visible at the same moment; on [several devices](crate::Spread), at the same moment on each device.
@@ -201,8 +201,8 @@ impl<T: Element> Index<T> {
         plans.reduce(|sum, plan| Some(sum?.plus(&plan?)))?
     }
 
-    /// Runs `read` on the graph: vectors, edges and keys. Searches continue meanwhile. Changes wait, so `read` must not
-    /// change the index.
+    /// Runs `read` on the graph: vectors, edges and keys. Searches continue meanwhile. Changes wait: `read`
+    /// deadlocks if it changes the index.
     ///
     /// On the CPU, this does not wait for a change in progress: `read` sees the graph between two writes of the change,
     /// and the next write, and the searches after it, wait for `read`. On a CUDA device it waits for the change, then

@@ -4,8 +4,8 @@ use jasper_core::{Element, Key, MatrixView};
 use jasper_graph::KeyError;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
+use crate::Index;
 use crate::batcher::SearchFuture;
-use crate::{Device, Index};
 
 impl<T: Element> Index<T> {
     /// Returns the `k` nearest keys to a vector, or as many as there are, nearest first.
@@ -17,8 +17,7 @@ impl<T: Element> Index<T> {
     /// Returns [`SearchError`] if
     /// - the query has another dimension or a value that is not finite, is too long for distances to be finite, or is
     ///   zero under the cosine metric;
-    /// - `k` is 0 or above the beam width, the beam is wider than [`Self::max_beam_width`], or launch parameters are
-    ///   out of range;
+    /// - `k` is 0, `k` or the beam width is above [`Self::max_beam_width`], or launch parameters are out of range;
     /// - it asks for more than the [limits](Self::set_limits) allow;
     /// - estimated distances are requested of an index without codes, or exact ones of an index without vectors;
     /// - the device failed.
@@ -29,9 +28,10 @@ impl<T: Element> Index<T> {
 
     /// [`Self::search`], without its limits.
     fn search_unlimited(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        match self.device() {
-            Device::Cpu => self.backend.search_one(query, params),
-            Device::Auto | Device::Cuda(_) | Device::CudaSet(_) => self.batcher.search(query, params),
+        if self.backend.is_on_cpu() {
+            self.backend.search_one(query, params)
+        } else {
+            self.batcher.search(query, params)
         }
     }
 

@@ -120,7 +120,8 @@ class Cluster:
             alive = sum(node["Alive"] for node in ray.nodes())
             if alive < manifest["replicas"]:
                 warnings.warn(
-                    f"{manifest['replicas']} replicas of each shard are on {alive} nodes, and are lost together",
+                    f"each shard has {manifest['replicas']} replicas, and the cluster has {alive} nodes: replicas on one "
+                    "node are lost together; add nodes",
                     stacklevel=2,
                 )
             ray.remote(concurrency_groups={"read": 4})(Sequencer).options(

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A device that faults is left out: the others take over its queries, and later changes are made without it. The last
-//! one is never left out; its errors are those of the index.
+//! working device is kept, and its errors are returned to the caller.
 //!
 //! A change is deterministic, so it has the same result on every replica: all make it, or all refuse it. If it succeeds
 //! on one and fails on another (a device faults, or the host has no memory for one more), those that failed are left
@@ -168,7 +168,7 @@ impl<T: Element> Replicated<T> {
         queue: &QueryQueue<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
-        match replica.search(queue.share(), |backend| backend.search_queue(queue, params)) {
+        match replica.search(queue.queries_per_taker(), |backend| backend.search_queue(queue, params)) {
             Err(SearchError::Device(error)) if is_fault(&error) => {
                 self.leave_out(replica, error)?;
                 Ok(SearchReport::default())
@@ -228,6 +228,10 @@ impl<T: Element> Backend<T> for Replicated<T> {
             self.in_use().iter().map(|replica| replica.backend.device_name()).collect();
         names.dedup();
         names.join(" and ")
+    }
+
+    fn is_on_cpu(&self) -> bool {
+        self.replicas[0].backend.is_on_cpu()
     }
 
     fn device_bytes(&self) -> u64 {
