@@ -181,7 +181,7 @@ impl fmt::Display for Device {
 /// A text is not the name of a device, or numbers are not those of a [`CudaSet`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M with different numbers below 63, or cuda:all"
+    "device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all, with different numbers below 63"
 )]
 pub struct ParseDeviceError(pub(crate) String);
 
