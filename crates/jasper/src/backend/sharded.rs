@@ -490,7 +490,7 @@ mod tests {
         let rows: Vec<f32> = Clusters::new(4, 9).rows(60, 1);
         let rows = MatrixView::new(&rows, 4).unwrap();
         let index = IndexBuilder::new(Metric::L2).device(Device::Cpu).shards(3).build(&rows).unwrap();
-        // With so many results, a batch is several blocks.
+        // 1,000 results per query: the batch is searched in more than one block.
         let (mut queries, params) = (vec![1.0_f32; 2000 * 4], SearchParams::new(1000));
         queries[1950 * 4] = f32::NAN;
         let queries = MatrixView::new(&queries, 4).unwrap();
