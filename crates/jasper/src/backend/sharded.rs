@@ -491,12 +491,12 @@ mod tests {
         let rows = MatrixView::new(&rows, 4).unwrap();
         let index = IndexBuilder::new(Metric::L2).device(Device::Cpu).shards(3).build(&rows).unwrap();
         // 1,000 results per query: the batch is searched in more than one block.
-        let (mut queries, params) = (vec![1.0_f32; 2000 * 4], SearchParams::new(1000));
-        queries[1950 * 4] = f32::NAN;
+        let (mut queries, params) = (vec![1.0_f32; 2600 * 4], SearchParams::new(1000));
+        queries[2550 * 4] = f32::NAN;
         let queries = MatrixView::new(&queries, 4).unwrap();
         let refused = index.search_batch(queries, params).unwrap_err().to_string();
-        assert!(refused.contains("row 1950 "), "{refused}");
-        assert!(index.search_batch(queries.slice(0..1950), params).unwrap().hits(1949).count() == 60);
+        assert!(refused.contains("row 2550 "), "{refused}");
+        assert!(index.search_batch(queries.slice(0..2550), params).unwrap().hits(2549).count() == 60);
     }
 
     #[test]
