@@ -184,7 +184,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         };
         let ranking = SearchArgs {
             queries: stream.input(queries).cast(),
-            distances_before: slots_len,
+            earlier_distances: slots_len,
             ..pass.scan_candidates(stream.input(candidates), wanted)
         };
         let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.frontier_len, warps);

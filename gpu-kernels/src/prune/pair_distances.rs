@@ -19,7 +19,7 @@ pub(super) trait PairDistances: Sized {
     /// The distances of `form` between the vertices of `graph`.
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
-    /// The number of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
+    /// The index of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
     /// has none.
     fn lane_vertex(&self) -> u32;
 
@@ -37,7 +37,7 @@ pub(super) trait PairDistances: Sized {
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32;
 }
 
-/// Maximum number of units that a lane loads before it sums any.
+/// Maximum number of units that a lane has in flight.
 const LOADS: usize = MAX_LOADS as usize;
 
 /// Rows, each read by a tile of lanes.
@@ -107,13 +107,12 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
 
     #[inline(always)]
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32 {
-        let unit = |step: u32| {
+        let unit = |i: u32| {
             if self.tile.shape.query_in_registers() {
-                return RowTiles::<E, Op, LOADS>::query_unit(&reference.units, step);
+                return RowTiles::<E, Op, LOADS>::query_unit(&reference.units, i);
             }
             // SAFETY: the address is within the row.
-            self.tile
-                .zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) }, step)
+            self.tile.zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(i) as usize)) }, i)
         };
         // SAFETY: the caller's promises; the lanes of a tile begin with those that have its vertices.
         unsafe {

@@ -8,7 +8,7 @@ use super::pair_distances::PairDistances;
 use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
 use crate::WARP_SIZE;
 use crate::collectives::{compact, strided};
-use crate::neighbor;
+use crate::neighbor::{self, NO_CANDIDATE};
 
 /// The head of an empty list.
 pub(super) const NO_HEAD: u32 = u32::MAX;
@@ -144,8 +144,7 @@ impl Remaining {
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.
             unsafe {
-                let entry =
-                    if is_candidate { memory.entries.add(index).load() } else { neighbor::UNEXPANDED };
+                let entry = if is_candidate { memory.entries.add(index).load() } else { NO_CANDIDATE };
                 let is_pruned = neighbor::is_already_pruned(entry);
                 new.push(index, is_candidate && !is_pruned);
                 let is_deferred = is_pruned && deferred.contains(neighbor::slot(entry));

@@ -135,8 +135,8 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the
     /// entry of each kept candidate, and returns how many there are. Called by the whole block.
     ///
-    /// Entries without the unexpanded bit are already pruned: they are not compared with each other. Entries among
-    /// `deferred` are deferred to the second round from the start.
+    /// [Already pruned](crate::neighbor::already_pruned) entries are not compared with each other. Those in `deferred`
+    /// are deferred to the second round from the start.
     ///
     /// # Safety
     /// The entries name distinct vertices; a barrier has passed since they and the old row were written.

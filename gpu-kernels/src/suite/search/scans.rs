@@ -70,8 +70,8 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         max_hops: 0,
         expansions: 2,
         visited_buckets: 0,
-        rerank_len: 0,
-        has_rest: false,
+        candidates_len: 0,
+        has_fallback: false,
         start_points: None,
     };
     let kernel = |args: &SearchArgs, warps| {
