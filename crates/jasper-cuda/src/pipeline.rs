@@ -18,8 +18,8 @@ use crate::{Buffer, Context, Event, Stream};
 /// let context = Context::open(0)?;
 /// let stream = Stream::new(&context)?;
 /// let rows = vec![0.5_f32; 96 << 20]; // a million rows of 96 elements
-/// let copy = |piece: std::ops::Range<usize>, out: &mut [f32]| {
-///     out.copy_from_slice(&rows[piece.start * 96..piece.end * 96]);
+/// let copy = |range: std::ops::Range<usize>, out: &mut [f32]| {
+///     out.copy_from_slice(&rows[range.start * 96..range.end * 96]);
 ///     Ok(())
 /// };
 /// Pipeline::new(&context, 96, 100_000)?
@@ -86,8 +86,8 @@ impl<T: Pod + Send> Pipeline<T> {
         }
         let mut fill_chunk = move |chunk: &mut Chunk<T>, range: Range<usize>| {
             copies.wait(&chunk.used)?;
-            copies.write(&mut chunk.buffer, range.len() * row, row, |piece, out| {
-                fill(range.start + piece.start / row..range.start + piece.end / row, out)
+            copies.write(&mut chunk.buffer, range.len() * row, row, |within, out| {
+                fill(range.start + within.start / row..range.start + within.end / row, out)
             })?;
             chunk.filled.record(copies)?;
             Ok::<(), E>(())

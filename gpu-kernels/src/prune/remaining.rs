@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::PruneArgs;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
 use crate::collectives::{compact, strided};
 use crate::neighbor::{self, NO_CANDIDATE};
@@ -135,7 +135,7 @@ impl Remaining {
         count: u32,
         deferred: &DeferredRange,
     ) -> Self {
-        let (warp, warps) = (warp_number(), warps());
+        let (warp, warps) = (warp_index(), warps());
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
         let mut new = list(memory.new_indices.add(warp * (memory.capacity / warps)));
         let mut already_pruned = list(memory.already_pruned_indices.add(warp * args.max_degree));
@@ -220,7 +220,7 @@ impl Remaining {
                     item |= DEFERRED;
                 }
                 let is_kept = is_computed && !rule.occludes(between, distance);
-                // All items of this step have been read, so the lists may be compacted in place.
+                // All items of this iteration have been read, so the lists may be compacted in place.
                 warp::sync_warp();
                 self.new.push(item, is_kept && is_new);
                 self.already_pruned.push(item, is_kept && !is_new);

@@ -1,6 +1,6 @@
 //! Beam search on the graph. One kernel takes a query to its results, and its state never leaves the multiprocessor.
 //!
-//! A vertex has a number, its *slot*, which is also that of its row in every table. A search keeps the nearest vertices
+//! A vertex is named by its *slot*, the index of its row in every table. A search keeps the nearest vertices
 //! it has found in the *frontier*, a sorted list of *entries*: 64 bits each, for distance, slot and whether the vertex
 //! is yet to be expanded. The first `beam_width` entries (DiskANN's `L`) are the *beam*: only they are expanded.
 //!
@@ -137,8 +137,8 @@ pub struct SearchArgs {
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
     /// contain [`NO_SLOT`].
     pub start_points_stride: u32,
-    /// 1, or the number of parts that the shared list of start points is split into, each as long as the stride. Each
-    /// part of each query is a search of its own and counts in `queries_len`.
+    /// 1, or the number of parts that the shared list of start points is split into, each as long as
+    /// `start_points_stride`. Each part of each query is a search of its own and counts in `queries_len`.
     pub start_point_parts: u32,
     /// Candidates per query, at most `frontier_len`.
     pub candidates_len: u32,

@@ -133,8 +133,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
         ..search.scan_candidates(candidates.cast_const(), parts * search.k)
     };
     let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
-    // SAFETY: the caller's promise. Each part writes as many candidates as its number says, distinct slots of the graph
-    // or none.
+    // SAFETY: the caller's promise. Each part writes `k` candidates, distinct slots of the graph or none.
     unsafe {
         stream.launch(&kernel, first)?;
         stream.launch(&kernel, second)

@@ -181,7 +181,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.has_async_readers.store(true, Relaxed);
     }
 
-    /// Downloads the edges of segment `segment` of the host's table in pieces. `take` gets a range of rows and their
+    /// Downloads the edges of segment `segment` of the host's table in chunks. `take` gets a range of rows and their
     /// edges.
     pub(super) fn read_segment(
         &self,
@@ -190,8 +190,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ) -> Result<(), S::Error> {
         let (stride, first) = (self.edges_stride, segment * SEGMENT_ROWS);
         let end = self.slots.min(first + SEGMENT_ROWS);
-        self.stream.read_range(&self.edges, first * stride..end * stride, stride, |piece, edges| {
-            take(piece.start / stride - first..piece.end / stride - first, edges);
+        self.stream.read_range(&self.edges, first * stride..end * stride, stride, |range, edges| {
+            take(range.start / stride - first..range.end / stride - first, edges);
         })
     }
 

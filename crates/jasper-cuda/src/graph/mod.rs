@@ -361,8 +361,8 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
     width: usize,
     fill: impl Fn(Slot, &mut [T]) + Sync,
 ) -> Result<(), S::Error> {
-    stream.write_range(buffer, rows.start * width..rows.end * width, width, |piece, out| {
-        let first = piece.start / width;
+    stream.write_range(buffer, rows.start * width..rows.end * width, width, |range, out| {
+        let first = range.start / width;
         let rows_per_task = (TASK_ELEMENTS / width).max(1);
         out.par_chunks_mut(rows_per_task * width).enumerate().for_each(|(task, out)| {
             for (row, out) in out.chunks_exact_mut(width).enumerate() {

@@ -8,7 +8,7 @@ use crate::top_k::TopK;
 use crate::{CpuExecutor, SearchError};
 
 /// Slots between two reports of progress.
-const PASS: usize = 1 << 16;
+const CHUNK: usize = 1 << 16;
 /// Vectors that are compared with all queries of a task while they are in cache.
 const BLOCK: usize = 256;
 /// Queries per task.
@@ -39,9 +39,9 @@ impl CpuExecutor {
         let mut lists: Vec<(DistanceComputer<'_, T>, TopK)> =
             rows.map(|row| (graph.vectors().distance_computer(row), TopK::new(k))).collect();
         let total = graph.slots();
-        for first in (0..total).step_by(PASS) {
+        for first in (0..total).step_by(CHUNK) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
-            let slots = (first..total.min(first + PASS)).map(Slot::from_index);
+            let slots = (first..total.min(first + CHUNK)).map(Slot::from_index);
             let slots: Vec<Slot> = slots.filter(|&slot| graph.keys().is_live(slot)).collect();
             self.pool().install(|| {
                 lists.par_chunks_mut(QUERIES_PER_TASK).for_each(|lists| {

@@ -30,7 +30,7 @@ pub(super) struct SearchCase {
     pub(super) max_hops: u32,
     pub(super) expansions: u32,
     pub(super) visited_buckets: u32,
-    /// Entries that are candidates to rerank.
+    /// Entries that are candidates of a second launch.
     pub(super) candidates_len: u32,
     /// Whether results of an earlier search fill the places that are left.
     pub(super) has_fallback: bool,
@@ -50,7 +50,7 @@ pub(super) struct SearchOutput {
     pub(super) candidates: Vec<u32>,
 }
 
-/// Result number `place` of an earlier search, which differs from all results of a search.
+/// Result `place` of an earlier search, which differs from all results of a search.
 pub(super) fn earlier(place: usize) -> DeviceHit {
     DeviceHit { key: 7 << 32 | place as u64, distance: 1.5, slot: u32::MAX - 2 }
 }
@@ -105,7 +105,7 @@ impl SearchCase {
         }
     }
 
-    /// Result number `place` after those found for query `i`.
+    /// Result `place` after those found for query `i`.
     pub(super) fn fallback_hit(&self, i: usize, place: usize) -> DeviceHit {
         if self.has_fallback { earlier(i * self.k as usize + place) } else { NO_HIT }
     }

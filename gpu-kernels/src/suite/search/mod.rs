@@ -163,7 +163,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Every vertex is a start point, so that there are several batches of them; without expansions, this is a scan.
+/// Every vertex is a start point, so that there are several chunks of them; without expansions, this is a scan.
 ///
 /// # Panics
 /// The same as for [`searches_agree_with_the_cpu`].
