@@ -113,19 +113,19 @@ impl QueryCode {
         &self.groups
     }
 
-    /// Estimates the distances to rows `ids` of `codes`, one per element of `out`. Rows are prefetched ahead.
+    /// Estimates the distances to rows `slots` of `codes`, one per element of `out`. Rows are prefetched ahead.
     ///
     /// # Panics
-    /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
-    pub fn estimate(&self, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
-        self.estimate_at(SimdLevel::detect(), codes, ids, out);
+    /// Panics if a slot is not a row, the lengths differ, or the codes have another layout.
+    pub fn estimate(&self, codes: &CodeTable, slots: &[Slot], out: &mut [f32]) {
+        self.estimate_at(SimdLevel::detect(), codes, slots, out);
     }
 
     /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
-    pub fn estimate_at(&self, level: SimdLevel, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
+    pub fn estimate_at(&self, level: SimdLevel, codes: &CodeTable, slots: &[Slot], out: &mut [f32]) {
         self.check(codes);
-        assert_eq!(ids.len(), out.len());
-        score::estimates(level, self, |i| codes.row(ids[i].index()), out);
+        assert_eq!(slots.len(), out.len());
+        score::estimates(level, self, |i| codes.row(slots[i].index()), out);
     }
 
     /// Estimates the distances to code rows anywhere in memory: `out[i]` is that of the words `row(i)`.

@@ -36,10 +36,10 @@ pub trait MutableGraph {
         change: impl FnOnce(&mut Graph<Self::Element>) -> R,
     ) -> Result<R, Self::Error>;
 
-    /// Begins to log everything that [`Self::rollback`] needs, until [`Self::commit`].
+    /// Begins to record everything that [`Self::rollback`] needs, until [`Self::commit`].
     ///
     /// # Errors
-    /// Returns the device's error; nothing is logged.
+    /// Returns the device's error; nothing is recorded.
     fn begin(&mut self) -> Result<(), Self::Error>;
 
     /// Keeps the changes since [`Self::begin`].

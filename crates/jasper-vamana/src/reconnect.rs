@@ -283,11 +283,12 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
         return Ok((vec![(source, row)], None));
     }
     let computer = graph.host().vectors().slot_distance_computer(source);
-    let Some(farthest) = row.iter().copied().max_by_key(|&id| Neighbor::new(computer.distance_to(id), id))
+    let Some(farthest) =
+        row.iter().copied().max_by_key(|&slot| Neighbor::new(computer.distance_to(slot), slot))
     else {
         return Ok((Vec::new(), None));
     };
-    row.retain(|&id| id != farthest);
+    row.retain(|&slot| slot != farthest);
     row.push(vertex);
     let mut changed = vec![(source, row)];
     if !own_row.contains(&farthest) {

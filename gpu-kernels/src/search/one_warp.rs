@@ -125,7 +125,7 @@ impl UnvisitedBuffer {
                 if nearest == NO_ENTRY {
                     break;
                 }
-                results::log_expanded(args, query, hops + expanded, nearest);
+                results::record_expanded(args, query, hops + expanded, nearest);
                 self.push_neighbors(args, neighbor::slot(nearest));
             }
             expanded += 1;

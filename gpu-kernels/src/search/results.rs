@@ -23,7 +23,7 @@ pub(super) struct SearchCost {
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
-pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
+pub(super) unsafe fn record_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
     if !args.expanded_entries.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.max_hops as usize + hop as usize;
         // SAFETY: the place is one of this query.

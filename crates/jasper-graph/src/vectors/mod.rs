@@ -19,7 +19,7 @@ use std::io;
 use jasper_core::{Element, ElementKind, MatrixView, Metric, Slot, padded_len};
 
 use crate::{Segments, VectorError};
-pub use codes::{CodeBlock, CodeDistanceComputer, Codes};
+pub use codes::{CodeChunk, CodeDistanceComputer, Codes};
 pub use distance_computer::{ComputeDistances, DistanceComputer, needs_norms};
 pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
 use sketch::Sketches;

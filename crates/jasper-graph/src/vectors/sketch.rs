@@ -98,31 +98,31 @@ impl Sketches {
         }
     }
 
-    /// Keeps those of `ids` that have no sketch, and those whose bounds satisfy `may_stay`.
+    /// Keeps those of `slots` that have no sketch, and those whose bounds satisfy `may_stay`.
     pub(crate) fn retain(
         &self,
         vector: &SketchedVector,
-        ids: &mut Vec<Slot>,
+        slots: &mut Vec<Slot>,
         may_stay: impl Fn(Bounds) -> bool,
     ) {
         let mut kept = 0;
-        for start in (0..ids.len()).step_by(ROWS_AT_ONCE) {
-            let chunk = start..ids.len().min(start + ROWS_AT_ONCE);
-            // Ids without a sketch are compared with the vector itself, and the result is ignored.
+        for start in (0..slots.len()).step_by(ROWS_AT_ONCE) {
+            let chunk = start..slots.len().min(start + ROWS_AT_ONCE);
+            // Slots without a sketch are compared with the vector itself, and the result is ignored.
             let mut rows: [&[i8]; ROWS_AT_ONCE] = [&vector.codes; ROWS_AT_ONCE];
-            for (row, id) in rows.iter_mut().zip(&ids[chunk.clone()]) {
-                *row = self.row(id.index()).map_or(&*vector.codes, |row| &row[HEADER_BYTES..]);
+            for (row, slot) in rows.iter_mut().zip(&slots[chunk.clone()]) {
+                *row = self.row(slot.index()).map_or(&*vector.codes, |row| &row[HEADER_BYTES..]);
             }
             let mut dots = [0.0; ROWS_AT_ONCE];
             (i8::distance_fns().dot_many)(&vector.codes, &rows[..chunk.len()], &mut dots[..chunk.len()]);
             for (i, dot) in chunk.zip(dots) {
-                let row = self.row(ids[i].index());
+                let row = self.row(slots[i].index());
                 let stays = row.is_none_or(|row| may_stay(Bounds::new(&vector.header, &header(row), dot)));
-                ids[kept] = ids[i];
+                slots[kept] = slots[i];
                 kept += usize::from(stays);
             }
         }
-        ids.truncate(kept);
+        slots.truncate(kept);
     }
 
     /// The sketch of a slot: header and codes.

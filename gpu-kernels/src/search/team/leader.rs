@@ -99,7 +99,7 @@ impl Leader {
                     let mailbox = self.find_or_request(neighbor::slot(nearest), last);
                     self.look_ahead();
                     self.list.mark_nearest();
-                    results::log_expanded(args, query, self.cost.hops, nearest);
+                    results::record_expanded(args, query, self.cost.hops, nearest);
                     self.cost.hops += 1;
                     (mailbox, self.list.nearest_unexpanded())
                 };

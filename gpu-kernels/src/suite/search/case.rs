@@ -26,7 +26,7 @@ pub(super) struct SearchCase {
     pub(super) k: u32,
     pub(super) beam_width: u32,
     pub(super) frontier_len: u32,
-    /// Unless it is [`TO_THE_END`], visited vertices are logged.
+    /// Unless it is [`TO_THE_END`], expanded vertices are recorded.
     pub(super) max_hops: u32,
     pub(super) expansions: u32,
     pub(super) visited_buckets: u32,
@@ -44,7 +44,7 @@ pub(super) struct SearchOutput {
     pub(super) results: Vec<DeviceHit>,
     /// `[queries]`: hops and distances.
     pub(super) costs: Vec<[u32; 2]>,
-    /// `[queries][max_hops]`, if logged.
+    /// `[queries][max_hops]`, if recorded.
     pub(super) expanded: Option<Vec<u64>>,
     /// `[queries][candidates_len]`
     pub(super) candidates: Vec<u32>,
@@ -129,10 +129,10 @@ impl SearchCase {
         });
         let mut results = stream.allocate::<DeviceHit>(len * self.k as usize).unwrap();
         let mut work = stream.allocate::<[u32; 2]>(len).unwrap();
-        let mut log = (self.max_hops != TO_THE_END).then(|| {
-            let mut log = stream.allocate::<u64>(len * self.max_hops as usize).unwrap();
-            stream.fill(&mut log, u8::MAX).unwrap();
-            log
+        let mut expanded = (self.max_hops != TO_THE_END).then(|| {
+            let mut expanded = stream.allocate::<u64>(len * self.max_hops as usize).unwrap();
+            stream.fill(&mut expanded, u8::MAX).unwrap();
+            expanded
         });
         let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
         let fallback_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
@@ -157,7 +157,7 @@ impl SearchCase {
                 .map_or(DevicePtr::null(), |fallback_hits| fallback_hits.input()),
             candidates: candidates.output(),
             costs: work.output().cast(),
-            expanded_entries: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
+            expanded_entries: expanded.as_mut().map_or(DevicePtrMut::null(), |expanded| expanded.output()),
             queries_len: len as u32,
             k: self.k,
             beam_width: self.beam_width,
@@ -176,7 +176,7 @@ impl SearchCase {
         SearchOutput {
             results: stream.download(&results).unwrap(),
             costs: stream.download(&work).unwrap(),
-            expanded: log.map(|log| stream.download(&log).unwrap()),
+            expanded: expanded.map(|expanded| stream.download(&expanded).unwrap()),
             candidates: stream.download(&candidates).unwrap(),
         }
     }

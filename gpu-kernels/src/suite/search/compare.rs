@@ -84,10 +84,10 @@ impl QueryCheck<'_> {
         assert_eq!(fallback_hits, behind, "behind {found:?}, {}", context());
         let [hops, distances] = output.costs[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
-        if let Some(log) = &output.expanded {
-            let log = &log[i * case.max_hops as usize..][..expected.expanded.len()];
+        if let Some(recorded) = &output.expanded {
+            let recorded = &recorded[i * case.max_hops as usize..][..expected.expanded.len()];
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
-            assert_eq!(log, expanded, "what was expanded, {}", context());
+            assert_eq!(recorded, expanded, "what was expanded, {}", context());
         }
         // The visited cache is lossy. Without it, distances are computed as often as vertices are encountered.
         let least = if case.visited_buckets == 0 { expected.met } else { expected.distinct };
