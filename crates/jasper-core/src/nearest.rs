@@ -77,7 +77,7 @@ impl NearestList {
     fn insert_at(&mut self, level: SimdLevel, slots: &[Slot], distances: &[f32]) -> usize {
         assert_eq!(slots.len(), distances.len());
         match level {
-            // SAFETY: this CPU supports the level.
+            // SAFETY: this CPU supports the instructions.
             #[cfg(target_arch = "x86_64")]
             SimdLevel::Avx512 => unsafe { self.insert_avx512(slots, distances) },
             _ => self.insert_one_by_one(slots, distances),
@@ -199,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with the definition at every level: the nearest of all, each once.
+        /// Compares with the definition at every SIMD level: the nearest of all, each once.
         #[test]
         fn the_nearest_of_all_are_kept(
             steps in proptest::collection::vec(proptest::collection::vec((0_u32..400, any::<bool>()), 0..40), 0..12),

@@ -121,11 +121,11 @@ impl QueryCode {
         self.estimate_at(SimdLevel::detect(), codes, slots, out);
     }
 
-    /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
-    pub fn estimate_at(&self, level: SimdLevel, codes: &CodeTable, slots: &[Slot], out: &mut [f32]) {
+    /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `simd`. For tests and benches.
+    pub fn estimate_at(&self, simd: SimdLevel, codes: &CodeTable, slots: &[Slot], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(slots.len(), out.len());
-        score::estimates(level, self, |i| codes.row(slots[i].index()), out);
+        score::estimates(simd, self, |i| codes.row(slots[i].index()), out);
     }
 
     /// Estimates the distances to code rows anywhere in memory: `out[i]` is that of the words `row(i)`.
@@ -239,17 +239,17 @@ mod tests {
             let expected_peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
             let inverse = largest / expected_peak;
             let level_bytes = if largest > 127.0 { 2 } else { 1 };
-            for level in SimdLevel::available() {
-                assert_eq!(peak(level, rotated), expected_peak);
+            for simd in SimdLevel::available() {
+                assert_eq!(peak(simd, rotated), expected_peak);
                 let mut levels = vec![0; level_bytes * rotated.len()];
                 let (high, low) = levels.split_at_mut(rotated.len());
-                round(level, rotated, inverse, largest, high, low);
+                round(simd, rotated, inverse, largest, high, low);
                 for (i, y) in rotated.iter().enumerate() {
                     let expected =
                         ((y * inverse).round_ties_even() as i32).clamp(-(largest as i32), largest as i32);
                     let found = i32::from(high[i]);
                     let found = if level_bytes == 2 { found * 256 + i32::from(low[i]) } else { found };
-                    assert_eq!(found, expected, "{y} by {inverse}, {level:?}");
+                    assert_eq!(found, expected, "{y} by {inverse}, {simd:?}");
                 }
             }
         }

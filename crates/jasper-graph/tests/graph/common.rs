@@ -56,8 +56,8 @@ pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
 
 /// Replaces the codes of a graph.
 pub fn quantize<T: Element>(graph: &mut Graph<T>, quantizer: Arc<dyn Quantizer>) {
-    let fill = |blocks: Vec<CodeChunk<'_, T>>| {
-        blocks.into_iter().for_each(CodeChunk::fill);
+    let fill = |chunks: Vec<CodeChunk<'_, T>>| {
+        chunks.into_iter().for_each(CodeChunk::fill);
         Ok::<_, VectorError>(())
     };
     let codes = graph.encode(quantizer, fill).unwrap();
