@@ -207,8 +207,8 @@ impl Context {
         kind.into().on(self.inner.device.ordinal)
     }
 
-    /// The number by which [`Self::note_launch`] knows the function `entry`.
-    pub(crate) fn launch_number(&self, entry: &str) -> usize {
+    /// The id by which [`Self::note_launch`] knows the function `entry`.
+    pub(crate) fn launch_id(&self, entry: &str) -> usize {
         let mut names = lock(&self.inner.launch_names);
         names.iter().position(|name| **name == *entry).unwrap_or_else(|| {
             names.push(entry.into());
@@ -216,9 +216,9 @@ impl Context {
         })
     }
 
-    /// Stores the number of the function that is launched.
-    pub(crate) fn note_launch(&self, number: usize) {
-        self.inner.last_launch.store(number, Relaxed);
+    /// Stores which function is launched.
+    pub(crate) fn note_launch(&self, launch_id: usize) {
+        self.inner.last_launch.store(launch_id, Relaxed);
     }
 
     fn last_launch(&self) -> String {

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
-//! is never found. Bulk builds and large inserts therefore end with [`reconnect`], and consolidations begin with
-//! it. A small insert calls it only if its [spanning tree](crate::spanning_tree) leaves a vertex without a parent. New rows are computed
-//! while searches read the graph, which is locked only to write them.
+//! is never found. Bulk builds and large inserts therefore end with [`reconnect`], and consolidations begin with it. A
+//! small insert calls it only if its [spanning tree](crate::spanning_tree) leaves a vertex without a parent. New rows
+//! are computed while searches read the graph, which is locked only to write them.
 
 use std::collections::HashSet;
 

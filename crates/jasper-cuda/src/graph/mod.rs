@@ -56,7 +56,7 @@ pub(crate) struct GraphId(u64);
 /// The id of the next copy.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-/// A copy of a graph in device memory. Slots have the same numbers as on the host; each table is one array.
+/// A copy of a graph in device memory. Slots are those of the host; each table is one array.
 ///
 /// The vectors may be in pinned host memory instead, which kernels access over PCIe. This suits quantized searches,
 /// which traverse the graph by codes and read only the vectors of their candidates.

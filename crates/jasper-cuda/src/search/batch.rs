@@ -235,7 +235,7 @@ struct Run<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
 }
 
 impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
-    /// Advances `chunks` until no queries are left, of which threads of the pool begin with the first `starters`.
+    /// Works on `chunks` until no queries are left. Threads of the pool begin with the first `starters` of them.
     fn on_all_threads<'s>(
         &self,
         chunks: impl DoubleEndedIterator<Item = Chunk<'s, 'q, T, B>>,
@@ -318,14 +318,14 @@ impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
 
 /// A set of buffers, and the queries whose search is launched in them.
 struct Chunk<'s, 'q, T: Element, B: SearchBuffers<T>> {
-    number: usize,
+    index: usize,
     queries: Vec<PendingQuery<'q, T>>,
     buffers: &'s mut B,
 }
 
 impl<'s, T: Element, B: SearchBuffers<T>> Chunk<'s, '_, T, B> {
     fn new(buffers: &'s mut B) -> Self {
-        Self { number: 0, queries: Vec::new(), buffers }
+        Self { index: 0, queries: Vec::new(), buffers }
     }
 }
 
@@ -351,7 +351,7 @@ struct Batch<'b, 'q, T> {
     /// Chunks that were taken.
     taken: usize,
     answers: Answers<'q, T>,
-    /// The number of the first chunk with an error, and the error.
+    /// The index of the first chunk with an error, and the error.
     error: Option<(usize, SearchError)>,
     /// The queries of chunks with errors.
     unanswered: Vec<PendingQuery<'q, T>>,
@@ -368,7 +368,7 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
         if self.error.is_none() {
             self.queue.take(self.chunk_len, &mut chunk.queries);
             self.taken += 1;
-            chunk.number = self.taken;
+            chunk.index = self.taken;
         }
     }
 
@@ -376,8 +376,8 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
     /// error is among those that were taken, whatever thread comes first.
     fn fail<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>, error: SearchError) {
         self.unanswered.append(&mut chunk.queries);
-        if self.error.as_ref().is_none_or(|(first, _)| chunk.number < *first) {
-            self.error = Some((chunk.number, error));
+        if self.error.as_ref().is_none_or(|(first, _)| chunk.index < *first) {
+            self.error = Some((chunk.index, error));
         }
     }
 }

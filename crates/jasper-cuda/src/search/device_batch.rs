@@ -1,8 +1,8 @@
 //! Searches for queries in device memory, launched without synchronizing.
 //!
-//! All launches are queued in the caller's stream. In a quantized search, each part of the batch has the launches that
-//! quantize its queries, the search, and the rerank of the candidates by exact distances. The next part reuses the
-//! temporary memory, which the stream frees after the last part.
+//! All launches are queued in the caller's stream. In a quantized search, each chunk of the batch has the launches that
+//! quantize its queries, the search, and the rerank of the candidates by exact distances. The next chunk reuses the
+//! temporary memory, which the stream frees after the last chunk.
 
 use std::cell::OnceCell;
 
@@ -22,7 +22,7 @@ use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
 use crate::DeviceGraph;
 
 /// Maximum bytes of temporary memory for the quantization of queries, their codes, and the candidates between search
-/// and rerank. This is enough for several times the queries that fill a device. Larger batches are searched in parts.
+/// and rerank. This is enough for several times the queries that fill a device. Larger batches are searched in chunks.
 pub(super) const SCRATCH_BYTES: usize = 256 << 20;
 
 /// Queries in device memory, and buffers for their results. All are allocated by the stream of the search.
@@ -91,9 +91,9 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let mut candidates = stream.allocate(candidates_len).map_err(SearchError::device)?;
     let mut product = ProductScratch::new(stream, PRODUCT_BYTES).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
-    let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
-    for first in (0..count).step_by(part_len.max(1)) {
-        let len = part_len.min(count - first);
+    let chunk_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
+    for first in (0..count).step_by(chunk_len.max(1)) {
+        let len = chunk_len.min(count - first);
         let mut pointers = LaunchPointers {
             queries: queries.input().add(first * row_len),
             results: results.output().add(first * k),
@@ -122,7 +122,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
 /// streams run concurrently.
 struct Scratch<'a, S: Stream> {
     quantizer: &'a DeviceQuantizer<S>,
-    /// Queries per part.
+    /// Queries per chunk.
     queries: usize,
     codes: QueryCodes<S>,
     rerank_costs: S::Buffer<u32>,
@@ -131,7 +131,7 @@ struct Scratch<'a, S: Stream> {
 }
 
 impl<'a, S: Stream> Scratch<'a, S> {
-    /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for parts of about equal
+    /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for chunks of about equal
     /// length. `None` for a search with exact distances.
     fn new<T: Element>(
         launch: &SearchLaunch<'a, T, S>,
@@ -145,8 +145,8 @@ impl<'a, S: Stream> Scratch<'a, S> {
         let left =
             words * size_of::<u32>() + size_of::<QueryFactors>() + one.fallback_hits * size_of::<DeviceHit>();
         let each = left + quantizer.scratch_bytes(1);
-        let parts = count.div_ceil((bytes / each).max(1)).max(1);
-        let queries = count.div_ceil(parts);
+        let chunks = count.div_ceil((bytes / each).max(1)).max(1);
+        let queries = count.div_ceil(chunks);
         let sizes = launch.sizes(queries);
         Ok(Some(Self {
             quantizer,

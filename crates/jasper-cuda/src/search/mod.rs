@@ -272,9 +272,9 @@ pub struct StartedSearch<T: Element> {
 }
 
 impl<T: Element> StartedSearch<T> {
-    /// Calls `answer` with the number and the hits of each query whose results are there since the last call. Returns
-    /// whether the launch is complete; queries that are not answered then have to be searched for with
-    /// [`DeviceSearcher::search_batch`], because tombstones left them with fewer than `k` hits.
+    /// Calls `answer` with the index and the hits of each query whose results have been written since the last call.
+    /// Returns whether the launch is complete. Queries that are not answered by then have fewer than `k` hits because of
+    /// tombstones: search for them with [`DeviceSearcher::search_batch`].
     ///
     /// # Errors
     /// Returns the error of the device.
