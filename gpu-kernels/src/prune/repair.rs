@@ -1,18 +1,7 @@
 //! Repairs the row of a live vertex that has deleted neighbors.
 //!
-//! Algorithm 4 of FreshDiskANN replaces a deleted neighbor by all of its own neighbors and prunes the result. This one
-//! changes less of the row, as the CPU executor does:
-//!
-//! ```text
-//! repair(p):
-//!     live, deleted <- the neighbors of p, split
-//!     replacements <- the live neighbors of deleted, except p and live; the nearest that count
-//!     kept <- live, then replacements that no kept one occludes (fill),
-//!             up to max(degree of p, max_degree / 2) entries
-//!     row <- kept, replacements sorted into the part of the row whose round kept them
-//! ```
-//!
-//! What differs from this pseudo-code, and why the rows stay the same:
+//! The algorithm is that of the CPU, `repair_row` in `crates/jasper-vamana/src/cpu/mod.rs`, whose docs have the
+//! pseudo-code. What differs from it, and why the rows stay the same:
 //!
 //! 1. *Live neighbors are not compared with each other*: the prune that chose them has done so.
 //! 2. *Replacements are gathered from a few deleted neighbors at a time*, as many rows as fit, and only the nearest

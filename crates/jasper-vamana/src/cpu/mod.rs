@@ -436,9 +436,11 @@ impl Scratch {
     /// Replaces the tombstones in the row of a live vertex.
     ///
     /// ```text
-    /// live         = live neighbors
-    /// replacements = live neighbors of the tombstones, nearest first, that no neighbor occludes
-    /// row          = live + replacements, until it is as long as before or half full
+    /// live         = live neighbors of the vertex
+    /// replacements = live neighbors of its tombstones that are not in live, the nearest first
+    /// row          = live, then each of replacements that no vertex of the row occludes (as in a robust prune),
+    ///                until the row is as long as before, or half of max_degree if that is longer
+    /// sort the replacements into the parts of the row whose prune round kept them
     /// ```
     ///
     /// Deviations from FreshDiskANN (Algorithm 4), and why each is right:
