@@ -2,7 +2,7 @@
 
 use jasper_core::distance::SimdLevel;
 
-use crate::parts::MatrixParameters;
+use crate::parameters::MatrixParameters;
 use crate::simd::simd_fn;
 
 /// Rows per block for encoding: a block reads the matrix of a projection once.

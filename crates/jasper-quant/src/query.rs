@@ -21,8 +21,8 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::Slot;
 use jasper_core::distance::SimdLevel;
 
+use crate::estimate::{self, QueryGroups};
 use crate::factors::Units;
-use crate::score::{self, QueryGroups};
 use crate::simd::{simd_fn, to_i16};
 use crate::{CodeTable, Layout};
 
@@ -94,7 +94,7 @@ impl QueryCode {
         Self { layout: Arc::clone(layout), levels, factors, groups }
     }
 
-    /// The layout of the codes that this query scores.
+    /// The layout of the codes that this query is compared with.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -125,7 +125,7 @@ impl QueryCode {
     pub fn estimate_at(&self, simd: SimdLevel, codes: &CodeTable, slots: &[Slot], out: &mut [f32]) {
         self.check(codes);
         assert_eq!(slots.len(), out.len());
-        score::estimates(simd, self, |i| codes.row(slots[i].index()), out);
+        estimate::estimates(simd, self, |i| codes.row(slots[i].index()), out);
     }
 
     /// Estimates the distances to code rows anywhere in memory: `out[i]` is that of the words `row(i)`.
@@ -133,7 +133,7 @@ impl QueryCode {
     /// # Panics
     /// Panics if the length of a row is not the layout's.
     pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
-        score::estimates(SimdLevel::detect(), self, row, out);
+        estimate::estimates(SimdLevel::detect(), self, row, out);
     }
 
     /// Half-width of the error bound of a row's estimate: [`bound_sigmas`](crate::RabitqParams::bound_sigmas) standard

@@ -4,7 +4,7 @@ use std::fmt;
 
 use jasper_core::{Element, Metric, padded_len};
 use jasper_quant::Quantizer;
-use jasper_quant::parts::{CodeParameters, PANEL, RotationParameters};
+use jasper_quant::parameters::{CodeParameters, PANEL, RotationParameters};
 
 use super::{EncodeQueries, EncodeQueriesArgs, MetricArgs, RotatedResiduals};
 use crate::codes::{CodeShape, QueryFactors};

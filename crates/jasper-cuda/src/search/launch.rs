@@ -6,9 +6,9 @@
 //!
 //! A search with exact distances is one kernel. A quantized search is two launches: a beam search by estimated
 //! distances, which writes the nearest `rerank` vertices of each query as candidates, then a search of the candidates
-//! by exact distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, in small
-//! parts: that stream waits for the first launch, and the search's stream waits for the rerank, so that synchronizing
-//! the search's stream synchronizes both.
+//! by exact distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, a few
+//! queries at a time: that stream waits for the first launch, and the search's stream waits for the rerank, so that
+//! synchronizing the search's stream synchronizes both.
 
 use std::sync::Arc;
 

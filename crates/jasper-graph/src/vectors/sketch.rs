@@ -1,7 +1,7 @@
 //! Sketches: copies of f32 vectors at one byte per coordinate, with which searches skip vectors without reading them.
 //!
 //! A search reads hundreds of vectors and keeps a fifth of them; on long vectors it mostly waits for memory. A sketch
-//! is a vector rounded to multiples of its own step, with the length of the rounding error. By the triangle inequality,
+//! is a vector rounded to multiples of a quantization step of its own, with the length of the rounding error. By the triangle inequality,
 //! the distance of two vectors is at least that of their sketches minus both errors. If that lower bound exceeds the
 //! limit, the vector is not read. Results are the same as without sketches, bit for bit.
 

@@ -23,7 +23,7 @@ use crate::simd::simd_fn;
 
 /// Number of rounds.
 pub(crate) const ROUNDS: usize = 4;
-/// Output dimensions are a multiple of this, the group of dimensions in which codes are scored.
+/// Output dimensions are a multiple of this, the group of dimensions that estimates take at once.
 const GROUP: usize = 64;
 
 /// A random rotation, determined by a seed. The same on every platform.

@@ -12,7 +12,7 @@
 //! 16 pairs of (word, field) once, and one AND with a mask extracts them all. The query is stored in the same order,
 //! with zeros past the end of a plane. Sums are integers, so every SIMD level gives the same result.
 //!
-//! Scoring four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
+//! Taking four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
 //! across lanes.
 
 #[cfg(target_arch = "x86_64")]
