@@ -206,17 +206,17 @@ impl AllPairs {
                     let entry_b = self.entries.add(b).load();
                     let between = distances.distance(&reference, neighbor::slot(entry_b));
                     if is_computed {
-                        self.note(a, (b, entry_b), between, rule);
-                        self.note(b, (a, entry_a), between, rule);
+                        self.set_occluded(a, (b, entry_b), between, rule);
+                        self.set_occluded(b, (a, entry_a), between, rule);
                     }
                 });
             });
         }
     }
 
-    /// Stores whether `from` occludes `to`.
+    /// Sets the bits that say that `from` occludes `to`, if it does.
     #[inline(always)]
-    unsafe fn note(&self, from: u32, (to, entry): (u32, u64), between: f32, rule: OcclusionRule) {
+    unsafe fn set_occluded(&self, from: u32, (to, entry): (u32, u64), between: f32, rule: OcclusionRule) {
         let (distance, bit) = (neighbor::distance(entry), 1 << (to % 32));
         let word = self.occluded.add(2 * from * WORDS + to / 32);
         // SAFETY: the bits are those of a candidate.

@@ -51,7 +51,7 @@ impl<S: Stream> EdgeRows<S> {
 /// The previous rows of vertices that changed in a transaction.
 ///
 /// Rows are saved before they are overwritten. Once there would be more saved rows than rows in the graph, all edges
-/// are saved in one copy, and nothing more. The log therefore never takes more than twice the memory of the edges.
+/// are saved in one copy, and nothing more. The undo log therefore takes at most twice the memory of the edges.
 #[derive(Debug)]
 pub(super) struct UndoLog<S: Stream> {
     /// The saved rows, in the order in which they were overwritten. A vertex may occur several times.

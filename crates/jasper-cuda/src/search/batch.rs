@@ -120,8 +120,12 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             // The other streams read them too.
             sets[0].stream().synchronize().map_err(SearchError::device)?;
         }
-        let run =
-            Run { search: self, launch, slots: &slots, batch: Mutex::new(Batch::new(queue, chunk_len)) };
+        let run = RunningBatch {
+            search: self,
+            launch,
+            slots: &slots,
+            batch: Mutex::new(Batch::new(queue, chunk_len)),
+        };
         if let [buffers] = &mut *sets {
             let mut ready = Some(Chunk::new(buffers));
             while let Some(mut chunk) = ready.and_then(|chunk| run.advance(chunk)) {
@@ -227,14 +231,14 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
 }
 
 /// The search of a batch, on which several threads work.
-struct Run<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
+struct RunningBatch<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
     search: &'r BatchSearch<'a, 'p, T, B>,
     launch: &'r SearchLaunch<'r, T, B::Stream>,
     slots: &'r SlotArray<B::Stream>,
     batch: Mutex<Batch<'r, 'q, T>>,
 }
 
-impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
+impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
     /// Works on `chunks` until no queries are left. Threads of the pool begin with the first `starters` of them.
     fn on_all_threads<'s>(
         &self,

@@ -213,12 +213,14 @@ impl Leader {
             let entry = if index < len { self.upcoming.add(index).load() } else { NO_ENTRY };
             let upcoming = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
             let vertex = if lane < HALF { self.vertex } else { upcoming };
+            let other_half = if lane < HALF { !0 << HALF } else { !(!0 << HALF) };
             let same = warp::match_any(vertex);
-            let is_alone =
-                vertex == NO_SLOT || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
-            let alone = warp::ballot(is_alone);
-            let missing = warp::ballot(is_alone && vertex != NO_SLOT) >> HALF;
-            let free = alone & idle;
+            let is_unmatched = vertex == NO_SLOT || same & other_half == 0;
+            let unmatched = warp::ballot(is_unmatched);
+            // Upcoming vertices that no mailbox holds, and idle mailboxes that hold none of the upcoming vertices. The
+            // n-th free mailbox gets the n-th missing vertex.
+            let missing = warp::ballot(is_unmatched && vertex != NO_SLOT) >> HALF;
+            let free = unmatched & idle;
             let rank = rank_in(free);
             let is_filled = free >> lane & 1 != 0 && rank < missing.count_ones();
             let from = if is_filled { HALF + nth_bit(missing, rank) } else { 0 };
