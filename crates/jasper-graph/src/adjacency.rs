@@ -131,7 +131,7 @@ impl Adjacency {
     }
 
     /// Returns the tables in chunks of consecutive slots, to be written from several threads: the edges as
-    /// `(slots, max_degree)`, and the degrees. Ids must be distinct, in range and not the slot itself, and degrees at
+    /// `(slots, max_degree)`, and the degrees. Neighbors must be distinct, in range and not the slot itself, and degrees at
     /// most `max_degree`, which is not checked.
     ///
     /// # Panics
