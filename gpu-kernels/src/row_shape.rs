@@ -11,8 +11,8 @@ pub(crate) const QUERY_UNITS: u32 = 4;
 /// lanes shares a row: in a tile of 8 lanes, lane i has units i, i + 8, i + 16, and so on. Units are *in flight* while
 /// they are loaded and not summed yet.
 ///
-/// A row of 400 bytes, for example, has 25 units. Its tiles are 8 lanes wide, so a warp has 4 tiles, and each lane has 4
-/// units of a row; of the last 8 units of the tile only 1 exists. Each tile has 4 rows in flight, 16 units per lane.
+/// A row of 400 bytes, for example, has 25 units. Its tiles are 8 lanes wide, so a warp has 4 tiles, and each lane has
+/// 4 units of a row; of the last 8 units of the tile only 1 exists. Each tile has 4 rows in flight, 16 units per lane.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowShape {

@@ -200,8 +200,8 @@ pub unsafe trait Stream: Send + Sync {
         self.download_range(buffer, 0..buffer.len())
     }
 
-    /// Panics unless this stream, or a clone of it, allocated the buffer. Memory is freed in the order of the stream that
-    /// allocated it, so that only that stream can use it without further synchronization.
+    /// Panics unless this stream, or a clone of it, allocated the buffer. Memory is freed in the order of the stream
+    /// that allocated it, so that only that stream can use it without further synchronization.
     fn check_owner<T: Pod>(&self, buffer: &Self::Buffer<T>);
 
     /// The pointer to an array of this stream, for a kernel that reads it.

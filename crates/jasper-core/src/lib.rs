@@ -1,4 +1,5 @@
-//! The types that all other crates of Jasper share: elements, metrics, slots and keys, matrix views, distances, parameters.
+//! The types that all other crates of Jasper share: elements, metrics, slots and keys, matrix views, distances,
+//! parameters.
 //!
 //! ```
 //! use jasper_core::{Element, MatrixView, Metric, Neighbor, Slot};

@@ -165,8 +165,8 @@ pub trait VectorSource<T> {
     /// Returns an I/O error of the medium. Sources in memory never fail.
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
 
-    /// Copies the vectors of these rows, which ascend, into `out`, of shape `rows.len() x dimension`, row-major. Unless a
-    /// source does it in a better way, it reads whole ranges of up to 1,024 rows, from one of them to another.
+    /// Copies the vectors of these rows, which ascend, into `out`, of shape `rows.len() x dimension`, row-major. Unless
+    /// a source does it in a better way, it reads whole ranges of up to 1,024 rows, from one of them to another.
     ///
     /// # Errors
     /// As [`Self::read`].

@@ -1,7 +1,7 @@
 //! The list of the nearest neighbors found so far.
 //!
-//! A search inserts a hundred times, at unpredictable places of a short list. With AVX-512 an insertion has no branch that
-//! depends on the place: entry *i* becomes `max(list[i - 1], min(list[i], entry))`.
+//! A search inserts a hundred times, at unpredictable places of a short list. With AVX-512 an insertion has no branch
+//! that depends on the place: entry *i* becomes `max(list[i - 1], min(list[i], entry))`.
 
 use crate::distance::SimdLevel;
 use crate::{Neighbor, Slot};
@@ -62,8 +62,8 @@ impl NearestList {
         self.entries[index] = self.entries[index].expanded();
     }
 
-    /// Inserts unexpanded entries of the vertices `slots` with their `distances`, which must not be NaN, if they are among
-    /// the nearest, and not in the list already, expanded or not. Returns the least index of an inserted one, or
+    /// Inserts unexpanded entries of the vertices `slots` with their `distances`, which must not be NaN, if they are
+    /// among the nearest, and not in the list already, expanded or not. Returns the least index of an inserted one, or
     /// `usize::MAX`.
     ///
     /// # Panics

@@ -63,10 +63,10 @@ impl<T: Pod + Send> Pipeline<T> {
 
     /// Processes `rows` rows, one chunk at a time.
     ///
-    /// A separate thread calls `fill`, one chunk ahead, with a range of rows and host memory to write them to. `process`
-    /// gets the range of a chunk and its buffer, which belongs to `stream` meanwhile, and queues launches in `stream`,
-    /// which waits for the copy; it may also synchronize. Each copy waits for the work on the chunk's previous contents.
-    /// Returns when all work is queued.
+    /// A separate thread calls `fill`, one chunk ahead, with a range of rows and host memory to write them to.
+    /// `process` gets the range of a chunk and its buffer, which belongs to `stream` meanwhile, and queues launches in
+    /// `stream`, which waits for the copy; it may also synchronize. Each copy waits for the work on the chunk's
+    /// previous contents. Returns when all work is queued.
     ///
     /// # Errors
     /// Returns the device's error, or the first error of `fill` or `process`. Work queued before it still runs.

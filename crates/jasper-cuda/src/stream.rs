@@ -223,8 +223,8 @@ impl Stream {
     }
 
     /// Calls `copy` with pinned memory for copies, allocated by the first copy. The lock is not held meanwhile, because
-    /// `copy` calls code that may copy in this stream, or take long: a copy that begins meanwhile allocates memory of its
-    /// own, and the last to end keeps it.
+    /// `copy` calls code that may copy in this stream, or take long: a copy that begins meanwhile allocates memory of
+    /// its own, and the last to end keeps it.
     fn with_staging<E: From<Error>>(
         &self,
         copy: impl FnOnce(&mut Staging) -> Result<(), E>,
@@ -266,15 +266,15 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both have `bytes` bytes. The source remains, as the caller promises; this stream frees the buffer after
-        // the copy.
+        // SAFETY: both have `bytes` bytes. The source remains, as the caller promises; this stream frees the buffer
+        // after the copy.
         self.context()
             .call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, self.raw()) })
     }
 }
 
-// SAFETY: the driver runs the work of a stream in order; buffers hold the stream that allocated them, and are freed in its
-// order.
+// SAFETY: the driver runs the work of a stream in order; buffers hold the stream that allocated them, and are freed in
+// its order.
 unsafe impl gpu_kernels::Stream for Stream {
     type Error = Error;
     type Buffer<T: Pod> = Buffer<T>;
@@ -399,9 +399,9 @@ unsafe impl gpu_kernels::Stream for Stream {
         self.context().call(|| unsafe { sys::cuMemcpyAsync(to.address(), from.address(), bytes, self.raw()) })
     }
 
-    /// A large array is allocated in memory that grows in place, if the device supports virtual memory management: moving
-    /// it there later would take its memory twice. Small ones are not, because each such allocation reserves addresses
-    /// for as much memory as the device has.
+    /// A large array is allocated in memory that grows in place, if the device supports virtual memory management:
+    /// moving it there later would take its memory twice. Small ones are not, because each such allocation reserves
+    /// addresses for as much memory as the device has.
     fn allocate_table<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         let is_large = len.saturating_mul(size_of::<T>()) > self.context().device().memory / LARGE_DIVISOR;
         match if is_large { Buffer::growing(self, len)? } else { None } {

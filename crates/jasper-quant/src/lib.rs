@@ -29,9 +29,9 @@
 //! - [`Mixed`] projects vectors onto their principal components and encodes the leading ones with more bits. It needs
 //!   fewer bytes where few components hold most of the variance.
 //!
-//! Both produce code rows of a common [`Layout`] and queries of a common form, [`QueryCode`]. Estimates on a CPU or a GPU
-//! depend on these two alone. The crate does not search and does no I/O. Formulas, errors and costs are on the book's
-//! page on quantization.
+//! Both produce code rows of a common [`Layout`] and queries of a common form, [`QueryCode`]. Estimates on a CPU or a
+//! GPU depend on these two alone. The crate does not search and does no I/O. Formulas, errors and costs are on the
+//! book's page on quantization.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -9,7 +9,8 @@ use jasper_core::distance::SimdLevel;
 /// its first argument. The function body gets the SIMD level at which it runs.
 ///
 /// All that the body calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not
-/// inlined is compiled for the baseline instructions. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
+/// inlined is compiled for the baseline instructions. Float-to-integer casts do not vectorize; use [`to_u8`] and
+/// [`to_i16`].
 macro_rules! simd_fn {
     (
         $(#[$meta:meta])*

@@ -57,8 +57,8 @@ impl<'a> BulkLinker<'a> {
         Ok(Self { order, linked, cost, writer: Some(writer) })
     }
 
-    /// Links the vertices that are left into `graph`, with any executor. Between batches it reports progress, and writes
-    /// a checkpoint if one is due or the report cancels the build.
+    /// Links the vertices that are left into `graph`, with any executor. Between batches it reports progress, and
+    /// writes a checkpoint if one is due or the report cancels the build.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.

@@ -7,8 +7,8 @@ use crate::connectivity::Vertices;
 use crate::pipeline::Duplicates;
 use crate::{GraphAccess, MutableGraph, OperationCounts};
 
-/// Executes the steps of builds, inserts and consolidations: [`CpuExecutor`](crate::CpuExecutor) with a pool of threads,
-/// and `DeviceExecutor` of jasper-cuda in a stream of a CUDA device.
+/// Executes the steps of builds, inserts and consolidations: [`CpuExecutor`](crate::CpuExecutor) with a pool of
+/// threads, and `DeviceExecutor` of jasper-cuda in a stream of a CUDA device.
 ///
 /// | for | steps |
 /// | --- | --- |
@@ -152,8 +152,8 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::NewRows, Self::Error>;
 
-    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if `start` is
-    /// not one of them. Each of their rows is read once.
+    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if
+    /// `start` is not one of them. Each of their rows is read once.
     ///
     /// # Errors
     /// Returns the device's error.

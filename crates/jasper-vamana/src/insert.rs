@@ -230,9 +230,9 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     Ok(reconnected + unreachable)
 }
 
-/// About how many distances it takes to link a vertex, for [`Executor::quantize_for_linking`]: its search expands as many
-/// vertices as its beam is wide, and computes distances to a fourth of their neighbors. This is less than the cost model
-/// counts for queries, because rows are not full, and many neighbors of expanded vertices were visited before.
+/// About how many distances it takes to link a vertex, for [`Executor::quantize_for_linking`]: its search expands as
+/// many vertices as its beam is wide, and computes distances to a fourth of their neighbors. This is less than the cost
+/// model counts for queries, because rows are not full, and many neighbors of expanded vertices were visited before.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
 }

@@ -45,8 +45,8 @@ pub trait MutableGraph {
     /// Keeps the changes since [`Self::begin`].
     fn commit(&mut self);
 
-    /// Undoes all changes since [`Self::begin`], including changes of edges, but for [`Graph::release_tombstones`], which
-    /// is the last change of a transaction. New codes are dropped. A device that fails in this call is
+    /// Undoes all changes since [`Self::begin`], including changes of edges, but for [`Graph::release_tombstones`],
+    /// which is the last change of a transaction. New codes are dropped. A device that fails in this call is
     /// unusable: every later call returns its error.
     fn rollback(&mut self);
 }

@@ -88,8 +88,8 @@ pub(crate) struct Added {
     pub(crate) evicted: Vec<Slot>,
 }
 
-/// Gives each unreached vertex an edge from a reached one. Both sets are given first, and `find` computes them again for
-/// the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
+/// Gives each unreached vertex an edge from a reached one. Both sets are given first, and `find` computes them again
+/// for the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
 /// nothing.
 fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
@@ -258,8 +258,8 @@ fn replace_edges<T: Element, E: Executor<T>>(
 type NewRows = Vec<(Slot, Vec<Slot>)>;
 
 /// New rows that give `vertex` an edge from a reached neighbor, or else from the first start point, and leave every
-/// reached vertex reachable. If the row of the source is full, the edge replaces the one to its farthest neighbor, which
-/// is returned too, and `vertex` gets an edge to that neighbor. Empty if the vertex is the start point.
+/// reached vertex reachable. If the row of the source is full, the edge replaces the one to its farthest neighbor,
+/// which is returned too, and `vertex` gets an edge to that neighbor. Empty if the vertex is the start point.
 fn rows_with_edge_to<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,

@@ -12,9 +12,9 @@
 //! find all of these: two vertices may have edges to each other, and no other row an edge to either. A tree does, and
 //! only one in as many lost edges as a vertex has incoming ones is an edge of the tree.
 //!
-//! The tree proves that vertices are reachable, never the opposite: a vertex that is left may have an edge from a vertex
-//! that is not its neighbor. [`reconnect`](crate::reconnect) then checks all vertices. The edges of a graph therefore do
-//! not depend on the tree, which differs between graphs that were opened at different times.
+//! The tree proves that vertices are reachable, never the opposite: a vertex that is left may have an edge from a
+//! vertex that is not its neighbor. [`reconnect`](crate::reconnect) then checks all vertices. The edges of a graph
+//! therefore do not depend on the tree, which differs between graphs that were opened at different times.
 
 use jasper_core::{Element, Slot};
 use jasper_graph::{NO_PARENT, SpanningTree, VectorError};

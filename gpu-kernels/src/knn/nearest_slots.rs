@@ -64,8 +64,8 @@ pub struct ProductScratch<S: Stream> {
 }
 
 impl<S: Stream> ProductScratch<S> {
-    /// Empty scratch memory, which searches in `stream` grow as needed: gathered rows, a chunk of the queries, and their
-    /// lists take up to `bytes` each.
+    /// Empty scratch memory, which searches in `stream` grow as needed: gathered rows, a chunk of the queries, and
+    /// their lists take up to `bytes` each.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -106,8 +106,8 @@ fn reserve<S: Stream, T: Pod>(stream: &S, buffer: &mut S::Buffer<T>, len: usize)
 /// Panics if there are no start points, or `k` is above [`MAX_K`](super::MAX_K).
 ///
 /// # Safety
-/// As [`Stream::launch`] of a search of vectors of `element`. `stream` has allocated the scratch memory. The queries are
-/// the rows in order; the start points are shared by all, ascending and distinct.
+/// As [`Stream::launch`] of a search of vectors of `element`. `stream` has allocated the scratch memory. The queries
+/// are the rows in order; the start points are shared by all, ascending and distinct.
 pub unsafe fn nearest_slots<S: Stream>(
     stream: &S,
     search: SearchArgs,

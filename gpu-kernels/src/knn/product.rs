@@ -4,8 +4,8 @@ use cuda_std::prelude::*;
 
 use super::score::{Score, Sum};
 
-/// The part of the product that one thread holds: the sums of some queries with some rows of the tiles. The threads of a
-/// block hold each pair once.
+/// The part of the product that one thread holds: the sums of some queries with some rows of the tiles. The threads of
+/// a block hold each pair once.
 pub(super) trait Product<S: Score> {
     /// Queries of a thread.
     const QUERIES: usize;

@@ -59,7 +59,7 @@ impl<S: Score> SharedMemory<S> {
 /// Finds the best of a segment of rows for each query of a tile.
 ///
 /// # Safety
-/// The arguments are as [`ScanArgs`] says, and the launch is the one planned for them: a block for each tile of
+/// The arguments are as [`ScanArgs`] says, and the launch is that of their `launch_config`: a block for each tile of
 /// queries (x) and segment of rows (y).
 #[inline(always)]
 pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {

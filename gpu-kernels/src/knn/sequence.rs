@@ -51,8 +51,8 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 /// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no
 /// value may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`KnnResults::merge`].
 ///
-/// Each coordinate of each pair costs a multiply-add (two instructions for L2 of floats); bytes are taken four at a time.
-/// Rows in the order of descending distance cost many times as much, because each enters the list.
+/// Each coordinate of each pair costs a multiply-add (two instructions for L2 of floats); bytes are taken four at a
+/// time. Rows in the order of descending distance cost many times as much, because each enters the list.
 ///
 /// # Errors
 /// Returns the device's error.

@@ -29,7 +29,7 @@ use crate::neighbor::{self, NO_CANDIDATE};
 /// Compares one vertex with its peers; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`FindPeersArgs`] says, and the launch is the one planned for them.
+/// The arguments are what [`FindPeersArgs`] says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let batch_index = thread::block_idx_x();

@@ -12,7 +12,7 @@ macro_rules! kernel_fn {
         $(#[$doc])*
         ///
         /// # Safety
-        /// The arguments are as the fields of their type say, and the launch is the one planned for them.
+        /// The arguments are as the fields of their type say, and the launch is that of their `launch_config`.
         #[kernel(name = $family _ $kind_name, max_threads = 128, min_blocks = 3)]
         pub unsafe fn $family(args: $Args) {
             // SAFETY: the caller's promise.

@@ -1,12 +1,13 @@
 //! Robust prune, and the steps of a build or an update around it.
 //!
 //! Each kernel prunes the candidates of one vertex in one block, by RobustPrune of DiskANN on squared distances, in two
-//! rounds: the first with an alpha of 1. The pseudo-code is in `crates/jasper-vamana/src/cpu/prune.rs`. Rows equal those
-//! of the CPU; for floats, up to the rounding of sums. What differs from the pseudo-code, and why the rows stay the same:
+//! rounds: the first with an alpha of 1. The pseudo-code is in `crates/jasper-vamana/src/cpu/prune.rs`. Rows equal
+//! those of the CPU; for floats, up to the rounding of sums. What differs from the pseudo-code, and why the rows stay
+//! the same:
 //!
-//! 1. *Each pair is compared once.* When a candidate `c` is kept, it is compared with all candidates that are left, with
-//!    an alpha of 1 and with the given one. What it occludes with the given alpha is dropped at once, since neither
-//!    round would keep it; what it occludes with 1 only is *deferred* to the second round.
+//! 1. *Each pair is compared once.* When a candidate `c` is kept, it is compared with all candidates that are left,
+//!    with an alpha of 1 and with the given one. What it occludes with the given alpha is dropped at once, since
+//!    neither round would keep it; what it occludes with 1 only is *deferred* to the second round.
 //! 2. *Candidates are split among the warps* of the block. Each warp compares its share with `c`, several rows per
 //!    load. The next `c` is the nearest of the warps' first candidates. There is one block barrier per kept candidate
 //!    (`robust_prune`, `remaining`).
@@ -127,8 +128,8 @@ pub struct LinkArgs {
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
     pub row_vertices: DevicePtrMut<u32>,
-    /// `[vertices_len][edges_stride]`: the neighbors that the first round kept, nearest first, then those of the second,
-    /// then [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// `[vertices_len][edges_stride]`: the neighbors that the first round kept, nearest first, then those of the
+    /// second, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
     pub ordered_distances: DevicePtrMut<u32>,
@@ -207,8 +208,8 @@ impl PublishRowsArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector, and all of those
-    /// that agree.
+    /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector, and all of
+    /// those that agree.
     FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Reverses edges.
     ReverseEdges(ReverseEdgesArgs) = reverse_and_publish::reverse_edges, |args| {

@@ -23,7 +23,7 @@ macro_rules! kernel_fn {
         /// A beam search; its name gives the rows or codes, and the frontier or team.
         ///
         /// # Safety
-        /// The arguments are as the docs of their fields say, and the launch is the one planned for them.
+        /// The arguments are as the docs of their fields say, and the launch is that of their `launch_config`.
         #[kernel(name = search_ $kind_name _ $kernel, max_threads = $max_threads, min_blocks = $min_blocks)]
         pub unsafe fn $kernel(args: $Args) {
             // SAFETY: the caller's promise.

@@ -129,8 +129,8 @@ pub struct SearchArgs {
     pub frontier_len: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices that are expanded at the same time, at least 1. With one warp, more than 1 may change the results; a
-    /// team has a mailbox for each.
+    /// Vertices whose neighbors are processed at the same time, at least 1. One warp expands them together: with more
+    /// than 1, results may differ. A team expands one after another, and has a mailbox for each.
     pub expansions: u32,
     /// Buckets of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_buckets: u32,

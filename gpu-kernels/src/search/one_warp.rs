@@ -13,14 +13,15 @@
 //!
 //! This is `GreedySearch` of DiskANN. What differs, for speed, and why the results are those of the CPU:
 //!
-//! 1. *An entry is one integer of 64 bits:* the distance in the upper half, then the slot, and in the lowest bit whether
-//!    the vertex is unexpanded. One comparison orders two entries.
+//! 1. *An entry is one integer of 64 bits:* the distance in the upper half, then the slot, and in the lowest bit
+//!    whether the vertex is unexpanded. One comparison orders two entries.
 //! 2. *The visited cache is lossy.* It may forget a slot, whose distance is then computed again. The frontier drops the
 //!    second entry of the vertex, which differs from the first in the lowest bit at most ([`is_same_vertex`]). With a
 //!    smaller cache more distances are computed, but results do not change.
 //! 3. *Entries leave the frontier only at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
-//! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist once.
+//! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist
+//!    once.
 //! 5. *Codes are fetched ahead* if each lane reads a code: the next 32 are loaded while the distances of 32 are merged.
 //! 6. *Several vertices may be expanded per iteration* (`expansions`). This expands some vertices that a sequential
 //!    search would not. Results with more than one expansion are as good, but not always the same.
@@ -43,7 +44,7 @@ use crate::neighbor::{self, NO_ENTRY};
 /// The search for one query, by the block of this thread, which has one warp.
 ///
 /// # Safety
-/// The arguments are as [`SearchArgs`] says, and the launch is the one planned for them.
+/// The arguments are as [`SearchArgs`] says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());

@@ -3,9 +3,9 @@
 use super::SearchArgs;
 use crate::codes::CodeArgs;
 
-/// Passes the kernels of quantized searches to the macro `$each`. The columns are the distance computer, its size (units
-/// of a code, or lanes of a tile), the infix of the kernel names, and the launch bounds: the minimum number of resident
-/// blocks per multiprocessor, which limits the registers of a thread, for each kind of frontier.
+/// Passes the kernels of quantized searches to the macro `$each`. The columns are the distance computer, its size
+/// (units of a code, or lanes of a tile), the infix of the kernel names, and the launch bounds: the minimum number of
+/// resident blocks per multiprocessor, which limits the registers of a thread, for each kind of frontier.
 macro_rules! quantized_searches {
     ($each:ident) => {
         $each! {

@@ -41,8 +41,8 @@ impl<S: Stream> fmt::Debug for DeviceFilters<S> {
 }
 
 impl<S: Stream> DeviceFilters<S> {
-    /// The slots on the device, complete: `len` words that `words` returns, and that are copied if they are not there. A graph
-    /// that has grown needs a longer bitmap.
+    /// The slots on the device, complete: `len` words that `words` returns, and that are copied if they are not there.
+    /// A graph that has grown needs a longer bitmap.
     ///
     /// A launch that reads them must be complete before the result is dropped, or be announced in `has_async_readers`
     /// before this call: the memory is freed in the order of the stream that first copied it, after all work of the

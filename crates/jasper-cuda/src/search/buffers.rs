@@ -86,8 +86,8 @@ pub(crate) type ErrorOf<T, B> = <<B as SearchBuffers<T>>::Stream as gpu_kernels:
 
 /// Search buffers in pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
 /// synchronization. A kernel reads each query once and writes each result once, so PCIe carries no more bytes than
-/// copies would. Queries that the device quantizes are copied, because several kernels read them. The synchronization spins, which is the driver's default while a process has fewer contexts than the
-/// machine has CPUs.
+/// copies would. Queries that the device quantizes are copied, because several kernels read them. The synchronization
+/// spins, which is the driver's default while a process has fewer contexts than the machine has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
 pub(crate) struct PinnedSearchBuffers<T: Pod> {

@@ -305,8 +305,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
     ///   the launches are complete, but for atomic loads of results. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
-    /// - `slot_array` is from [`Self::slots`] with the stream of the search, or another that was synchronized since. The
-    ///   stream of the search has allocated the scratch memory.
+    /// - `slot_array` is from [`Self::slots`] with the stream of the search, or another that was synchronized since.
+    ///   The stream of the search has allocated the scratch memory.
     pub(crate) unsafe fn enqueue(
         &self,
         streams: LaunchStreams<'_, S>,

@@ -59,8 +59,8 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
     CostModel {
         max_beam_width: MAX_BEAM_WIDTH as usize,
         hop_ns: 2000.0,
-        // If vectors are on the host, beam searches read codes, which are on the device. Other work of a batch from host
-        // memory is included.
+        // If vectors are on the host, beam searches read codes, which are on the device. Other work of a batch from
+        // host memory is included.
         beam_distance: DistanceCost { ns: 0.075, ns_per_byte: 1.0 / 3600.0 },
         scan_distance: DistanceCost { ns: 0.02, ns_per_byte: scan_ns_per_byte },
         small_batch_scan_distance: DistanceCost { ns: 0.3, ns_per_byte },

@@ -13,10 +13,10 @@ const SPAN: usize = 32;
 
 /// Maps live keys to slots.
 ///
-/// A bulk build stores vectors in their order, so first keys ascend with their slots if the caller's keys do: the indices
-/// of vectors, or those that a shard has of them. Such a key is found by binary search for its *span*, 32 consecutive
-/// slots; the column of first keys says which of them has it, if it still does. Only other keys need an entry in the
-/// hash table.
+/// A bulk build stores vectors in their order, so first keys ascend with their slots if the caller's keys do: the
+/// indices of vectors, or those that a shard has of them. Such a key is found by binary search for its *span*, 32
+/// consecutive slots; the column of first keys says which of them has it, if it still does. Only other keys need an
+/// entry in the hash table.
 #[derive(Debug)]
 pub(crate) struct KeyLocations {
     /// For each span from the first on, as far as first keys ascended when this was built: a key that is above those of

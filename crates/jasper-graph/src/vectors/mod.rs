@@ -96,8 +96,8 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Returns what pruning adds to distances before it multiplies them by alpha: 0, or for inner products the largest
-    /// squared norm, so that no sum is negative. Among vectors of equal length, the sum is half the squared L2 distance,
-    /// so alpha has the same meaning.
+    /// squared norm, so that no sum is negative. Among vectors of equal length, the sum is half the squared L2
+    /// distance, so alpha has the same meaning.
     pub fn alpha_offset(&self) -> f32 {
         if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
     }

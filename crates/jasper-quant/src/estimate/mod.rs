@@ -231,8 +231,8 @@ simd_fn! {
             for (byte, groups) in
                 [first_byte, second_byte].into_iter().enumerate().take(query_factors.level_bytes as usize)
             {
-                // SAFETY: the CPU supports the instructions; `QueryGroups::new` made the groups of a byte, plane after plane,
-                // for this layout, and the rows have its words.
+                // SAFETY: the CPU supports the instructions; `QueryGroups::new` made the groups of a byte, plane after
+                // plane, for this layout, and the rows have its words.
                 let sums = unsafe { S::products(planes, groups, pointers) };
                 for k in 0..ROWS {
                     products[k] += query_factors.scale[byte] * (sums[k] as f32 + query_factors.offset[byte]);

@@ -1,6 +1,6 @@
-//! The random rotation of RaBitQ, which spreads a vector evenly over all coordinates, so that one quantization step fits
-//! all: a fast Hadamard rotation, "FhtKac" of the RaBitQ library. Its error is within 2% of that of a uniformly random
-//! rotation (docs/src/quantization.md#rotations).
+//! The random rotation of RaBitQ, which spreads a vector evenly over all coordinates, so that one quantization step
+//! fits all: a fast Hadamard rotation, "FhtKac" of the RaBitQ library. Its error is within 2% of that of a uniformly
+//! random rotation (docs/src/quantization.md#rotations).
 //!
 //! ```text
 //! D = dimension rounded up to 64;  W = largest power of two up to D

@@ -68,8 +68,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with the definition: the nearest of all entries offered, each expanded at most once, while it is one
-        /// of the nearest `width`.
+        /// Compares with the definition: the nearest of all entries offered, each expanded at most once, while it is
+        /// one of the nearest `width`.
         #[test]
         fn holds_the_nearest_of_all(
             steps in proptest::collection::vec((0_u8..6, 0_u32..40, any::<bool>()), 0..200),

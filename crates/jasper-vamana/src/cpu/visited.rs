@@ -18,8 +18,8 @@ const EMPTY: u64 = u64::MAX;
 
 impl VisitedCache {
     /// Clears the set, with capacity for a search of `beam_width`, which expands about as many vertices, each with
-    /// twenty to forty unvisited neighbors. With as many buckets as slots, one slot in twenty has been forgotten when it
-    /// occurs again.
+    /// twenty to forty unvisited neighbors. With as many buckets as slots, one slot in twenty has been forgotten when
+    /// it occurs again.
     pub(crate) fn reset(&mut self, beam_width: usize) {
         self.buckets.clear();
         self.buckets.resize((beam_width * 40).next_power_of_two().max(512), EMPTY);

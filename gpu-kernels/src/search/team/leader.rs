@@ -200,8 +200,9 @@ impl Leader {
     /// Requests the nearest unexpanded vertices that no mailbox holds yet, for mailboxes that are idle and hold none of
     /// them.
     ///
-    /// One `match_any` compares all mailboxes with all upcoming vertices: a lane of the lower half has the vertex of its
-    /// mailbox, and a lane of the upper half an upcoming vertex. With 3 mailboxes, lanes 0 to 2 and 16 to 18 take part.
+    /// One `match_any` compares all mailboxes with all upcoming vertices: a lane of the lower half has the vertex of
+    /// its mailbox, and a lane of the upper half an upcoming vertex. With 3 mailboxes, lanes 0 to 2 and 16 to 18 take
+    /// part.
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
         let (lane, len) = (warp::lane_id(), self.mailboxes.len);

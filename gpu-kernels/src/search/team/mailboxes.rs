@@ -12,8 +12,8 @@ pub(super) const SHUTDOWN: u32 = u32::MAX;
 /// A request to the workers of a mailbox. Consecutive requests differ.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
-    /// The vertex whose neighbors are wanted; in the first requests, the index of a chunk of start points. A chunk is as
-    /// long as a row of edges.
+    /// The vertex whose neighbors are wanted; in the first requests, the index of a chunk of start points. A chunk is
+    /// as long as a row of edges.
     pub(super) vertex_or_chunk: u32,
     /// How many requests this mailbox has had, including this one.
     pub(super) count: u32,
