@@ -200,8 +200,8 @@ impl AllPairs {
                 let entry_a = self.entries.add(a).load();
                 let reference = distances.reference(neighbor::slot(entry_a));
                 strided(one + 1, count, distances.per_warp(), |first| {
-                    let at = first + distances.lane_vertex();
-                    let is_computed = distances.lane_vertex() < distances.per_warp() && at < count;
+                    let at = first + distances.vertex_index();
+                    let is_computed = distances.vertex_index() < distances.per_warp() && at < count;
                     let b = if is_computed { u32::from(self.indices.add(at).load()) } else { a };
                     let entry_b = self.entries.add(b).load();
                     let between = distances.distance(&reference, neighbor::slot(entry_b));

@@ -124,8 +124,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                 *computed += len;
                 let mut end = 0;
                 strided(0, len, per_step, |first| {
-                    let at = first + distances.lane_vertex();
-                    let is_computed = distances.lane_vertex() < per_step && at < len;
+                    let at = first + distances.vertex_index();
+                    let is_computed = distances.vertex_index() < per_step && at < len;
                     let candidate = if is_computed { list.add(at).load() } else { 0 };
                     let entry = if is_computed { self.entries.add(candidate.into()).load() } else { kept };
                     let between = distances.distance(&reference, neighbor::slot(entry));
@@ -252,8 +252,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
             let (slot, distance) = (neighbor::slot(entry), neighbor::distance(entry));
             let reference = distances.reference(slot);
             while compared < kept {
-                let place = compared + distances.lane_vertex();
-                let is_computed = distances.lane_vertex() < distances.per_warp() && place < kept;
+                let place = compared + distances.vertex_index();
+                let is_computed = distances.vertex_index() < distances.per_warp() && place < kept;
                 let other = if is_computed { neighbor::slot(self.kept.add(place).load()) } else { slot };
                 let between = distances.distance(&reference, other);
                 let occluded = |is_occluded| warp::ballot(is_computed && is_occluded) != 0;

@@ -21,7 +21,7 @@ pub(super) trait PairDistances: Sized {
 
     /// The index of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
     /// has none.
-    fn lane_vertex(&self) -> u32;
+    fn vertex_index(&self) -> u32;
 
     /// Loads the vertex `slot`.
     ///
@@ -29,7 +29,7 @@ pub(super) trait PairDistances: Sized {
     /// The vertex exists, and its row is not written during the launch.
     unsafe fn reference(&self, slot: u32) -> Self::Reference;
 
-    /// The distance between `reference` and the vertex `slot` of this lane, if the lane has [one](Self::lane_vertex).
+    /// The distance between `reference` and the vertex `slot` of this lane, if the lane has [one](Self::vertex_index).
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. Every slot names a vertex, whose row is not written during the
@@ -91,7 +91,7 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
 
     /// Lane `r` of a tile has row `r` of the tile.
     #[inline(always)]
-    fn lane_vertex(&self) -> u32 {
+    fn vertex_index(&self) -> u32 {
         let ((tile, lane), rows) = (self.tile.tile_and_lane(), self.tile.shape.rows_in_flight);
         if lane < rows { tile * rows + lane } else { self.per_warp() }
     }

@@ -129,7 +129,7 @@ impl Remaining {
     ///
     /// # Safety
     /// A barrier has passed since the entries were written, and there are no more than `memory` has room for.
-    pub(super) unsafe fn share(
+    pub(super) unsafe fn new(
         args: &PruneArgs,
         memory: &SharedMemory,
         count: u32,
@@ -203,8 +203,8 @@ impl Remaining {
         }
         let mut first = 0;
         while first < compared {
-            let at = first + distances.lane_vertex();
-            let is_computed = distances.lane_vertex() < distances.per_warp() && at < compared;
+            let at = first + distances.vertex_index();
+            let is_computed = distances.vertex_index() < distances.per_warp() && at < compared;
             let is_new = at < new;
             // SAFETY: indices are within the lists; items are indices of entries, and entries name vertices.
             unsafe {

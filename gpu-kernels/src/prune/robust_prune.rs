@@ -120,8 +120,8 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
             let reference = distances.reference(vertex);
             let stride = warps() * distances.per_warp();
             strided(warp_index() * distances.per_warp(), len, stride, |first| {
-                let index = first + distances.lane_vertex();
-                let is_computed = distances.lane_vertex() < distances.per_warp() && index < len;
+                let index = first + distances.vertex_index();
+                let is_computed = distances.vertex_index() < distances.per_warp() && index < len;
                 let slot = if is_computed { slot(index) } else { vertex };
                 let distance = distances.distance(&reference, slot);
                 if is_computed {
@@ -153,7 +153,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
         // SAFETY: indices are below `count`. Branches depend on values that are the same in all threads of the block,
         // or in all lanes of a warp where only a warp must converge.
         unsafe {
-            let mut remaining = Remaining::share(args, memory, count, deferred);
+            let mut remaining = Remaining::new(args, memory, count, deferred);
             loop {
                 // The next candidate is the nearest of the warps' heads. They are double buffered: a warp that is an
                 // iteration ahead writes to the other half.

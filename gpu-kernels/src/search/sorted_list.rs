@@ -190,8 +190,8 @@ impl SortedList {
         }
     }
 
-    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the capacity are dropped. Starting
-    /// from the end, 32 at a time, the entries that come after a new one move up.
+    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the capacity are dropped. First the
+    /// old entries that come after a new one move up: 32 places at a time, from the end of the list on.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. New entries are not in the list, and each `place` is the rank of
@@ -205,7 +205,7 @@ impl SortedList {
             let len = self.capacity.min(self.len + lanes.count_ones());
             let stays = is_new && place < len;
 
-            // New places before `base + 32`.
+            // The number of new entries whose places are below `base + 32`.
             let mut new = warp::ballot(stays).count_ones();
             let mut base = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
             while new > 0 {
