@@ -118,7 +118,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
     let first = SearchArgs {
         results: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
-        candidates: candidates,
+        candidates,
         candidates_len: search.k,
         queries_len: search.queries_len * parts,
         k: 0,

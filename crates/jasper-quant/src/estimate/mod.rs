@@ -197,7 +197,7 @@ simd_fn! {
         query: &QueryCode,
         row: F,
         out: &mut [f32],
-        _simd: S,
+        _operations: S,
     ) {
         let (layout, query_factors, QueryGroups { planes, groups }) = (query.layout(), query.factors(), query.groups());
         let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
