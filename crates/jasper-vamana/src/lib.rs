@@ -38,7 +38,7 @@
 //! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: edges chosen by distances of vectors quantized to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
-//! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |
+//! | [`cost_model`](CostModel) | what searches cost where they run |
 //! | [`memory`](MemoryPlan) | memory of a job, planned before it starts |
 
 #![forbid(unsafe_code)]
