@@ -90,7 +90,8 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
 fn insert<T: Element>(bench: &Bench<'_, T>, is_done: &AtomicBool) -> Result<f64> {
     let (dimension, begun) = (bench.index.dimension(), Instant::now());
     let mut inserted = 0;
-    for round in 1.. {
+    // Other vectors than those of an earlier call.
+    for round in bench.index.len() / INSERTED_AT_ONCE.. {
         if is_done.load(Ordering::Relaxed) {
             break;
         }
