@@ -64,16 +64,16 @@ pub(crate) unsafe fn warp_min(value: u64) -> u64 {
     }
 }
 
-/// Calls `body` with `first`, `first + step`, `first + 2 * step` and so on, below `end`.
-pub(crate) fn strided(first: u32, end: u32, step: u32, mut body: impl FnMut(u32)) {
+/// Calls `body` with `first`, `first + stride`, `first + 2 * stride` and so on, below `end`.
+pub(crate) fn strided(first: u32, end: u32, stride: u32, mut body: impl FnMut(u32)) {
     let mut i = first;
     while i < end {
         body(i);
-        i += step;
+        i += stride;
     }
 }
 
-/// Calls `body` with every 32nd index below `len`, from this lane's number on.
+/// Calls `body` with this lane's indices below `len`: lane l gets l, l + 32, l + 64, and so on.
 pub(crate) fn warp_stride(len: u32, body: impl FnMut(u32)) {
     strided(warp::lane_id(), len, WARP_SIZE, body);
 }

@@ -203,12 +203,12 @@ impl DistanceOp for Dot {
     }
 }
 
-/// Declares a kernel for each of some elements, around a generic function, and the function `body` that returns the one
-/// of an element, for the emulator.
+/// Declares a kernel for each of some elements, which calls a generic function, and a function `body` that returns the
+/// kernel of an element, for the emulator.
 macro_rules! element_entries {
     ($function:ident($Args:ty): $($element:ident $name:ident),*) => {
         $(
-            #[doc = concat!("[`", stringify!($Args), "`], for one element.")]
+            /// A kernel for one element; its name says which.
             ///
             /// # Safety
             /// The arguments are as the docs of their fields say.
@@ -224,7 +224,7 @@ macro_rules! element_entries {
             match element {
                 $(jasper_core::ElementKind::$element => $name,)*
                 #[allow(unreachable_patterns, reason = "some kernels are for all elements")]
-                _ => unreachable!("a launch was planned, which refuses {element}"),
+                _ => unreachable!("there is no such kernel for {element}"),
             }
         }
     };

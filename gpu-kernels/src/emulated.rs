@@ -74,7 +74,7 @@ unsafe impl Stream for EmulatedStream {
         Ok(self.buffer(self.emulator.upload(&name::<T>(values.len()), values), false))
     }
 
-    /// In pieces of two granules, so that small tests have several.
+    /// In chunks of two granules, so that small tests have several.
     fn write_range<T: Pod, E: From<EmulatedFault>>(
         &self,
         buffer: &mut Self::Buffer<T>,
@@ -83,9 +83,9 @@ unsafe impl Stream for EmulatedStream {
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut values = vec![T::zeroed(); within.len()];
-        let piece = 2 * granule.max(1);
-        for (i, out) in values.chunks_mut(piece).enumerate() {
-            let first = within.start + i * piece;
+        let chunk = 2 * granule.max(1);
+        for (i, out) in values.chunks_mut(chunk).enumerate() {
+            let first = within.start + i * chunk;
             fill(first..first + out.len(), out)?;
         }
         buffer.array.write_from(within.start, &values);

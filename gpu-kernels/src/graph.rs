@@ -10,8 +10,7 @@ use crate::{DevicePtr, RowShape};
 /// Stands for no vertex, in place of a slot.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// The tables of a graph. A *slot* is the number of a vertex, and of its row in each table; numbers are those of the
-/// host.
+/// The tables of a graph. A *slot* names a vertex: it is the index of its row in each table, here and on the host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GraphArgs {

@@ -1,11 +1,15 @@
 //! Entries: a neighbor packed into 64 bits, as `jasper_core::Neighbor`. Frontiers and lists of candidates hold them.
 //!
-//! From the highest bit down: 32 bits of the distance in an order-preserving form, 31 bits of the vertex, and the
-//! unexpanded bit. Entries compare by distance, then by vertex.
+//! From the highest bit down: 32 bits of the distance in an order-preserving form, 31 bits of the vertex, and a flag.
+//! Entries compare by distance, then by vertex. The flag means [`UNEXPANDED`] in a search, and `NOT_PRUNED` in a prune.
 
-/// The unexpanded bit, the lowest: set until a search expands the vertex. A prune clears it in entries that are
-/// `already_pruned`.
+/// The flag of a search, the lowest bit: set until the search expands the vertex.
 pub(crate) const UNEXPANDED: u64 = 1;
+
+/// The flag of a prune, the same bit: clear if an earlier prune kept the entry. A prune does not compare two such
+/// entries.
+#[cfg(feature = "kernels")]
+const NOT_PRUNED: u64 = 1;
 
 /// The entry of no vertex in a frontier: sorts last, and counts as expanded.
 pub(crate) const NO_ENTRY: u64 = !UNEXPANDED;
@@ -14,14 +18,14 @@ pub(crate) const NO_ENTRY: u64 = !UNEXPANDED;
 #[cfg(feature = "kernels")]
 pub(crate) const NO_CANDIDATE: u64 = u64::MAX;
 
-/// The entry of an unexpanded vertex.
+/// A new entry, with its flag set.
 pub(crate) fn entry(distance: f32, slot: u32) -> u64 {
     let bits = (distance + 0.0).to_bits();
     let ordered_bits = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31);
     entry_of_bits(ordered_bits, slot)
 }
 
-/// The entry of an unexpanded vertex, from the [`ordered_bits`] of its distance.
+/// A new entry, with its flag set, from the [`ordered_bits`] of its distance.
 pub(crate) fn entry_of_bits(ordered_bits: u32, slot: u32) -> u64 {
     u64::from(ordered_bits) << 32 | u64::from(slot << 1) | UNEXPANDED
 }
@@ -31,17 +35,22 @@ pub(crate) fn ordered_bits(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
-/// The entry marked as kept by an earlier prune, with the bit by which a search marks an expanded vertex: a prune does
-/// not compare two such entries.
+/// An entry that a search has found, as a candidate of a prune that no earlier prune has kept.
+#[cfg(feature = "kernels")]
+pub(crate) fn not_pruned(entry: u64) -> u64 {
+    entry | NOT_PRUNED
+}
+
+/// The entry marked as kept by an earlier prune.
 #[cfg(feature = "kernels")]
 pub(crate) fn already_pruned(entry: u64) -> u64 {
-    entry & !UNEXPANDED
+    entry & !NOT_PRUNED
 }
 
 /// Whether an entry is marked as [`already_pruned`].
 #[cfg(feature = "kernels")]
 pub(crate) fn is_already_pruned(entry: u64) -> bool {
-    entry & UNEXPANDED == 0
+    entry & NOT_PRUNED == 0
 }
 
 /// The slot of the vertex of an entry.

@@ -18,7 +18,8 @@ macro_rules! row_kinds {
 #[cfg(feature = "kernels")]
 pub(crate) use row_kinds;
 
-/// Defines what returns the function of a kernel, for the emulator, by the infix of its name and other parameters.
+/// Defines a function that returns the kernel with this infix in its name, and of these other parameters, for the
+/// emulator.
 #[cfg(feature = "kernels")]
 macro_rules! body {
     ($body:ident($($parameter:ident: $Type:ty)?) -> $Args:ty { $($name:ident => $function:expr;)* }) => {
@@ -26,7 +27,7 @@ macro_rules! body {
         pub(super) fn $body(name: &str $(, $parameter: $Type)?) -> unsafe fn($Args) {
             match name {
                 $(stringify!($name) => $function,)*
-                _ => unreachable!("the table holds every kernel of the family, those of {name} too"),
+                _ => unreachable!("there is no kernel for {name}"),
             }
         }
     };

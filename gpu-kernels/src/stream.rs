@@ -7,8 +7,8 @@ use jasper_core::DeviceError;
 
 use crate::{DevicePtr, DevicePtrMut, Kernel};
 
-/// Elements per piece of the default [`Stream::read_range`], rounded up to whole granules.
-const PIECE: usize = 1 << 12;
+/// Elements per chunk of the default [`Stream::read_range`], rounded up to whole granules.
+const CHUNK: usize = 1 << 12;
 
 /// An ordered queue of work on one device.
 ///
@@ -61,12 +61,12 @@ pub unsafe trait Stream: Send + Sync {
     /// Returns an error if there is not enough memory.
     fn upload<T: Pod>(&self, values: &[T]) -> Result<Self::Buffer<T>, Self::Error>;
 
-    /// Writes the elements `within` of `buffer`, in pieces. `fill` gets a range of elements, and host memory to write
-    /// them to, which is copied to the device while the next piece is filled. The length of a range is a multiple of
+    /// Writes the elements `within` of `buffer`, in chunks. `fill` gets a range of elements, and host memory to write
+    /// them to, which is copied to the device while the next chunk is filled. The length of a range is a multiple of
     /// `granule`, the number of elements that must not be split, such as those of a row. An array in host memory may be
     /// written in place, after all work of this stream has finished.
     ///
-    /// Returns when the last piece is filled; it is copied in the order of this stream.
+    /// Returns when the last chunk is filled; it is copied in the order of this stream.
     ///
     /// # Errors
     /// Returns the device's error, or the first error of `fill`; nothing more is copied after it.
@@ -169,8 +169,8 @@ pub unsafe trait Stream: Send + Sync {
         within: Range<usize>,
     ) -> Result<Vec<T>, Self::Error>;
 
-    /// Waits for all earlier work, and reads the elements `within` of `buffer` in pieces. `take` gets a range of
-    /// elements, whose length is a multiple of `granule`, and their values, while the next piece is copied.
+    /// Waits for all earlier work, and reads the elements `within` of `buffer` in chunks. `take` gets a range of
+    /// elements, whose length is a multiple of `granule`, and their values, while the next chunk is copied.
     ///
     /// # Errors
     /// Returns the device's error, including errors of earlier launches.
@@ -184,9 +184,9 @@ pub unsafe trait Stream: Send + Sync {
         granule: usize,
         mut take: impl FnMut(Range<usize>, &[T]),
     ) -> Result<(), Self::Error> {
-        let piece = PIECE.next_multiple_of(granule.max(1));
-        for first in within.clone().step_by(piece) {
-            let range = first..within.end.min(first + piece);
+        let chunk = CHUNK.next_multiple_of(granule.max(1));
+        for first in within.clone().step_by(chunk) {
+            let range = first..within.end.min(first + chunk);
             take(range.clone(), &self.download_range(buffer, range)?);
         }
         Ok(())
@@ -200,8 +200,8 @@ pub unsafe trait Stream: Send + Sync {
         self.download_range(buffer, 0..buffer.len())
     }
 
-    /// Panics unless this stream, or a clone of it, allocated the buffer. Memory is freed in the order of the stream that
-    /// allocated it, so that only that stream can use it without further synchronization.
+    /// Panics unless this stream, or a clone of it, allocated the buffer. Memory is freed in the order of the stream
+    /// that allocated it, so that only that stream can use it without further synchronization.
     fn check_owner<T: Pod>(&self, buffer: &Self::Buffer<T>);
 
     /// The pointer to an array of this stream, for a kernel that reads it.

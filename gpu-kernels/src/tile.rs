@@ -1,9 +1,9 @@
-//! Tiles: 4 to 32 neighboring lanes that share a row. A row is a sequence of *units* of 16 bytes; in a tile of 8 lanes,
-//! lane i reads units i, i + 8, i + 16, and so on.
+//! Tiles: 4 to 32 adjacent lanes that share a row, as [`RowShape`] describes. The *query* is the row that others are
+//! compared with.
 //!
-//! One kernel takes rows of any length. A [`RowShape`], which follows from the length, says how lanes share them. It is
-//! a constant of the kernel ([`cuda_std::constant`]) when the kernel is JIT compiled, so that branches that depend on
-//! the shape alone disappear, and loops over loads are unrolled.
+//! One kernel takes rows of any length. Their shape, which follows from the length, is a constant of the kernel
+//! ([`cuda_std::constant`]) when the kernel is JIT compiled, so that branches that depend on the shape alone disappear,
+//! and loops over loads are unrolled.
 
 use core::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use cuda_std::prelude::*;
 
 use crate::DevicePtr;
 use crate::element::{DeviceElement, DistanceOp};
-use crate::row_shape::{QUERY_STEPS, RowShape};
+use crate::row_shape::{QUERY_UNITS, RowShape};
 
 /// Bytes of a unit, which one lane reads with one load.
 const UNIT_BYTES: u32 = 16;
@@ -31,15 +31,15 @@ pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
     unsafe { global::load_readonly(p.cast()) }
 }
 
-/// The tiles of a warp, which sum over rows of one shape. `LOADS` is the maximum number of units that a lane loads
-/// before it sums any.
+/// The tiles of a warp, which sum over rows of one shape. `LOADS` is the maximum number of units that a lane has in
+/// flight.
 pub(crate) struct RowTiles<E, Op, const LOADS: usize> {
     pub(crate) shape: RowShape,
     op: PhantomData<(E, Op)>,
 }
 
-/// A lane's units of a row that stays in registers.
-pub(crate) type QueryUnits = [Unit; QUERY_STEPS as usize];
+/// A lane's units of a query that stays in registers.
+pub(crate) type QueryUnits = [Unit; QUERY_UNITS as usize];
 
 impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS> {
     /// The tiles for rows of `shape`, which is the same for a whole launch.
@@ -48,11 +48,11 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
         let shape = RowShape {
             units: constant::<0>(shape.units),
             log2_width: constant::<1>(shape.log2_width),
-            steps_in_flight: constant::<2>(shape.steps_in_flight),
+            units_in_flight: constant::<2>(shape.units_in_flight),
             rows_in_flight: constant::<3>(shape.rows_in_flight),
         };
-        let rows_in_flight = if shape.steps_in_flight * shape.rows_in_flight > LOADS as u32 {
-            LOADS as u32 / shape.steps_in_flight
+        let rows_in_flight = if shape.units_in_flight * shape.rows_in_flight > LOADS as u32 {
+            LOADS as u32 / shape.units_in_flight
         } else {
             shape.rows_in_flight
         };
@@ -73,67 +73,67 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
         (lane >> self.shape.log2_width, lane & (self.shape.width() - 1))
     }
 
-    /// The offset of this lane's unit of a step, in bytes. For a lane past the end of the row it is the offset of the
-    /// last unit, which [`Self::zero_past_end`] replaces by zeros.
+    /// The offset in bytes of unit `i` of this lane. If the row ends before, it is the offset of the row's last unit,
+    /// which [`Self::zero_past_end`] replaces by zeros.
     #[inline(always)]
-    pub(crate) fn offset(&self, step: u32) -> u32 {
-        (UNIT_BYTES * self.tile_and_lane().1).wrapping_add_signed(self.bytes_ahead(step) as i32)
+    pub(crate) fn offset(&self, i: u32) -> u32 {
+        (UNIT_BYTES * self.tile_and_lane().1).wrapping_add_signed(self.bytes_ahead(i) as i32)
     }
 
-    /// Bytes from this lane's first unit to its unit of a step. For a step that the row fills this is the same in every
-    /// lane, so that it becomes an immediate offset of the load.
+    /// Bytes from unit 0 of this lane to its unit `i`. If every lane has a unit `i`, this is the same in all of them,
+    /// so that it becomes an immediate offset of the load.
     #[inline(always)]
-    fn bytes_ahead(&self, step: u32) -> isize {
-        let (lane, first) = (self.tile_and_lane().1, step << self.shape.log2_width);
+    fn bytes_ahead(&self, i: u32) -> isize {
+        let (lane, first) = (self.tile_and_lane().1, i << self.shape.log2_width);
         let inside = first + self.shape.width() <= self.shape.units;
         let ahead =
             if inside { first as i32 } else { (first + lane).min(self.shape.units - 1) as i32 - lane as i32 };
         ahead as isize * UNIT_BYTES as isize
     }
 
-    /// `unit`, or zeros if the row has no unit for this lane in this step.
+    /// `unit`, or zeros if this lane has no unit `i`.
     #[inline(always)]
-    pub(crate) fn zero_past_end(&self, unit: Unit, step: u32) -> Unit {
-        let first = step << self.shape.log2_width;
+    pub(crate) fn zero_past_end(&self, unit: Unit, i: u32) -> Unit {
+        let first = i << self.shape.log2_width;
         let inside = first + self.shape.width() <= self.shape.units;
         if inside || first + self.tile_and_lane().1 < self.shape.units { unit } else { ZERO }
     }
 
-    /// This lane's units of the row that others are compared with if it stays in registers, else zeros.
+    /// This lane's units of the query if it stays in registers, else zeros.
     ///
     /// # Safety
     /// The row has the length of the shape, at a multiple of 16 bytes in global memory that is not written during the
     /// launch.
     #[inline(always)]
     pub(crate) unsafe fn load_if_in_registers(&self, row: DevicePtr<u8>) -> QueryUnits {
-        let mut units = [ZERO; QUERY_STEPS as usize];
+        let mut units = [ZERO; QUERY_UNITS as usize];
         if self.shape.query_in_registers() {
-            for s in 0..QUERY_STEPS {
-                if s < self.shape.steps_in_flight {
+            for i in 0..QUERY_UNITS {
+                if i < self.shape.units_in_flight {
                     // SAFETY: the address is within the row.
-                    let unit = unsafe { load_unit(row.at(self.offset(s) as usize)) };
-                    units[s as usize] = self.zero_past_end(unit, s);
+                    let unit = unsafe { load_unit(row.at(self.offset(i) as usize)) };
+                    units[i as usize] = self.zero_past_end(unit, i);
                 }
             }
         }
         units
     }
 
-    /// The unit of a step among those that stay in registers.
+    /// Unit `i` of those that stay in registers.
     #[inline(always)]
-    pub(crate) fn query_unit(units: &QueryUnits, step: u32) -> Unit {
+    pub(crate) fn query_unit(units: &QueryUnits, i: u32) -> Unit {
         // A variable index would put the array into local memory.
         let mut unit = units[0];
-        for s in 1..QUERY_STEPS as usize {
-            if step as usize == s {
-                unit = units[s];
+        for j in 1..QUERY_UNITS as usize {
+            if i as usize == j {
+                unit = units[j];
             }
         }
         unit
     }
 
     /// Sums over the query and `shape.rows_in_flight` rows per tile. `row(r)` returns the address of row `r` of this
-    /// lane's tile, and `query(step)` this lane's unit of the query, zeros past the end. Called by the whole warp.
+    /// lane's tile, and `query(i)` unit `i` of this lane of the query, zeros past the end. Called by the whole warp.
     ///
     /// Lane `first + r` of a tile gets the sum of row `r`; every other lane gets its `kept` back. With 4 rows per tile,
     /// two calls collect the sums of 8 rows:
@@ -157,8 +157,8 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
         first: u32,
         mut kept: E::Sum,
     ) -> E::Sum {
-        let (steps, total) = (self.shape.steps_in_flight, self.shape.total_steps());
-        let loads = steps * self.shape.rows_in_flight;
+        let (in_flight, per_lane) = (self.shape.units_in_flight, self.shape.units_per_lane());
+        let loads = in_flight * self.shape.rows_in_flight;
         let lane_in_tile = self.tile_and_lane().1;
         let mut sum = E::ZERO;
         let mut done = 0;
@@ -167,28 +167,28 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
             // The address of this lane's first unit.
             let address = |r: u32| row(r).add((lane_in_tile * UNIT_BYTES) as usize);
             let mut first_unit = address(0);
-            let (mut r, mut s) = (0, 0);
+            let (mut r, mut i) = (0, 0);
             for load in 0..LOADS {
                 if (load as u32) < loads {
-                    if s == steps {
-                        (r, s) = (r + 1, 0);
+                    if i == in_flight {
+                        (r, i) = (r + 1, 0);
                         first_unit = address(r);
                     }
                     // SAFETY: the caller's promise; units end where the row does.
-                    read[load] = unsafe { load_unit(first_unit.at(self.bytes_ahead(done + s) as usize)) };
-                    s += 1;
+                    read[load] = unsafe { load_unit(first_unit.at(self.bytes_ahead(done + i) as usize)) };
+                    i += 1;
                 }
             }
-            let is_last = done + steps >= total;
-            (r, s) = (0, 0);
+            let is_last = done + in_flight >= per_lane;
+            (r, i) = (0, 0);
             for load in 0..LOADS {
                 if (load as u32) < loads {
                     // Lanes past the end have loaded the last unit again, which the zeros of the query do not cancel in
                     // differences.
-                    let unit = self.zero_past_end(read[load], done + s);
-                    sum = add::<E, Op>(sum, query(done + s), unit);
-                    s += 1;
-                    if s == steps {
+                    let unit = self.zero_past_end(read[load], done + i);
+                    sum = add::<E, Op>(sum, query(done + i), unit);
+                    i += 1;
+                    if i == in_flight {
                         if is_last {
                             // SAFETY: the warp is converged here.
                             let all = unsafe { self.sum_of_tile(sum) };
@@ -197,11 +197,11 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
                             }
                             sum = E::ZERO;
                         }
-                        (r, s) = (r + 1, 0);
+                        (r, i) = (r + 1, 0);
                     }
                 }
             }
-            done += steps;
+            done += in_flight;
             if is_last {
                 return kept;
             }

@@ -21,10 +21,10 @@
 //! pub unsafe fn sum_rows(args: SumRows) {
 //!     let row = thread::index_1d() / warp::WARP_SIZE;
 //!     if row < args.n_rows {
-//!         let chunk = row * warp::WARP_SIZE + warp::lane_id();
+//!         let unit = row * warp::WARP_SIZE + warp::lane_id();
 //!         // SAFETY: row < n_rows, for the whole warp.
 //!         unsafe {
-//!             let [a, b, c, d] = global::load_streaming(args.rows.add(chunk as usize));
+//!             let [a, b, c, d] = global::load_streaming(args.rows.add(unit as usize));
 //!             let sum = warp::sum((a + b) + (c + d), warp::WARP_SIZE);
 //!             if warp::lane_id() == 0 {
 //!                 global::store(args.sums.add(row as usize), sum);

@@ -2,13 +2,13 @@
 
 use bytemuck::{Pod, Zeroable};
 
-/// The user's id of a vector: any u64 but [`NO_KEY`]. A key names at most one live vector of an index.
+/// The user's name for a vector: any u64 but [`NO_KEY`]. A key names at most one live vector of an index.
 pub type Key = u64;
 
 /// The key of no vector. Pads results with fewer than `k` hits.
 pub const NO_KEY: Key = Key::MAX;
 
-/// The maximum number of vertices of an index: a [`crate::Neighbor`] stores the id in 31 bits.
+/// The maximum number of vertices of an index: a [`crate::Neighbor`] stores a slot in 31 bits.
 pub const MAX_VECTORS: usize = (1 << 31) - 1;
 
 /// The slot of a vertex: a dense index below [`MAX_VECTORS`], reused after consolidation.
@@ -19,13 +19,13 @@ pub const MAX_VECTORS: usize = (1 << 31) - 1;
 pub struct Slot(u32);
 
 impl Slot {
-    /// The id of slot `index`.
+    /// The slot with this index.
     #[inline]
     pub const fn new(index: u32) -> Self {
         Self(index)
     }
 
-    /// The id of slot `index`.
+    /// The slot with this index.
     ///
     /// # Panics
     /// Panics if `index` is not below [`MAX_VECTORS`].

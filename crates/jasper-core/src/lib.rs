@@ -1,4 +1,5 @@
-//! The types that all other crates of Jasper share: elements, metrics, ids, matrix views, distances, parameters.
+//! The types that all other crates of Jasper share: elements, metrics, slots and keys, matrix views, distances,
+//! parameters.
 //!
 //! ```
 //! use jasper_core::{Element, MatrixView, Metric, Neighbor, Slot};
@@ -28,7 +29,7 @@
 //! | [`id`](Slot) | internal slots and the user's keys |
 //! | [`matrix`](MatrixView) | row-major views with a stride; [`VectorSource`], what a build reads |
 //! | [`distance`] | dot products and squared distances, with SIMD chosen at run time |
-//! | [`neighbor`](Neighbor) | (distance, id) packed into one u64, with a total order |
+//! | [`neighbor`](Neighbor) | (distance, slot) packed into one u64, with a total order |
 //! | `nearest` | [`NearestList`], a sorted list of the nearest neighbors found |
 //! | [`params`](BuildParams) | build parameters, their defaults and bounds, and launch parameters |
 //! | [`progress`](Progress) | progress reports and cancellation |

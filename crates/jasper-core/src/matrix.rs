@@ -144,7 +144,7 @@ impl<'a, T: Element> MatrixView<'a, T> {
     }
 }
 
-/// Vectors that are read block by block, from memory or a file. Builds and inserts read from a source.
+/// Vectors that are read in chunks, from memory or a file. Builds and inserts read from a source.
 ///
 /// [`MatrixView`] is the source in memory.
 pub trait VectorSource<T> {
@@ -165,8 +165,8 @@ pub trait VectorSource<T> {
     /// Returns an I/O error of the medium. Sources in memory never fail.
     fn read(&self, range: std::ops::Range<usize>, out: &mut [T]) -> std::io::Result<()>;
 
-    /// Copies the vectors of these rows, which ascend, into `out`, of shape `rows.len() x dimension`, row-major. Unless a
-    /// source does it in a better way, it reads whole ranges of up to 1,024 rows, from one of them to another.
+    /// Copies the vectors of these rows, which ascend, into `out`, of shape `rows.len() x dimension`, row-major. Unless
+    /// a source does it in a better way, it reads whole ranges of up to 1,024 rows, from one of them to another.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -177,18 +177,18 @@ pub trait VectorSource<T> {
     where
         T: Element,
     {
-        const BLOCK: usize = 1024;
+        const CHUNK: usize = 1024;
         let dimension = self.dimension();
         assert_eq!(out.len(), rows.len() * dimension, "{} rows of {dimension} coordinates", rows.len());
-        let (mut rows, mut block) = (rows, Vec::new());
+        let (mut rows, mut chunk) = (rows, Vec::new());
         let mut out = out.chunks_exact_mut(dimension);
         while let Some(&first) = rows.first() {
-            let here = rows.partition_point(|&row| row < first + BLOCK);
+            let here = rows.partition_point(|&row| row < first + CHUNK);
             let span = first..rows[here - 1] + 1;
-            block.resize(span.len() * dimension, T::zeroed());
-            self.read(span, &mut block)?;
+            chunk.resize(span.len() * dimension, T::zeroed());
+            self.read(span, &mut chunk)?;
             for (&row, out) in rows[..here].iter().zip(&mut out) {
-                out.copy_from_slice(&block[(row - first) * dimension..][..dimension]);
+                out.copy_from_slice(&chunk[(row - first) * dimension..][..dimension]);
             }
             rows = &rows[here..];
         }
@@ -266,7 +266,7 @@ mod tests {
         assert!(MatrixView::new(&[f32::MAX; 8], 4).unwrap().check_finite().is_ok());
     }
 
-    /// Vectors that are read in blocks, as if they were not in memory.
+    /// Vectors that are read in chunks, as if they were not in memory.
     struct Unmapped<'a>(MatrixView<'a, u8>);
 
     impl VectorSource<u8> for Unmapped<'_> {

@@ -1,7 +1,7 @@
 //! The list of the nearest neighbors found so far.
 //!
-//! A search inserts a hundred times, at unpredictable places of a short list. With AVX-512 an insertion has no branch that
-//! depends on the place: entry *i* becomes `max(list[i - 1], min(list[i], entry))`.
+//! A search inserts a hundred times, at unpredictable places of a short list. With AVX-512 an insertion has no branch
+//! that depends on the place: entry *i* becomes `max(list[i - 1], min(list[i], entry))`.
 
 use crate::distance::SimdLevel;
 use crate::{Neighbor, Slot};
@@ -62,8 +62,8 @@ impl NearestList {
         self.entries[index] = self.entries[index].expanded();
     }
 
-    /// Inserts unexpanded entries of the vertices `slots` with their `distances`, which must not be NaN, if they are among
-    /// the nearest, and not in the list already, expanded or not. Returns the least index of an inserted one, or
+    /// Inserts unexpanded entries of the vertices `slots` with their `distances`, which must not be NaN, if they are
+    /// among the nearest, and not in the list already, expanded or not. Returns the least index of an inserted one, or
     /// `usize::MAX`.
     ///
     /// # Panics
@@ -77,7 +77,7 @@ impl NearestList {
     fn insert_at(&mut self, level: SimdLevel, slots: &[Slot], distances: &[f32]) -> usize {
         assert_eq!(slots.len(), distances.len());
         match level {
-            // SAFETY: this CPU supports the level.
+            // SAFETY: this CPU supports the instructions.
             #[cfg(target_arch = "x86_64")]
             SimdLevel::Avx512 => unsafe { self.insert_avx512(slots, distances) },
             _ => self.insert_one_by_one(slots, distances),
@@ -115,8 +115,8 @@ mod avx512 {
     use super::{LANES, NearestList};
     use crate::{Neighbor, Slot};
 
-    /// Entries that are passed without a branch. Longer lists are searched in blocks, from the end.
-    const BLOCK: usize = 64;
+    /// Entries that are passed without a branch. Longer lists are searched in chunks, from the end.
+    const CHUNK: usize = 64;
     /// Distances per register.
     const DISTANCES: usize = 16;
 
@@ -148,9 +148,9 @@ mod avx512 {
         fn insert_one(&mut self, entry: Neighbor) -> usize {
             // What is found, and a place for this one.
             let len = (self.len + 1).min(self.capacity).next_multiple_of(LANES);
-            let mut first = (len - 1) / BLOCK * BLOCK;
+            let mut first = (len - 1) / CHUNK * CHUNK;
             while first > 0 && self.entries[first] >= entry {
-                first -= BLOCK;
+                first -= CHUNK;
             }
             let entry = _mm512_set1_epi64(entry.to_bits() as i64);
             let entries = self.entries.as_mut_ptr().cast::<__m512i>();
@@ -172,7 +172,7 @@ mod avx512 {
             let mut old = unsafe { _mm512_loadu_si512(entries.add(last)) };
             let mut kept = u8::MAX >> len.saturating_sub(self.capacity);
             for at in (first / LANES..=last).rev() {
-                // What is below the first block is less than the entry, and so are zeros.
+                // What is below the first chunk is less than the entry, and so are zeros.
                 let below = if at > first / LANES {
                     // SAFETY: as above.
                     unsafe { _mm512_loadu_si512(entries.add(at - 1)) }
@@ -199,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with the definition at every level: the nearest of all, each once.
+        /// Compares with the definition at every SIMD level: the nearest of all, each once.
         #[test]
         fn the_nearest_of_all_are_kept(
             steps in proptest::collection::vec(proptest::collection::vec((0_u32..400, any::<bool>()), 0..40), 0..12),
@@ -209,9 +209,9 @@ mod tests {
                 let (mut list, mut model) = (NearestList::default(), Vec::<Neighbor>::new());
                 list.reset(len);
                 for step in &steps {
-                    // The distance follows from the id, as it does in a search; many ids tie.
-                    let slots: Vec<Slot> = step.iter().map(|(id, _)| Slot::new(*id)).collect();
-                    let distances: Vec<f32> = step.iter().map(|(id, _)| (id / 4) as f32 - 20.0).collect();
+                    // The distance follows from the slot, as it does in a search; many tie.
+                    let slots: Vec<Slot> = step.iter().map(|(slot, _)| Slot::new(*slot)).collect();
+                    let distances: Vec<f32> = step.iter().map(|(slot, _)| (slot / 4) as f32 - 20.0).collect();
                     let before = model.clone();
                     for (&slot, &distance) in slots.iter().zip(&distances) {
                         let entry = Neighbor::new(distance, slot);

@@ -7,7 +7,7 @@ use crate::Slot;
 /// ```text
 /// bit 63 .. 32   distance, in a form that compares as an unsigned integer
 /// bit 31 .. 1    slot
-/// bit 0          1 if no search has expanded the vertex yet; in a row being pruned, 0 if an earlier prune kept it
+/// bit 0          in a search: 1 until the vertex is expanded; in a prune: 0 if an earlier prune kept the entry
 /// ```
 ///
 /// Sorting, merging and equality are single integer comparisons, on the CPU and in kernels. An expanded entry sorts
@@ -16,13 +16,16 @@ use crate::Slot;
 #[repr(transparent)]
 pub struct Neighbor(u64);
 
+/// The flag of a search: set until the vertex is expanded.
 const UNEXPANDED: u64 = 1;
+/// The flag of a prune, the same bit: clear if an earlier prune kept the entry.
+const NOT_PRUNED: u64 = 1;
 
 impl Neighbor {
     /// No neighbor; sorts after every real one.
     pub const NONE: Self = Self(u64::MAX);
 
-    /// Creates an unexpanded entry.
+    /// Creates an entry that is neither expanded nor already pruned.
     ///
     /// `distance` must not be NaN; vectors with NaN are rejected on insertion. -0.0 becomes 0.0, so that equal
     /// distances have equal bits.
@@ -57,21 +60,20 @@ impl Neighbor {
         Self(self.0 & !UNEXPANDED)
     }
 
-    /// The entry marked as kept by an earlier prune, with the same bit as [`Self::expanded`]: a prune does not compare
-    /// two such entries.
+    /// The entry marked as kept by an earlier prune. A prune does not compare two such entries.
     #[inline]
     #[must_use]
     pub const fn already_pruned(self) -> Self {
-        self.expanded()
+        Self(self.0 & !NOT_PRUNED)
     }
 
     /// Whether the entry is marked as [`Self::already_pruned`].
     #[inline]
     pub const fn is_already_pruned(self) -> bool {
-        !self.is_unexpanded()
+        self.0 & NOT_PRUNED == 0
     }
 
-    /// Whether both are the same vertex at the same distance, ignoring the bit for expanded.
+    /// Whether both are the same vertex at the same distance, whatever their flags.
     #[inline]
     pub const fn is_same(self, other: Self) -> bool {
         (self.0 ^ other.0) >> 1 == 0

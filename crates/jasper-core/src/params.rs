@@ -164,8 +164,9 @@ impl BuildParamsBuilder {
 pub struct LaunchParams {
     /// Warps per query: 1, or at least 8 for a team, which uses at most 16 of them, and at most 8 in a search by codes.
     pub warps: u32,
-    /// Vertices that are expanded at the same time, 1 to 8. With one warp, more than 1 may change the results. A team
-    /// has this many mailboxes, but not more than workers; their number never changes the results.
+    /// Vertices whose neighbors are processed at the same time, 1 to 8. One warp expands them together: with more than
+    /// 1, results may differ. A team expands one after another and requests the next ones ahead, at most as many as it
+    /// has workers: the results are the same.
     pub expansions: u32,
     /// Buckets of the visited cache: a power of two, 32 to 32,768, or 0 for none.
     #[cfg_attr(feature = "serde", serde(rename = "visited_capacity"))]

@@ -45,9 +45,9 @@ struct Inner {
     lost: OnceLock<Error>,
 }
 
-/// Calls `work`, and then makes the calling thread's current CUDA context what it was before. Calls of this crate change
-/// it to that of their device, which is also the current device of the CUDA runtime and of libraries above it: use this
-/// where a thread calls such libraries as well.
+/// Calls `work`, and then makes the calling thread's current CUDA context what it was before. Calls of this crate
+/// change it to that of their device, which is also the current device of the CUDA runtime and of libraries above it:
+/// use this where a thread calls such libraries as well.
 ///
 /// ```
 /// assert_eq!(jasper_cuda::with_current_context_kept(|| 7), 7);
@@ -66,7 +66,8 @@ pub fn with_current_context_kept<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// The contexts that were opened, by device. As those of the CUDA runtime, they stay open until the process ends, with
-/// the kernels that were loaded: a build and then searches, or one index after another, would each open the device anew.
+/// the kernels that were loaded: a build and then searches, or one index after another, would each open the device
+/// anew.
 static OPEN: Mutex<BTreeMap<usize, Arc<OpenedContext>>> = Mutex::new(BTreeMap::new());
 
 /// A context, once it is open. Opening it blocks only other callers that want the same device.
@@ -213,8 +214,8 @@ impl Context {
         kind.into().on(self.inner.device.ordinal)
     }
 
-    /// The number by which [`Self::note_launch`] knows the function `entry`.
-    pub(crate) fn launch_number(&self, entry: &str) -> usize {
+    /// The id by which [`Self::note_launch`] knows the function `entry`.
+    pub(crate) fn launch_id(&self, entry: &str) -> usize {
         let mut names = lock(&self.inner.launch_names);
         names.iter().position(|name| **name == *entry).unwrap_or_else(|| {
             names.push(entry.into());
@@ -222,9 +223,9 @@ impl Context {
         })
     }
 
-    /// Stores the number of the function that is launched.
-    pub(crate) fn note_launch(&self, number: usize) {
-        self.inner.last_launch.store(number, Relaxed);
+    /// Stores which function is launched.
+    pub(crate) fn note_launch(&self, launch_id: usize) {
+        self.inner.last_launch.store(launch_id, Relaxed);
     }
 
     fn last_launch(&self) -> String {

@@ -103,7 +103,7 @@ fn chunk_rows<T: Element>(
         // The answers so far, and those of a chunk.
         .part(MemorySpace::Host, "answers", 2 * answers as u64)
         // Queries and base are copied by two streams.
-        .part(MemorySpace::Host, "pinned memory", 4 * Stream::PIECE_BYTES as u64);
+        .part(MemorySpace::Host, "pinned memory", 4 * Stream::CHUNK_BYTES as u64);
     let row = Bytes { device: 2 * row_bytes as u64, host: 0 };
     plan.batch("a row", row, free, max_chunk_rows(rows, row_bytes))
 }
@@ -117,8 +117,8 @@ fn max_chunk_rows(rows: usize, row_bytes: usize) -> usize {
 fn upload<T: Element>(stream: &Stream, rows: MatrixView<'_, T>) -> Result<Buffer<T>> {
     let stride = padded_len::<T>(rows.dimension());
     let mut buffer = stream.allocate(rows.len() * stride)?;
-    stream.write(&mut buffer, rows.len() * stride, stride, |piece, out| {
-        pad(rows.slice(piece.start / stride..piece.end / stride), out);
+    stream.write(&mut buffer, rows.len() * stride, stride, |range, out| {
+        pad(rows.slice(range.start / stride..range.end / stride), out);
         Ok::<(), Error>(())
     })?;
     Ok(buffer)

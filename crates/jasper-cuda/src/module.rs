@@ -51,7 +51,7 @@ pub(crate) struct LoadedModule {
 pub(crate) struct Function {
     raw: CUfunction,
     /// The number of its name: see [`Context::launch_number`].
-    number: usize,
+    launch_id: usize,
     entry: Box<str>,
     /// Maximum threads per block, given the kernel's registers.
     threads: u32,
@@ -88,7 +88,7 @@ impl Function {
             context.call(|| unsafe { sys::cuFuncSetAttribute(self.raw, MAX_DYNAMIC_SHARED, bytes) })?;
             self.enabled_shared.store(self.max_shared, Relaxed);
         }
-        context.note_launch(self.number);
+        context.note_launch(self.launch_id);
         Ok(self.raw)
     }
 }
@@ -137,7 +137,7 @@ impl LoadedModule {
         let max_shared = context.device().shared_per_block.saturating_sub(fixed);
         Ok(Function {
             raw: function.to_raw(),
-            number: context.launch_number(entry),
+            launch_id: context.launch_id(entry),
             entry: entry.into(),
             threads: get(FunctionAttribute::MaxThreadsPerBlock)?,
             max_shared,

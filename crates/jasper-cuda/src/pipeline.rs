@@ -18,8 +18,8 @@ use crate::{Buffer, Context, Event, Stream};
 /// let context = Context::open(0)?;
 /// let stream = Stream::new(&context)?;
 /// let rows = vec![0.5_f32; 96 << 20]; // a million rows of 96 elements
-/// let copy = |piece: std::ops::Range<usize>, out: &mut [f32]| {
-///     out.copy_from_slice(&rows[piece.start * 96..piece.end * 96]);
+/// let copy = |range: std::ops::Range<usize>, out: &mut [f32]| {
+///     out.copy_from_slice(&rows[range.start * 96..range.end * 96]);
 ///     Ok(())
 /// };
 /// Pipeline::new(&context, 96, 100_000)?
@@ -63,10 +63,10 @@ impl<T: Pod + Send> Pipeline<T> {
 
     /// Processes `rows` rows, one chunk at a time.
     ///
-    /// A separate thread calls `fill`, one chunk ahead, with a range of rows and host memory to write them to. `process`
-    /// gets the range of a chunk and its buffer, which belongs to `stream` meanwhile, and queues launches in `stream`,
-    /// which waits for the copy; it may also synchronize. Each copy waits for the work on the chunk's previous contents.
-    /// Returns when all work is queued.
+    /// A separate thread calls `fill`, one chunk ahead, with a range of rows and host memory to write them to.
+    /// `process` gets the range of a chunk and its buffer, which belongs to `stream` meanwhile, and queues launches in
+    /// `stream`, which waits for the copy; it may also synchronize. Each copy waits for the work on the chunk's
+    /// previous contents. Returns when all work is queued.
     ///
     /// # Errors
     /// Returns the device's error, or the first error of `fill` or `process`. Work queued before it still runs.
@@ -86,8 +86,8 @@ impl<T: Pod + Send> Pipeline<T> {
         }
         let mut fill_chunk = move |chunk: &mut Chunk<T>, range: Range<usize>| {
             copies.wait(&chunk.used)?;
-            copies.write(&mut chunk.buffer, range.len() * row, row, |piece, out| {
-                fill(range.start + piece.start / row..range.start + piece.end / row, out)
+            copies.write(&mut chunk.buffer, range.len() * row, row, |within, out| {
+                fill(range.start + within.start / row..range.start + within.end / row, out)
             })?;
             chunk.filled.record(copies)?;
             Ok::<(), E>(())

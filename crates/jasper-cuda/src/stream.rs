@@ -150,15 +150,15 @@ impl Stream {
 
     /// Bytes per copy of a [write](gpu_kernels::Stream::write) or [read](gpu_kernels::Stream::read_range). A stream
     /// that does either holds twice as much pinned memory.
-    pub const PIECE_BYTES: usize = 8 << 20;
+    pub const CHUNK_BYTES: usize = 8 << 20;
 
-    /// Elements per copy: whole granules, at most [`Self::PIECE_BYTES`]. Checks that the range is within the buffer.
-    fn check_piece<T: Pod>(&self, buffer: &Buffer<T>, within: &Range<usize>, granule: usize) -> usize {
+    /// Elements per copy: whole granules, at most [`Self::CHUNK_BYTES`]. Checks that the range is within the buffer.
+    fn check_chunk<T: Pod>(&self, buffer: &Buffer<T>, within: &Range<usize>, granule: usize) -> usize {
         self.check_owner(buffer);
         assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
-        let piece = Self::PIECE_BYTES / (granule * size_of::<T>()).max(1) * granule;
-        assert!(piece > 0, "a granule of {granule} elements is larger than a piece");
-        piece
+        let chunk = Self::CHUNK_BYTES / (granule * size_of::<T>()).max(1) * granule;
+        assert!(chunk > 0, "a granule of {granule} elements is larger than a chunk");
+        chunk
     }
 
     /// Launches the kernel `entry` of a module.
@@ -219,12 +219,12 @@ impl Stream {
 
     /// Bytes of pinned memory for copies, while no copy uses it.
     pub(crate) fn staging_bytes(&self) -> usize {
-        lock(&self.inner.staging).as_ref().map_or(0, |_| 2 * Self::PIECE_BYTES)
+        lock(&self.inner.staging).as_ref().map_or(0, |_| 2 * Self::CHUNK_BYTES)
     }
 
     /// Calls `copy` with pinned memory for copies, allocated by the first copy. The lock is not held meanwhile, because
-    /// `copy` calls code that may copy in this stream, or take long: a copy that begins meanwhile allocates memory of its
-    /// own, and the last to end keeps it.
+    /// `copy` calls code that may copy in this stream, or take long: a copy that begins meanwhile allocates memory of
+    /// its own, and the last to end keeps it.
     fn with_staging<E: From<Error>>(
         &self,
         copy: impl FnOnce(&mut Staging) -> Result<(), E>,
@@ -232,7 +232,7 @@ impl Stream {
         let idle = lock(&self.inner.staging).take();
         let mut staging = match idle {
             Some(staging) => staging,
-            None => Staging::new(self.context(), Self::PIECE_BYTES)?,
+            None => Staging::new(self.context(), Self::CHUNK_BYTES)?,
         };
         let copied = copy(&mut staging);
         let other = lock(&self.inner.staging).replace(staging);
@@ -266,15 +266,15 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both have `bytes` bytes. The source remains, as the caller promises; this stream frees the buffer after
-        // the copy.
+        // SAFETY: both have `bytes` bytes. The source remains, as the caller promises; this stream frees the buffer
+        // after the copy.
         self.context()
             .call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, self.raw()) })
     }
 }
 
-// SAFETY: the driver runs the work of a stream in order; buffers hold the stream that allocated them, and are freed in its
-// order.
+// SAFETY: the driver runs the work of a stream in order; buffers hold the stream that allocated them, and are freed in
+// its order.
 unsafe impl gpu_kernels::Stream for Stream {
     type Error = Error;
     type Buffer<T: Pod> = Buffer<T>;
@@ -304,7 +304,7 @@ unsafe impl gpu_kernels::Stream for Stream {
         Ok(buffer)
     }
 
-    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream allocated the buffer.
+    /// Panics if a granule is larger than [`Self::CHUNK_BYTES`], or another stream allocated the buffer.
     fn write_range<T: Pod, E: From<Error>>(
         &self,
         buffer: &mut Buffer<T>,
@@ -312,12 +312,12 @@ unsafe impl gpu_kernels::Stream for Stream {
         granule: usize,
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let piece = self.check_piece(buffer, &within, granule);
+        let chunk = self.check_chunk(buffer, &within, granule);
         if let Some(elements) = buffer.host_mut()? {
-            return pieces(within, piece).try_for_each(|range| fill(range.clone(), &mut elements[range]));
+            return chunks(within, chunk).try_for_each(|range| fill(range.clone(), &mut elements[range]));
         }
         self.with_staging(|staging| {
-            for range in pieces(within, piece) {
+            for range in chunks(within, chunk) {
                 let pinned = staging.next()?;
                 let (first, bytes) = (range.start, range.len() * size_of::<T>());
                 fill(range, bytemuck::cast_slice_mut(&mut pinned.memory[..bytes]))?;
@@ -332,7 +332,7 @@ unsafe impl gpu_kernels::Stream for Stream {
         })
     }
 
-    /// Panics if a granule is larger than [`Self::PIECE_BYTES`], or another stream allocated the buffer.
+    /// Panics if a granule is larger than [`Self::CHUNK_BYTES`], or another stream allocated the buffer.
     fn read_range<T: Pod>(
         &self,
         buffer: &Buffer<T>,
@@ -340,9 +340,9 @@ unsafe impl gpu_kernels::Stream for Stream {
         granule: usize,
         mut take: impl FnMut(Range<usize>, &[T]),
     ) -> Result<()> {
-        let piece = self.check_piece(buffer, &within, granule);
+        let chunk = self.check_chunk(buffer, &within, granule);
         if let Some(elements) = buffer.host()? {
-            pieces(within, piece).for_each(|range| take(range.clone(), &elements[range]));
+            chunks(within, chunk).for_each(|range| take(range.clone(), &elements[range]));
             return Ok(());
         }
         let mut take = |range: Range<usize>, bytes: &[u8]| {
@@ -351,7 +351,7 @@ unsafe impl gpu_kernels::Stream for Stream {
         };
         self.with_staging(|staging| {
             let mut previous = None;
-            for range in pieces(within, piece) {
+            for range in chunks(within, chunk) {
                 let pinned = staging.next()?;
                 let bytes = range.len() * size_of::<T>();
                 let from = buffer.address() + (range.start * size_of::<T>()) as u64;
@@ -399,9 +399,9 @@ unsafe impl gpu_kernels::Stream for Stream {
         self.context().call(|| unsafe { sys::cuMemcpyAsync(to.address(), from.address(), bytes, self.raw()) })
     }
 
-    /// A large array is allocated in memory that grows in place, if the device supports virtual memory management: moving
-    /// it there later would take its memory twice. Small ones are not, because each such allocation reserves addresses
-    /// for as much memory as the device has.
+    /// A large array is allocated in memory that grows in place, if the device supports virtual memory management:
+    /// moving it there later would take its memory twice. Small ones are not, because each such allocation reserves
+    /// addresses for as much memory as the device has.
     fn allocate_table<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         let is_large = len.saturating_mul(size_of::<T>()) > self.context().device().memory / LARGE_DIVISOR;
         match if is_large { Buffer::growing(self, len)? } else { None } {
@@ -479,9 +479,9 @@ unsafe impl gpu_kernels::Stream for Stream {
     }
 }
 
-/// Splits a range into pieces of `piece` elements; the last may be shorter.
-fn pieces(within: Range<usize>, piece: usize) -> impl Iterator<Item = Range<usize>> {
-    within.clone().step_by(piece).map(move |first| first..within.end.min(first + piece))
+/// Splits a range into chunks of `chunk` elements; the last may be shorter.
+fn chunks(within: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize>> {
+    within.clone().step_by(chunk).map(move |first| first..within.end.min(first + chunk))
 }
 
 impl fmt::Debug for Stream {

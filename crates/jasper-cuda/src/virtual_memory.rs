@@ -18,7 +18,7 @@ pub(crate) struct VirtualAllocation {
     /// The size of a mapping is a multiple of this.
     granularity: usize,
     /// Handles and sizes of the mapped memory, in the order of their addresses.
-    pieces: Vec<(CUmemGenericAllocationHandle, usize)>,
+    allocations: Vec<(CUmemGenericAllocationHandle, usize)>,
 }
 
 impl VirtualAllocation {
@@ -39,7 +39,7 @@ impl VirtualAllocation {
         let mut address = 0;
         // SAFETY: `address` is writable; any addresses will do.
         context.call(|| unsafe { sys::cuMemAddressReserve(&mut address, reserved, 0, 0, 0) })?;
-        Ok(Some(Self { context: context.clone(), address, reserved, granularity, pieces: Vec::new() }))
+        Ok(Some(Self { context: context.clone(), address, reserved, granularity, allocations: Vec::new() }))
     }
 
     /// The first address.
@@ -59,15 +59,15 @@ impl VirtualAllocation {
         }
         assert!(mapped + more <= self.reserved, "callers check the size against the device's memory");
         let (context, kind, to) = (&self.context, allocation(&self.context), self.address + mapped as u64);
-        let mut piece = 0;
-        // SAFETY: `piece` is writable, and `kind` lives through the call.
-        context.call(|| unsafe { sys::cuMemCreate(&mut piece, more, &kind, 0) })?;
+        let mut allocation = 0;
+        // SAFETY: `allocation` is writable, and `kind` lives through the call.
+        context.call(|| unsafe { sys::cuMemCreate(&mut allocation, more, &kind, 0) })?;
         let release = || {
-            // SAFETY: the piece was just created and is not mapped.
-            context.release(|| unsafe { sys::cuMemRelease(piece) });
+            // SAFETY: the allocation was just created and is not mapped.
+            context.release(|| unsafe { sys::cuMemRelease(allocation) });
         };
-        // SAFETY: the addresses are reserved, as asserted, and unmapped; the piece has the same size.
-        context.call(|| unsafe { sys::cuMemMap(to, more, 0, piece, 0) }).inspect_err(|_| release())?;
+        // SAFETY: the addresses are reserved, as asserted, and unmapped; the allocation has the same size.
+        context.call(|| unsafe { sys::cuMemMap(to, more, 0, allocation, 0) }).inspect_err(|_| release())?;
         let access = CUmemAccessDesc {
             location: kind.location,
             flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -78,13 +78,13 @@ impl VirtualAllocation {
             context.release(|| unsafe { sys::cuMemUnmap(to, more) });
             release();
         })?;
-        self.pieces.push((piece, more));
+        self.allocations.push((allocation, more));
         Ok(())
     }
 
     /// Mapped bytes.
     fn mapped(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.1).sum()
+        self.allocations.iter().map(|allocation| allocation.1).sum()
     }
 }
 
@@ -107,11 +107,11 @@ impl Drop for VirtualAllocation {
         // Queued work may still use the memory. After a failure it no longer runs.
         let _ = self.context.synchronize();
         let mut address = self.address;
-        for &(piece, bytes) in &self.pieces {
-            // SAFETY: the piece is mapped there, and all work that used it is complete.
+        for &(allocation, bytes) in &self.allocations {
+            // SAFETY: the allocation is mapped there, and all work that used it is complete.
             self.context.release(|| unsafe { sys::cuMemUnmap(address, bytes) });
             // SAFETY: it is no longer mapped.
-            self.context.release(|| unsafe { sys::cuMemRelease(piece) });
+            self.context.release(|| unsafe { sys::cuMemRelease(allocation) });
             address += bytes as u64;
         }
         // SAFETY: the range was reserved, and nothing is mapped to it.

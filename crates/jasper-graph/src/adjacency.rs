@@ -131,8 +131,8 @@ impl Adjacency {
     }
 
     /// Returns the tables in chunks of consecutive slots, to be written from several threads: the edges as
-    /// `(slots, max_degree)`, and the degrees. Ids must be distinct, in range and not the slot itself, and degrees at
-    /// most `max_degree`, which is not checked.
+    /// `(slots, max_degree)`, and the degrees. Neighbors must be distinct, in range and not the slot itself, and
+    /// degrees at most `max_degree`, which is not checked.
     ///
     /// # Panics
     /// Panics inside a transaction, because these writes cannot be rolled back.
@@ -141,8 +141,8 @@ impl Adjacency {
         self.table.chunks_mut().zip(self.degrees.chunks_mut())
     }
 
-    /// Frees the memory of the edges, as far as the operating system allows it. Until it is written again, each row holds
-    /// as many meaningless entries as the vertex had edges.
+    /// Frees the memory of the edges, as far as the operating system allows it. Until it is written again, each row
+    /// holds as many meaningless entries as the vertex had edges.
     pub fn free_memory(&mut self) {
         // What is not freed is as meaningless as what is.
         let _ = self.table.free_memory();

@@ -29,9 +29,9 @@
 //! - [`Mixed`] projects vectors onto their principal components and encodes the leading ones with more bits. It needs
 //!   fewer bytes where few components hold most of the variance.
 //!
-//! Both produce code rows of a common [`Layout`] and queries of a common form, [`QueryCode`]. Scoring on a CPU or a GPU
-//! depends on these two alone. The crate does not search and does no I/O. Formulas, errors and costs are on the book's
-//! page on quantization.
+//! Both produce code rows of a common [`Layout`] and queries of a common form, [`QueryCode`]. Estimates on a CPU or a
+//! GPU depend on these two alone. The crate does not search and does no I/O. Formulas, errors and costs are on the
+//! book's page on quantization.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -39,7 +39,7 @@
 //! | [`quantizer`](Quantizer) | the interface of a quantizer; [`open`] reads one from bytes |
 //! | [`rabitq`] | RaBitQ with 1 to 8 bits per coordinate |
 //! | [`mixed`] | principal components with 8, 4, 2, 1 or 0 bits |
-//! | [`parts`] | a trained quantizer as data, for GPU kernels |
+//! | [`parameters`] | a trained quantizer as data, for GPU kernels |
 //! | [`rotation`](Rotation) | the fast random rotation of RaBitQ |
 //! | `projection` | products of rows with a matrix |
 //! | [`layout`] | the bits of a code row |
@@ -47,23 +47,23 @@
 //! | `space` | residuals, and the terms of a distance that need no code |
 //! | [`codes`](CodeTable) | the codes of many vectors, encoded in parallel |
 //! | [`query`] | an encoded query, and its estimates |
-//! | `score` | products of an int8 query with code bits: scalar, AVX2, AVX-512, NEON |
+//! | `estimate` | products of an int8 query with code bits: scalar, AVX2, AVX-512, NEON |
 //! | `section` | serialization of a trained quantizer |
 //! | `simd` | loops compiled for each SIMD level |
 
 mod codes;
 mod error;
+mod estimate;
 mod factors;
 pub mod layout;
 pub mod mixed;
-pub mod parts;
+pub mod parameters;
 mod projection;
 mod quantization;
 mod quantizer;
 pub mod query;
 pub mod rabitq;
 mod rotation;
-mod score;
 mod section;
 mod simd;
 mod space;
@@ -72,7 +72,7 @@ pub use codes::CodeTable;
 pub use error::{DecodeError, TrainError};
 pub use layout::{Layout, Plane, SECTOR_BYTES};
 pub use mixed::{MAX_SECTORS, Mixed, MixedParams};
-pub use parts::Parameters;
+pub use parameters::Parameters;
 pub use projection::ENCODE_ROWS;
 pub use quantization::{ParseQuantizationError, Quantization};
 pub use quantizer::{EncodeBuffers, Quantizer, open};

@@ -2,7 +2,7 @@
 
 use jasper_core::distance::SimdLevel;
 
-use crate::parts::MatrixParameters;
+use crate::parameters::MatrixParameters;
 use crate::simd::simd_fn;
 
 /// Rows per block for encoding: a block reads the matrix of a projection once.
@@ -65,10 +65,10 @@ impl Projection {
 
 simd_fn! {
     /// The product of rows with all panels, blocked so that sums stay in registers.
-    fn product(level => SimdLevel, of: &Projection, rows: &[f32], out: &mut [f32], stride: usize) {
+    fn product(simd => SimdLevel, of: &Projection, rows: &[f32], out: &mut [f32], stride: usize) {
         let dimension = of.dimension;
         // As many rows as have registers for their sums.
-        let block_rows = match level {
+        let block_rows = match simd {
             #[cfg(target_arch = "x86_64")]
             SimdLevel::Avx512 => WIDE_ROWS,
             _ => NARROW_ROWS,
@@ -78,12 +78,12 @@ simd_fn! {
             for (i, panel) in of.panels.chunks_exact(dimension * PANEL).enumerate() {
                 let columns = (i * PANEL, PANEL.min(of.directions - i * PANEL));
                 match rows.len() / dimension {
-                    WIDE_ROWS => panel_of::<WIDE_ROWS>(level, panel, rows, out, stride, columns),
-                    NARROW_ROWS => panel_of::<NARROW_ROWS>(level, panel, rows, out, stride, columns),
+                    WIDE_ROWS => panel_of::<WIDE_ROWS>(simd, panel, rows, out, stride, columns),
+                    NARROW_ROWS => panel_of::<NARROW_ROWS>(simd, panel, rows, out, stride, columns),
                     _ => {
                         let rows = rows.chunks_exact(dimension).zip(out.chunks_exact_mut(stride));
                         for (row, out) in rows {
-                            panel_of::<1>(level, panel, row, out, stride, columns);
+                            panel_of::<1>(simd, panel, row, out, stride, columns);
                         }
                     }
                 }
@@ -103,7 +103,7 @@ const NARROW_ROWS: usize = 2;
 /// Writes the products of `ROWS` rows with the first `len` directions of a panel to `out[row][first..first + len]`.
 #[inline(always)]
 fn panel_of<const ROWS: usize>(
-    level: SimdLevel,
+    simd: SimdLevel,
     panel: &[f32],
     rows: &[f32],
     out: &mut [f32],
@@ -112,7 +112,7 @@ fn panel_of<const ROWS: usize>(
 ) {
     let (panel, _) = panel.as_chunks::<PANEL>();
     let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &rows[row * panel.len()..][..panel.len()]);
-    let sums = sums(level, panel, rows);
+    let sums = sums(simd, panel, rows);
     for (row, sums) in sums.iter().enumerate() {
         out[row * stride + first..][..len].copy_from_slice(&sums[..len]);
     }
@@ -121,12 +121,12 @@ fn panel_of<const ROWS: usize>(
 /// The products of `ROWS` rows with all directions of a panel.
 #[inline(always)]
 fn sums<const ROWS: usize>(
-    level: SimdLevel,
+    simd: SimdLevel,
     panel: &[[f32; PANEL]],
     rows: [&[f32]; ROWS],
 ) -> [[f32; PANEL]; ROWS] {
-    match level {
-        // SAFETY: `simd_fn` passes supported levels.
+    match simd {
+        // SAFETY: `simd_fn` passes a supported SIMD level.
         #[cfg(target_arch = "x86_64")]
         SimdLevel::Avx512 => return unsafe { sums_avx512(panel, rows) },
         // SAFETY: as above.
@@ -205,13 +205,13 @@ mod tests {
             let projection = Projection::new(&matrix, dimension);
             assert_eq!(projection.values(), matrix);
             let stride = directions + 3;
-            for level in SimdLevel::available() {
+            for simd in SimdLevel::available() {
                 let mut out = vec![9.0; rows.len() / dimension * stride];
-                product(level, &projection, &rows, &mut out, stride);
+                product(simd, &projection, &rows, &mut out, stride);
                 for (row, out) in rows.chunks_exact(dimension).zip(out.chunks_exact(stride)) {
                     for (direction, out) in matrix.chunks_exact(dimension).zip(out) {
                         let sum = row.iter().zip(direction).fold(0.0_f32, |sum, (x, y)| x.mul_add(*y, sum));
-                        assert_eq!(sum.to_bits(), out.to_bits(), "{level:?}");
+                        assert_eq!(sum.to_bits(), out.to_bits(), "{simd:?}");
                     }
                     assert_eq!(out[directions..], [0.0; 3]);
                 }

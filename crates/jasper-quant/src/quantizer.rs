@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jasper_core::Metric;
 
 use crate::factors::{Factors, UNIT_ROWS, Units};
-use crate::parts::{CodeParameters, RotationParameters};
+use crate::parameters::{CodeParameters, RotationParameters};
 use crate::section::{Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
@@ -14,7 +14,7 @@ use crate::{DecodeError, Layout, Mixed, Parameters, Quantization, QueryCode, Rab
 
 /// A trained quantizer: encodes vectors, and encodes queries that estimate distances from codes.
 ///
-/// Scoring needs only the [`QueryCode`] and the [`Layout`], not the quantizer.
+/// Estimates need only the [`QueryCode`] and the [`Layout`], not the quantizer.
 pub trait Quantizer: fmt::Debug + Send + Sync {
     /// The kind and size of the quantizer.
     fn quantization(&self) -> Quantization;

@@ -21,8 +21,8 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::Slot;
 use jasper_core::distance::SimdLevel;
 
+use crate::estimate::{self, QueryGroups};
 use crate::factors::Units;
-use crate::score::{self, QueryGroups};
 use crate::simd::{simd_fn, to_i16};
 use crate::{CodeTable, Layout};
 
@@ -94,7 +94,7 @@ impl QueryCode {
         Self { layout: Arc::clone(layout), levels, factors, groups }
     }
 
-    /// The layout of the codes that this query scores.
+    /// The layout of the codes that this query is compared with.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
@@ -113,19 +113,19 @@ impl QueryCode {
         &self.groups
     }
 
-    /// Estimates the distances to rows `ids` of `codes`, one per element of `out`. Rows are prefetched ahead.
+    /// Estimates the distances to rows `slots` of `codes`, one per element of `out`. Rows are prefetched ahead.
     ///
     /// # Panics
-    /// Panics if an id is not a row, the lengths differ, or the codes have another layout.
-    pub fn estimate(&self, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
-        self.estimate_at(SimdLevel::detect(), codes, ids, out);
+    /// Panics if a slot is not a row, the lengths differ, or the codes have another layout.
+    pub fn estimate(&self, codes: &CodeTable, slots: &[Slot], out: &mut [f32]) {
+        self.estimate_at(SimdLevel::detect(), codes, slots, out);
     }
 
-    /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `level`. For tests and benches.
-    pub fn estimate_at(&self, level: SimdLevel, codes: &CodeTable, ids: &[Slot], out: &mut [f32]) {
+    /// Estimates as [`Self::estimate`] does, at the widest SIMD level up to `simd`. For tests and benches.
+    pub fn estimate_at(&self, simd: SimdLevel, codes: &CodeTable, slots: &[Slot], out: &mut [f32]) {
         self.check(codes);
-        assert_eq!(ids.len(), out.len());
-        score::estimates(level, self, |i| codes.row(ids[i].index()), out);
+        assert_eq!(slots.len(), out.len());
+        estimate::estimates(simd, self, |i| codes.row(slots[i].index()), out);
     }
 
     /// Estimates the distances to code rows anywhere in memory: `out[i]` is that of the words `row(i)`.
@@ -133,7 +133,7 @@ impl QueryCode {
     /// # Panics
     /// Panics if the length of a row is not the layout's.
     pub fn estimate_rows<'a>(&self, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
-        score::estimates(SimdLevel::detect(), self, row, out);
+        estimate::estimates(SimdLevel::detect(), self, row, out);
     }
 
     /// Half-width of the error bound of a row's estimate: [`bound_sigmas`](crate::RabitqParams::bound_sigmas) standard
@@ -239,17 +239,17 @@ mod tests {
             let expected_peak = rotated.iter().fold(0.0_f32, |peak, y| peak.max(y.abs()));
             let inverse = largest / expected_peak;
             let level_bytes = if largest > 127.0 { 2 } else { 1 };
-            for level in SimdLevel::available() {
-                assert_eq!(peak(level, rotated), expected_peak);
+            for simd in SimdLevel::available() {
+                assert_eq!(peak(simd, rotated), expected_peak);
                 let mut levels = vec![0; level_bytes * rotated.len()];
                 let (high, low) = levels.split_at_mut(rotated.len());
-                round(level, rotated, inverse, largest, high, low);
+                round(simd, rotated, inverse, largest, high, low);
                 for (i, y) in rotated.iter().enumerate() {
                     let expected =
                         ((y * inverse).round_ties_even() as i32).clamp(-(largest as i32), largest as i32);
                     let found = i32::from(high[i]);
                     let found = if level_bytes == 2 { found * 256 + i32::from(low[i]) } else { found };
-                    assert_eq!(found, expected, "{y} by {inverse}, {level:?}");
+                    assert_eq!(found, expected, "{y} by {inverse}, {simd:?}");
                 }
             }
         }

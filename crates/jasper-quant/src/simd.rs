@@ -1,27 +1,28 @@
 //! Loops that the compiler vectorizes, compiled once per SIMD level and dispatched at run time.
 //!
 //! The loops are plain Rust, compute each element independently, and use no fused multiply-adds; sums go through
-//! [`jasper_core::distance`]. Every level therefore gives the same bits, and codes do not depend on the CPU.
+//! [`jasper_core::distance`]. Every SIMD level therefore gives the same bits, and codes do not depend on the CPU.
 
 use jasper_core::distance::SimdLevel;
 
-/// Defines a function whose loops are compiled for each level. It runs at the widest level of this CPU up to that of
-/// its first argument. The function body gets the level at which it runs.
+/// Defines a function whose loops are compiled for each SIMD level. It runs at the widest one of this CPU up to that of
+/// its first argument. The function body gets the SIMD level at which it runs.
 ///
 /// All that the body calls must be `#[inline(always)]`, and loops must not be in closures: a closure that is not
-/// inlined is compiled for the baseline level. Float-to-integer casts do not vectorize; use [`to_u8`] and [`to_i16`].
+/// inlined is compiled for the baseline instructions. Float-to-integer casts do not vectorize; use [`to_u8`] and
+/// [`to_i16`].
 macro_rules! simd_fn {
     (
         $(#[$meta:meta])*
         $vis:vis fn $name:ident $([$($generics:tt)*])?(
-            $level:pat_param => SimdLevel $(, $argument:ident: $type:ty)* $(,)?
+            $simd:pat_param => SimdLevel $(, $argument:ident: $type:ty)* $(,)?
         ) $(-> $output:ty)? $body:block
     ) => {
         $(#[$meta])*
         #[inline]
-        $vis fn $name $(<$($generics)*>)? (level: SimdLevel $(, $argument: $type)*) $(-> $output)? {
+        $vis fn $name $(<$($generics)*>)? (simd: SimdLevel $(, $argument: $type)*) $(-> $output)? {
             #[inline(always)]
-            fn run $(<$($generics)*>)? ($level: SimdLevel $(, $argument: $type)*) $(-> $output)? $body
+            fn run $(<$($generics)*>)? ($simd: SimdLevel $(, $argument: $type)*) $(-> $output)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -35,14 +36,14 @@ macro_rules! simd_fn {
                 run(SimdLevel::Avx2 $(, $argument)*)
             }
 
-            match level.min(SimdLevel::detect()) {
-                // SAFETY: this CPU supports the level.
+            match simd.min(SimdLevel::detect()) {
+                // SAFETY: this CPU supports the instructions.
                 #[cfg(target_arch = "x86_64")]
                 SimdLevel::Avx512 => unsafe { avx512($($argument),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 SimdLevel::Avx2 => unsafe { avx2($($argument),*) },
-                level => run(level $(, $argument)*),
+                simd => run(simd $(, $argument)*),
             }
         }
     };
@@ -98,11 +99,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_give_the_same_bits() {
+    fn simd_levels_give_the_same_bits() {
         let values: Vec<f32> = (0..1000).map(|i| (i as f32).sin()).collect();
-        let outs = SimdLevel::available().map(|level| {
+        let outs = SimdLevel::available().map(|simd| {
             let mut out = vec![0.0; values.len()];
-            magnitudes(level, &values, 1.1, &mut out);
+            magnitudes(simd, &values, 1.1, &mut out);
             out
         });
         for out in outs {

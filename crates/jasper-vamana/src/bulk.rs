@@ -50,7 +50,7 @@ impl<T: Element> Linked<T> {
     }
 }
 
-/// Builds a graph over `vectors` on the CPU, under `keys`, or under the row numbers if `None`.
+/// Builds a graph over `vectors` on the CPU, under `keys`, or under the row indices if `None`.
 ///
 /// [`BuildSpec::plan_on_host`] predicts the memory that this takes.
 ///
@@ -70,8 +70,8 @@ pub fn bulk_build<T: Element>(
     Ok(linked.finish())
 }
 
-/// Stores `vectors` as vertices without edges, under `keys`, or under the row numbers if `None`. Slots follow the order of the
-/// vectors; identical vectors share the slot of the first.
+/// Stores `vectors` as vertices without edges, under `keys`, or under the row indices if `None`. Slots follow the order
+/// of the vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is

@@ -57,16 +57,8 @@ impl<'a> BulkLinker<'a> {
         Ok(Self { order, linked, cost, writer: Some(writer) })
     }
 
-    /// Links the vertices that are left into `graph`, with any executor.
-    ///
-    /// ```text
-    /// loop:
-    ///     report progress; write a checkpoint if one is due, also when the report cancels the build
-    ///     batch = the next vertices         at most a share of those that are linked
-    ///     if batch is empty: break
-    ///     link_batch(batch)
-    /// add start points; reconnect unreachable vertices; bring the edges to the host
-    /// ```
+    /// Links the vertices that are left into `graph`, with any executor. Between batches it reports progress, and
+    /// writes a checkpoint if one is due or the report cancels the build.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.

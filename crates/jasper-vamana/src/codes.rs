@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Progress, ProgressFn, Slot, Stage, no_progress};
-use jasper_graph::{CodeBlock, Codes, Graph};
+use jasper_graph::{CodeChunk, Codes, Graph};
 use jasper_quant::{EncodeBuffers, Quantization, Quantizer, TrainError};
 use rayon::prelude::*;
 
@@ -13,8 +13,8 @@ use crate::{CpuExecutor, UpdateError};
 /// Maximum number of vectors that a quantizer is trained on. More would not improve its mean and components.
 const TRAINING_VECTORS: usize = 65_536;
 
-/// Blocks encoded between two progress reports.
-const BLOCKS_PER_REPORT: usize = 64;
+/// Chunks encoded between two progress reports.
+const CHUNKS_PER_REPORT: usize = 64;
 
 /// Quantizes all vectors of `graph`, replacing any existing codes. Later changes of the graph update them.
 ///
@@ -47,12 +47,12 @@ pub fn encode<T: Element>(
     let mut report = |done, total| Progress { stage: Stage::Quantizing, done, total }.report(progress);
     report(0, graph.slots())?;
     let quantizer = train(executor, graph, quantization)?;
-    graph.encode(quantizer, |blocks| {
-        let (total, mut blocks) = (blocks.len(), blocks.into_iter());
-        while blocks.len() > 0 {
-            report(graph.slots() / total * (total - blocks.len()), graph.slots())?;
-            let some: Vec<_> = blocks.by_ref().take(BLOCKS_PER_REPORT).collect();
-            executor.pool().install(|| some.into_par_iter().for_each(CodeBlock::fill));
+    graph.encode(quantizer, |chunks| {
+        let (total, mut chunks) = (chunks.len(), chunks.into_iter());
+        while chunks.len() > 0 {
+            report(graph.slots() / total * (total - chunks.len()), graph.slots())?;
+            let some: Vec<_> = chunks.by_ref().take(CHUNKS_PER_REPORT).collect();
+            executor.pool().install(|| some.into_par_iter().for_each(CodeChunk::fill));
         }
         Ok(report(graph.slots(), graph.slots())?)
     })

@@ -6,10 +6,8 @@
 //!     add live start points in place of tombstones (deleted vertices)
 //!     reconnect live vertices to which only paths through tombstones lead, unless they are many
 //!     remove the start points that are tombstones
-//!     for each live vertex v with a tombstone among its neighbors, in chunks:
-//!         replacements = live neighbors of those tombstones
-//!         row(v) = live neighbors of v + replacements that no vertex of the row occludes (as in robust pruning),
-//!                  until it is as long as before, or half of max_degree if that is longer
+//!     for each live vertex with a tombstone among its neighbors, in chunks:
+//!         repair its row: live neighbors of the tombstones replace these             see `cpu::Scratch::repair_row`
 //!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones

@@ -6,7 +6,7 @@
 //! measured rates; only their ratios matter, and these are alike on machines of one kind. `gpu_search filters` (crate
 //! `jasper-benches`) prints hops, distances and times on a GPU.
 
-/// Where a search runs: its limits, and the measured cost of its steps in nanoseconds.
+/// What a search costs where it runs: the limits there, and times that were measured, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// The widest beam.
@@ -17,10 +17,10 @@ pub struct CostModel {
     pub beam_distance: DistanceCost,
     /// A distance of a scan of each query by itself.
     pub scan_distance: DistanceCost,
-    /// [`Self::scan_distance`] in batches of at most [`Self::small_batch_max`], where all processors scan for each
-    /// query.
+    /// [`Self::scan_distance`] in batches of at most [`Self::small_batch_max`] queries, where several multiprocessors
+    /// scan for each query.
     pub small_batch_scan_distance: DistanceCost,
-    /// The largest batch in which all processors scan for each query together.
+    /// The largest batch in which several multiprocessors scan for each query.
     pub small_batch_max: usize,
     /// Time of a scan that does not depend on its length.
     pub scan_ns: f64,

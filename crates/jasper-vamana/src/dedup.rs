@@ -8,20 +8,20 @@ use rayon::prelude::*;
 /// A hash table from the content of a vector to the first vector that has it, for a known number of vectors.
 ///
 /// Open addressing with linear probing in one array. Entries are never removed, so identical vectors end at the same
-/// entry, which keeps the lowest of their numbers.
+/// entry, which keeps the first of them.
 pub(crate) struct DedupTable {
     /// Each is 0, or the [`entry`] of a first vector.
     entries: Vec<AtomicU64>,
 }
 
-/// Bits of an entry for the number of a vector, which is counted from 1.
-const NUMBER_BITS: u32 = 40;
-const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+/// Bits of an entry for the index of a vector, counted from 1.
+const VECTOR_BITS: u32 = 40;
+const VECTOR_MASK: u64 = (1 << VECTOR_BITS) - 1;
 
-/// An entry: the number of a vector in the low bits, and above it the low bits of its hash. The position in the table
+/// An entry: the index of a vector in the low bits, and above it the low bits of its hash. The position in the table
 /// depends on the other bits of the hash.
-fn entry(hash: u64, number: usize) -> u64 {
-    hash << NUMBER_BITS | (number as u64 + 1)
+fn entry(hash: u64, vector: usize) -> u64 {
+    hash << VECTOR_BITS | (vector as u64 + 1)
 }
 
 /// The number of entries for `vectors`. A third stay empty, so that about five are probed for the last vectors.
@@ -35,16 +35,16 @@ impl DedupTable {
         capacity(vectors) * size_of::<AtomicU64>()
     }
 
-    /// A table for vectors with numbers below `vectors`. Runs in the current rayon pool.
+    /// A table for the vectors 0 to `vectors` - 1. Runs in the current rayon pool.
     pub(crate) fn new(vectors: usize) -> Self {
-        assert!((vectors as u64) < NUMBER_MASK, "the numbers of vectors have {NUMBER_BITS} bits");
+        assert!((vectors as u64) < VECTOR_MASK, "vectors are counted with {VECTOR_BITS} bits");
         Self { entries: (0..capacity(vectors)).into_par_iter().map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Inserts a vector; returns the index of its entry. `is_same` compares it with a vector that was inserted before,
     /// or is being inserted by another thread.
-    pub(crate) fn insert(&self, hash: u64, number: usize, is_same: impl Fn(usize) -> bool) -> usize {
-        let own = entry(hash, number);
+    pub(crate) fn insert(&self, hash: u64, vector: usize, is_same: impl Fn(usize) -> bool) -> usize {
+        let own = entry(hash, vector);
         let mut index = ((u128::from(hash) * self.entries.len() as u128) >> 64) as usize;
         loop {
             // Relaxed: the content of all vectors was written before the threads began.
@@ -55,7 +55,7 @@ impl DedupTable {
             if found == 0 {
                 return index;
             }
-            if found >> NUMBER_BITS == own >> NUMBER_BITS && is_same((found & NUMBER_MASK) as usize - 1) {
+            if found >> VECTOR_BITS == own >> VECTOR_BITS && is_same((found & VECTOR_MASK) as usize - 1) {
                 self.entries[index].fetch_min(own, Relaxed);
                 return index;
             }
@@ -65,7 +65,7 @@ impl DedupTable {
 
     /// The first of the vectors that were inserted at this entry.
     pub(crate) fn first(&self, index: usize) -> usize {
-        (self.entries[index].load(Relaxed) & NUMBER_MASK) as usize - 1
+        (self.entries[index].load(Relaxed) & VECTOR_MASK) as usize - 1
     }
 }
 

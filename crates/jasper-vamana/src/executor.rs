@@ -7,8 +7,8 @@ use crate::connectivity::Vertices;
 use crate::pipeline::Duplicates;
 use crate::{GraphAccess, MutableGraph, OperationCounts};
 
-/// Executes the steps of builds, inserts and consolidations: [`CpuExecutor`](crate::CpuExecutor) with a pool of threads,
-/// and `DeviceExecutor` of jasper-cuda in a stream of a CUDA device.
+/// Executes the steps of builds, inserts and consolidations: [`CpuExecutor`](crate::CpuExecutor) with a pool of
+/// threads, and `DeviceExecutor` of jasper-cuda in a stream of a CUDA device.
 ///
 /// | for | steps |
 /// | --- | --- |
@@ -152,8 +152,8 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::NewRows, Self::Error>;
 
-    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if `start` is
-    /// not one of them. Each of their rows is read once.
+    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if
+    /// `start` is not one of them. Each of their rows is read once.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -223,12 +223,13 @@ pub struct Published {
     pub detached: Vec<Slot>,
 }
 
-/// Which vertices of a batch, which is one [chunk](Executor::SEARCH_CHUNK), are compared with each other before they
-/// are linked.
+/// Which vertices of a batch are compared with each other before they are linked. The batch is one
+/// [chunk](Executor::SEARCH_CHUNK).
 ///
-/// A vertex is compared with its peers in rounds: first with one of every `stride` consecutive ones, at irregular
-/// offsets, so that interleaved sources are all sampled. If one of these becomes a candidate, it is compared with
-/// `second_round` more of every `stride`; and if two are candidates by then, with all.
+/// A vertex is compared with its *peers*, the other vertices of the batch, in rounds: first with one of every run of
+/// `stride` consecutive peers, at irregular offsets, so that interleaved sources are all sampled. If one of these
+/// becomes a candidate, it is compared with `second_round` more of every run; and if two are candidates by then, with
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerSampling {
     /// One of this many peers is compared in the first round. At least 1; with 1, the first round compares all.
@@ -251,11 +252,11 @@ impl PeerSampling {
         let stride = self.stride;
         let ends = [0, 1, (1 + self.second_round).min(stride), stride];
         let (from, to) = (ends[round], ends[round + 1]);
-        (0..len).step_by(stride).enumerate().flat_map(move |(number, first)| {
-            let run = stride.min(len - first);
+        (0..len).step_by(stride).enumerate().flat_map(move |(run, first)| {
+            let run_len = stride.min(len - first);
             // Each run has a pseudo-random offset, which is the same on devices.
-            let start = ((number as u32).wrapping_mul(0x9E37_79B1) >> 16) as usize;
-            (from.min(run)..to.min(run)).map(move |i| first + (start + i) % run)
+            let offset = ((run as u32).wrapping_mul(0x9E37_79B1) >> 16) as usize;
+            (from.min(run_len)..to.min(run_len)).map(move |i| first + (offset + i) % run_len)
         })
     }
 }

@@ -82,8 +82,8 @@ const PEERS: PeerSampling = PeerSampling { stride: 32, second_round: 3 };
 const INSERT_DOUBLING_BATCH: usize = 512;
 const MAX_BATCH_SHARE: f32 = 1.0 / 8.0;
 
-/// If one vertex in this many is new, reading every row once to check reachability takes a few hundredths of the time
-/// of the insert. Smaller inserts keep a spanning tree instead.
+/// An insert of at least one vector per this many vertices ends with a check of all vertices for reachability, which
+/// reads every row once: a few hundredths of its time. Smaller inserts keep a spanning tree instead.
 const CHECK_DIVISOR: usize = 64;
 
 /// Inserts vectors. They are visible once the call returns, and not before.
@@ -147,34 +147,20 @@ fn store_and_link<T: Element, E: Executor<T>>(
     }
     let mut slots = add_vectors(executor, graph, vectors, progress)?;
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
-    let mut order = slots.clone();
-    order.sort_unstable();
-    order.dedup();
-    let new_vertices = order.len();
+    let mut new_vertices = slots.clone();
+    new_vertices.sort_unstable();
+    new_vertices.dedup();
     let has_no_start = graph.read(|graph| graph.host().adjacency().start_points().is_empty());
-    let order = match order.split_first() {
+    let order = match new_vertices.split_first() {
         Some((&first, others)) if has_no_start => {
             graph.change_host(|host| host.adjacency_mut().set_start_points(vec![first]))?;
             others
         }
-        _ => &order,
+        _ => &new_vertices,
     };
-    let distances = new_vertices as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
-    executor.quantize_for_linking(graph, order, distances).map_err(UpdateError::device)?;
-    let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
-    let before = graph.read(vertices) - order.len();
-    let (mut duplicates, mut detached, mut cost, mut done) =
-        (HashMap::new(), Vec::new(), OperationCounts::default(), 0);
-    for batch in batches(order, before) {
-        Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
-        let mode = LinkMode::Insert(PEERS);
-        let linked: LinkedBatch = link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?;
-        duplicates.extend(linked.duplicates);
-        detached.extend(linked.detached);
-        cost += linked.cost;
-        done += batch.len();
-    }
-    Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
+    let LinkedBatch { duplicates, detached, cost } = link_in_batches(executor, graph, order, progress)?;
+
+    let duplicates: HashMap<Slot, Slot> = duplicates.into_iter().collect();
     let linked: Vec<Slot> = order.iter().copied().filter(|slot| !duplicates.contains_key(slot)).collect();
     let finish_linking = |host: &mut Graph<T>| {
         duplicates.keys().for_each(|&slot| host.release(slot));
@@ -182,10 +168,34 @@ fn store_and_link<T: Element, E: Executor<T>>(
     };
     graph.change_host(finish_linking)?;
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
-
-    let identical = vectors.len() - (new_vertices - duplicates.len());
     let reconnected = keep_reachable(executor, graph, &linked, detached, progress)?;
+    let identical = vectors.len() - (new_vertices.len() - duplicates.len());
     Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
+}
+
+/// Links new vertices in the order given; returns the results of all batches together.
+fn link_in_batches<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+    order: &[Slot],
+    progress: &mut ProgressFn<'_>,
+) -> Result<LinkedBatch, UpdateError> {
+    let distances = order.len() as u64 * graph.read(|graph| distances_per_link(graph.host().params()));
+    executor.quantize_for_linking(graph, order, distances).map_err(UpdateError::device)?;
+    let vertices = |graph: &E::Graph| graph.host().keys().live() + graph.host().keys().tombstones();
+    let before = graph.read(vertices) - order.len();
+    let (mut all, mut done) = (LinkedBatch::default(), 0);
+    for batch in batches(order, before) {
+        Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
+        let linked =
+            link_batch(executor, graph, batch, LinkMode::Insert(PEERS)).map_err(UpdateError::device)?;
+        all.duplicates.extend(linked.duplicates);
+        all.detached.extend(linked.detached);
+        all.cost += linked.cost;
+        done += batch.len();
+    }
+    Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
+    Ok(all)
 }
 
 /// Makes every vertex reachable again: the `linked` ones, which are new and ascend, and the `detached` ones, to which
@@ -220,9 +230,9 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     Ok(reconnected + unreachable)
 }
 
-/// About how many distances it takes to link a vertex, for [`Executor::quantize_for_linking`]: its search expands as many
-/// vertices as its beam is wide, and computes distances to a fourth of their neighbors. Rows are not full, and neighbors
-/// of a vertex in the graph are neighbors of each other, so this is less than the cost model counts for queries.
+/// About how many distances it takes to link a vertex, for [`Executor::quantize_for_linking`]: its search expands as
+/// many vertices as its beam is wide, and computes distances to a fourth of their neighbors. This is less than the cost
+/// model counts for queries, because rows are not full, and many neighbors of expanded vertices were visited before.
 fn distances_per_link(params: &BuildParams) -> u64 {
     (params.build_beam_width() * params.max_degree() / 4) as u64
 }

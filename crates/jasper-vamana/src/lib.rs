@@ -14,8 +14,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A vertex of the graph has a number, its *slot*, which is also that of its row in every table. To *link* a vertex is
-//! to give it edges and others edges to it. Builds and inserts link batches of vertices by one [`pipeline`]: search the
+//! A vertex of the graph is named by its *slot*, the index of its row in every table. To *link* a vertex is to give it
+//! edges, and other vertices edges to it. Builds and inserts link batches of vertices by one [`pipeline`]: search the
 //! graph as it was before the batch, prune, reverse the new edges, merge them into their targets. The steps are methods
 //! of the trait [`Executor`], implemented for the CPU here and for CUDA devices in `jasper-cuda`.
 //!
@@ -38,7 +38,7 @@
 //! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: edges chosen by distances of vectors quantized to bytes |
 //! | [`query`](SearchParams), [`filter`](Filter), [`matches`](Matches) | search parameters, filters, results |
 //! | [`plan`](SearchPlan) | how a search call is executed: beam search or scan |
-//! | [`cost_model`](CostModel) | where a search runs, and what its steps cost there |
+//! | [`cost_model`](CostModel) | what searches cost where they run |
 //! | [`memory`](MemoryPlan) | memory of a job, planned before it starts |
 
 #![forbid(unsafe_code)]

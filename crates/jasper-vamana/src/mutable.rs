@@ -36,17 +36,17 @@ pub trait MutableGraph {
         change: impl FnOnce(&mut Graph<Self::Element>) -> R,
     ) -> Result<R, Self::Error>;
 
-    /// Begins to log everything that [`Self::rollback`] needs, until [`Self::commit`].
+    /// Begins to record everything that [`Self::rollback`] needs, until [`Self::commit`].
     ///
     /// # Errors
-    /// Returns the device's error; nothing is logged.
+    /// Returns the device's error; nothing is recorded.
     fn begin(&mut self) -> Result<(), Self::Error>;
 
     /// Keeps the changes since [`Self::begin`].
     fn commit(&mut self);
 
-    /// Undoes all changes since [`Self::begin`], including changes of edges, but for [`Graph::release_tombstones`], which
-    /// is the last change of a transaction. New codes are dropped. A device that fails in this call is
+    /// Undoes all changes since [`Self::begin`], including changes of edges, but for [`Graph::release_tombstones`],
+    /// which is the last change of a transaction. New codes are dropped. A device that fails in this call is
     /// unusable: every later call returns its error.
     fn rollback(&mut self);
 }

@@ -38,17 +38,7 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
     Ok(graph.write(|graph| executor.publish_rows(graph, new_rows))?.cost)
 }
 
-/// Links one batch of vertices into the graph.
-///
-/// ```text
-/// for each chunk of the batch:                      chunks bound the memory of candidates
-///     candidates = find_candidates(chunk)               on the graph as it was before the batch
-///     if mode is Insert: find duplicates; add the nearest peers (vertices of the batch) to the candidates
-///     edges += prune(candidates)
-/// publish_edges: write the rows of the batch        no edge leads to the batch yet
-/// back edges = reverse(edges), sorted
-/// while targets are left: publish_rows(merge(targets))   append to rows that are not full, prune full ones
-/// ```
+/// Links one batch of vertices into the graph. docs/src/how-updates-work.md has the pseudo-code.
 ///
 /// Deviations from DiskANN, which inserts vertices one by one under locks, and why each is right:
 /// 1. **Searches run on a frozen graph**, so that the result does not depend on threads or their timing. The caller

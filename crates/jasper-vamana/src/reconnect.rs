@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
-//! is never found. Bulk builds and large inserts therefore end with [`reconnect`], and consolidations begin with
-//! it. A small insert calls it only if its [spanning tree](crate::spanning_tree) leaves a vertex without a parent. New rows are computed
-//! while searches read the graph, which is locked only to write them.
+//! is never found. Bulk builds and large inserts therefore end with [`reconnect`], and consolidations begin with it. A
+//! small insert calls it only if its [spanning tree](crate::spanning_tree) leaves a vertex without a parent. New rows
+//! are computed while searches read the graph, which is locked only to write them.
 
 use std::collections::HashSet;
 
@@ -88,8 +88,8 @@ pub(crate) struct Added {
     pub(crate) evicted: Vec<Slot>,
 }
 
-/// Gives each unreached vertex an edge from a reached one. Both sets are given first, and `find` computes them again for
-/// the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
+/// Gives each unreached vertex an edge from a reached one. Both sets are given first, and `find` computes them again
+/// for the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
 /// nothing.
 fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
@@ -258,8 +258,8 @@ fn replace_edges<T: Element, E: Executor<T>>(
 type NewRows = Vec<(Slot, Vec<Slot>)>;
 
 /// New rows that give `vertex` an edge from a reached neighbor, or else from the first start point, and leave every
-/// reached vertex reachable. If the row of the source is full, the edge replaces the one to its farthest neighbor, which
-/// is returned too, and `vertex` gets an edge to that neighbor. Empty if the vertex is the start point.
+/// reached vertex reachable. If the row of the source is full, the edge replaces the one to its farthest neighbor,
+/// which is returned too, and `vertex` gets an edge to that neighbor. Empty if the vertex is the start point.
 fn rows_with_edge_to<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
@@ -283,11 +283,12 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
         return Ok((vec![(source, row)], None));
     }
     let computer = graph.host().vectors().slot_distance_computer(source);
-    let Some(farthest) = row.iter().copied().max_by_key(|&id| Neighbor::new(computer.distance_to(id), id))
+    let Some(farthest) =
+        row.iter().copied().max_by_key(|&slot| Neighbor::new(computer.distance_to(slot), slot))
     else {
         return Ok((Vec::new(), None));
     };
-    row.retain(|&id| id != farthest);
+    row.retain(|&slot| slot != farthest);
     row.push(vertex);
     let mut changed = vec![(source, row)];
     if !own_row.contains(&farthest) {

@@ -40,7 +40,7 @@ const MIN_FOUND: f64 = 0.85;
 /// Most vectors among which they are looked for, evenly spaced: the trial of a larger set takes no longer.
 const MAX_COMPARED: usize = 1 << 22;
 /// Vectors that are compared with the whole sample while they are in the cache.
-const TRIAL_BLOCK: usize = 128;
+const TRIAL_CHUNK: usize = 128;
 
 /// The metric of the quantized vectors: unit vectors have the same order by angle as by squared L2.
 pub const fn sq8_metric(metric: Metric) -> Metric {
@@ -197,10 +197,10 @@ impl ScalarQuantizer {
     fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Neighbor>> {
         let width = padded_len::<i8>(self.centers.len());
         let (fns, queries) = (i8::distance_fns(), self.quantize_slots(graph, sample));
-        let add_block = |mut nearest: Vec<TopK>, block: &[Slot]| {
-            let bytes = self.quantize_slots(graph, block);
+        let add_chunk = |mut nearest: Vec<TopK>, chunk: &[Slot]| {
+            let bytes = self.quantize_slots(graph, chunk);
             let rows: Vec<&[i8]> = bytes.chunks_exact(width).collect();
-            let mut distances = vec![0.0; block.len()];
+            let mut distances = vec![0.0; chunk.len()];
             for ((query, vector), nearest) in sample.iter().zip(queries.chunks_exact(width)).zip(&mut nearest)
             {
                 match sq8_metric(graph.metric()) {
@@ -210,7 +210,7 @@ impl ScalarQuantizer {
                     }
                     Metric::L2 | Metric::Cosine => (fns.squared_l2_many)(vector, &rows, &mut distances),
                 }
-                let others = block.iter().zip(&distances).filter(|(slot, _)| *slot != query);
+                let others = chunk.iter().zip(&distances).filter(|(slot, _)| *slot != query);
                 others.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
             }
             nearest
@@ -221,7 +221,7 @@ impl ScalarQuantizer {
             pairs.for_each(|(a, b)| b.into_sorted().into_iter().for_each(|neighbor| a.add(neighbor)));
             a
         };
-        let all = slots.par_chunks(TRIAL_BLOCK).fold(none, add_block).reduce(none, merge);
+        let all = slots.par_chunks(TRIAL_CHUNK).fold(none, add_chunk).reduce(none, merge);
         all.into_iter().map(TopK::into_sorted).collect()
     }
 }

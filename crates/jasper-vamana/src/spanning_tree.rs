@@ -12,9 +12,9 @@
 //! find all of these: two vertices may have edges to each other, and no other row an edge to either. A tree does, and
 //! only one in as many lost edges as a vertex has incoming ones is an edge of the tree.
 //!
-//! The tree proves that vertices are reachable, never the opposite: a vertex that is left may have an edge from a vertex
-//! that is not its neighbor. [`reconnect`](crate::reconnect) then checks all vertices. The edges of a graph therefore do
-//! not depend on the tree, which differs between graphs that were opened at different times.
+//! The tree proves that vertices are reachable, never the opposite: a vertex that is left may have an edge from a
+//! vertex that is not its neighbor. [`reconnect`](crate::reconnect) then checks all vertices. The edges of a graph
+//! therefore do not depend on the tree, which differs between graphs that were opened at different times.
 
 use jasper_core::{Element, Slot};
 use jasper_graph::{NO_PARENT, SpanningTree, VectorError};
@@ -77,9 +77,9 @@ fn find_parents<T: Element, E: Executor<T>>(
     added: &[(Slot, Slot)],
 ) -> Result<Vec<Option<Slot>>, E::Error> {
     let Some(tree) = graph.host().adjacency().spanning_tree() else { return Ok(vec![None; pending.len()]) };
-    let numbers: FxHashMap<Slot, usize> = pending.iter().copied().zip(0..).collect();
+    let indices: FxHashMap<Slot, usize> = pending.iter().copied().zip(0..).collect();
     let rows = executor.edge_rows(graph, pending)?;
-    let mut edges = Edges { numbers: &numbers, tree, list: Vec::new() };
+    let mut edges = Edges { indices: &indices, tree, list: Vec::new() };
     executor.install(|| {
         let from_pending = pending.par_iter().zip(&rows);
         edges.extend(from_pending.flat_map_iter(|(&from, row)| row.iter().map(move |&to| (from, to))));
@@ -115,27 +115,27 @@ fn find_parents<T: Element, E: Executor<T>>(
 
 /// Edges to pending vertices.
 struct Edges<'a> {
-    /// The number of each pending vertex.
-    numbers: &'a FxHashMap<Slot, usize>,
+    /// The index of each pending vertex.
+    indices: &'a FxHashMap<Slot, usize>,
     tree: &'a SpanningTree,
-    /// The first pending vertex on the path of parents from the source, or `None` if it leads to the root; the target;
-    /// the source.
+    /// For each edge: the first pending vertex on the path of parents from the source, or `None` if that leads to the
+    /// root; the target; the source. Pending vertices are given by their indices.
     list: Vec<(Option<usize>, usize, Slot)>,
 }
 
 impl Edges<'_> {
     /// Adds the edges, given as (source, target), whose target is pending, in the current rayon pool.
     fn extend(&mut self, edges: impl ParallelIterator<Item = (Slot, Slot)>) {
-        let (numbers, tree) = (self.numbers, self.tree);
+        let (indices, tree) = (self.indices, self.tree);
         self.list.par_extend(edges.filter_map(|(from, to)| {
-            let &number = numbers.get(&to)?;
+            let &target = indices.get(&to)?;
             let mut slot = from;
             loop {
-                if let Some(&pending) = numbers.get(&slot) {
-                    return Some((Some(pending), number, from));
+                if let Some(&pending) = indices.get(&slot) {
+                    return Some((Some(pending), target, from));
                 }
                 match tree.parent(slot)? {
-                    parent if parent == slot => return Some((None, number, from)),
+                    parent if parent == slot => return Some((None, target, from)),
                     parent => slot = parent,
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `reach` | one step of a breadth-first search |
+//! | `reach` | one level of a breadth-first search |
 //! | `detached` | finds vertices that lose the edge from their parent |
 //! | `rows_to_repair` | finds live vertices with deleted neighbors |
 //! | `row_with_room` | finds the nearest reachable candidate whose row has a free place |
@@ -30,19 +30,19 @@ use crate::{DevicePtr, DevicePtrMut};
 pub struct ReachArgs {
     /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
-    /// `[frontier_len]`: the vertices to expand.
-    pub frontier: DevicePtr<u32>,
+    /// `[level_len]`: the vertices of one level, which are expanded.
+    pub level: DevicePtr<u32>,
     /// `[words]`: the set of reached slots, to which the neighbors are added.
     pub reached: DevicePtrMut<u32>,
-    /// `[slots]`: the queue, to which new slots are appended. The frontier may be a part of it.
+    /// `[slots]`: the queue, to which new slots are appended. The level may be a part of it.
     pub queue: DevicePtrMut<u32>,
     /// `[1]`: the length of the queue.
     pub queue_len: DevicePtrMut<u32>,
     /// `[slots]`: the vertex by which each slot was reached, written for new slots. Null to write none.
     pub parents: DevicePtrMut<u32>,
-    /// Vertices to expand.
-    pub frontier_len: u32,
-    /// Number of slots. Edges to higher numbers are ignored.
+    /// Vertices of the level.
+    pub level_len: u32,
+    /// Number of slots. Edges to other slots are ignored.
     pub slots: u32,
     /// Length of a row, with padding: a multiple of 32.
     pub edges_stride: u32,
@@ -117,8 +117,8 @@ pub struct FindRowWithRoomArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// One step of a breadth-first search.
-    Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.frontier_len);
+    /// One level of a breadth-first search.
+    Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.level_len);
     /// Finds vertices that lose the edge from their parent. Reads the old rows and the parents of their neighbors.
     FindDetached(FindDetachedArgs) = detached::find_detached, |args| LaunchConfig::warp_per_row(args.rows_len);
     /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.

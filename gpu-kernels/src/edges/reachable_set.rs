@@ -88,34 +88,34 @@ impl<S: Stream> ReachableSet<S> {
         let mut start = from.to_vec();
         start.resize(from.len().next_multiple_of(EDGES_ALIGN), NO_SLOT);
         let (outside, start_row) = (stream.upload(&[0])?, stream.upload(&start)?);
-        let step = ReachArgs {
+        let first_level = ReachArgs {
             edges: stream.input(&start_row),
-            frontier: stream.input(&outside),
+            level: stream.input(&outside),
             reached: stream.output(&mut self.bits),
             queue: stream.output(&mut self.queue),
             queue_len: stream.output(&mut self.len),
             parents: DevicePtrMut::null(),
-            frontier_len: 1,
+            level_len: 1,
             slots: self.queue.len() as u32,
             edges_stride: start.len() as u32,
         };
         // SAFETY: there is one row, of the given length; the set and the queue have room for every slot.
-        unsafe { stream.launch(&Reach, step)? };
+        unsafe { stream.launch(&Reach, first_level)? };
         loop {
             let end = stream.download(&self.len)?[0];
             if end == self.expanded {
                 return Ok(());
             }
-            let step = ReachArgs {
+            let level = ReachArgs {
                 edges: stream.input(edges),
-                frontier: stream.input(&self.queue).add(self.expanded as usize),
-                frontier_len: end - self.expanded,
+                level: stream.input(&self.queue).add(self.expanded as usize),
+                level_len: end - self.expanded,
                 edges_stride,
                 parents,
-                ..step
+                ..first_level
             };
-            // SAFETY: as above; the frontier is of slots, which have rows, as asserted.
-            unsafe { stream.launch(&Reach, step)? };
+            // SAFETY: as above; the level is of slots, which have rows, as asserted.
+            unsafe { stream.launch(&Reach, level)? };
             self.expanded = end;
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use jasper_core::{Element, Metric, padded_len};
 use jasper_quant::Quantizer;
-use jasper_quant::parts::{CodeParameters, PANEL, RotationParameters};
+use jasper_quant::parameters::{CodeParameters, PANEL, RotationParameters};
 
 use super::{EncodeQueries, EncodeQueriesArgs, MetricArgs, RotatedResiduals};
 use crate::codes::{CodeShape, QueryFactors};
@@ -12,8 +12,8 @@ use crate::project::{Project, ProjectArgs};
 use crate::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
-/// Bytes of residuals per pass: enough rows to fill a device, and few enough for its L2 cache.
-const PASS_BYTES: usize = 32 << 20;
+/// Bytes of residuals per chunk of queries: enough rows to fill a device, and few enough for its L2 cache.
+const CHUNK_BYTES: usize = 32 << 20;
 /// Residuals are padded to a multiple of this many floats.
 const ALIGN: usize = 64;
 
@@ -139,7 +139,7 @@ impl<S: Stream> DeviceQuantizer<S> {
 
     /// Lengths of the arrays of scratch memory for `queries` queries.
     fn scratch_len(&self, queries: usize) -> [usize; 3] {
-        let (rows, (residual, rotated)) = (queries.min(self.pass_rows()), self.strides());
+        let (rows, (residual, rotated)) = (queries.min(self.chunk_rows()), self.strides());
         [rows * residual, rows * rotated, rows]
     }
 
@@ -152,8 +152,8 @@ impl<S: Stream> DeviceQuantizer<S> {
         (self.dimension.next_multiple_of(ALIGN), rotated)
     }
 
-    fn pass_rows(&self) -> usize {
-        PASS_BYTES / (self.dimension.next_multiple_of(ALIGN) * size_of::<f32>())
+    fn chunk_rows(&self) -> usize {
+        CHUNK_BYTES / (self.dimension.next_multiple_of(ALIGN) * size_of::<f32>())
     }
 
     fn scratch(&self, stream: &S, queries: usize) -> Result<Scratch<S>, S::Error> {
@@ -212,8 +212,8 @@ impl<S: Stream> DeviceQuantizer<S> {
     ) -> Result<(), S::Error> {
         assert!(self.fits(codes, len), "{len} queries");
         let words = self.levels_words();
-        for first in (0..len).step_by(self.pass_rows()) {
-            let count = (len - first).min(self.pass_rows()) as u32;
+        for first in (0..len).step_by(self.chunk_rows()) {
+            let count = (len - first).min(self.chunk_rows()) as u32;
             let queries = queries.add(first * padded_len::<T>(self.dimension));
             // SAFETY: the caller's promise; there is room, by the assertion.
             let rotated = unsafe { self.rotate(stream, queries, count, &mut codes.scratch)? };
@@ -240,7 +240,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         Ok(())
     }
 
-    /// Residuals of `len` vectors, rotated; at most [`Self::pass_rows`].
+    /// Residuals of `len` vectors, rotated; at most [`Self::chunk_rows`].
     ///
     /// # Safety
     /// There are as many vectors, which live until the launches have run; the scratch memory has room for as many.

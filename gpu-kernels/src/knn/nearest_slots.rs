@@ -1,51 +1,51 @@
 //! The nearest of some slots of a graph to each of many queries, by a matrix product of their rows with the queries.
 //!
 //! ```text
-//! for each pass over some of the queries:
+//! for each chunk of the queries:
 //!     copy the queries, which every block reads
-//!     for each piece of the slots:
+//!     for each chunk of the slots:
 //!         gather the rows of the slots in one table
 //!         scan it: the lists of the queries continue
 //!     list the candidates of each query
 //!     search among them by exact distances
 //! ```
 //!
-//! The last step is an ordinary search, so distances, ties and results are those of any other search. Lists hold 2 k
+//! The last line is an ordinary search, so distances, ties and results are those of any other search. Lists hold 2 k
 //! entries, because f32 distances may be equal where exact scores differ.
 
 use bytemuck::Pod;
 use jasper_core::{ElementKind, Metric};
 
-use super::sequence::{QUERIES_PER_PASS, segments};
+use super::sequence::{QUERIES_PER_CHUNK, segments};
 use super::{ListCandidates, ListCandidatesArgs, Scan, ScanArgs, TILE, list_len};
 use crate::graph::DistanceForm;
 use crate::rows::{CopyRows, CopyRowsArgs};
 use crate::search::{Search, SearchArgs};
 use crate::{Buffer, DevicePtr, Stream};
 
-/// The shape of the passes over queries and slots.
+/// The sizes of the chunks, and of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Passes {
-    /// Queries of a pass.
+struct ChunkSizes {
+    /// Queries of a chunk.
     queries: u32,
-    /// Slots of a piece: all, or a multiple of [`TILE`].
+    /// Slots of a chunk: all, or a multiple of [`TILE`].
     slots: u32,
     /// As in [`ScanArgs`].
     wanted: u32,
 }
 
-impl Passes {
+impl ChunkSizes {
     fn new(search: &SearchArgs, scratch_bytes: usize) -> Self {
         let rows = (scratch_bytes / search.graph.shape.row_bytes() as usize) as u32;
         let rows = (rows / TILE * TILE).max(TILE);
         Self {
-            queries: rows.min(QUERIES_PER_PASS as u32),
+            queries: rows.min(QUERIES_PER_CHUNK as u32),
             slots: rows.min(search.graph.start_points_len),
             wanted: 2 * search.k,
         }
     }
 
-    /// Segments of a piece in a pass of `queries`, whose lists take up to `scratch_bytes`.
+    /// Segments of a chunk of slots for a chunk of `queries`, whose lists take up to `scratch_bytes`.
     fn segments(&self, queries: u32, multiprocessors: u32, scratch_bytes: usize) -> u32 {
         let list_bytes = queries as usize * list_len(self.wanted) as usize * size_of::<u64>();
         segments(queries, self.slots, multiprocessors).min((scratch_bytes / list_bytes).max(1) as u32)
@@ -64,8 +64,8 @@ pub struct ProductScratch<S: Stream> {
 }
 
 impl<S: Stream> ProductScratch<S> {
-    /// Empty scratch memory, which searches in `stream` grow as needed: gathered rows, the queries of a pass, and their
-    /// lists take up to `bytes` each.
+    /// Empty scratch memory, which searches in `stream` grow as needed: gathered rows, a chunk of the queries, and
+    /// their lists take up to `bytes` each.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -106,8 +106,8 @@ fn reserve<S: Stream, T: Pod>(stream: &S, buffer: &mut S::Buffer<T>, len: usize)
 /// Panics if there are no start points, or `k` is above [`MAX_K`](super::MAX_K).
 ///
 /// # Safety
-/// As [`Stream::launch`] of a search of vectors of `element`. `stream` has allocated the scratch memory. The queries are
-/// the rows in order; the start points are shared by all, ascending and distinct.
+/// As [`Stream::launch`] of a search of vectors of `element`. `stream` has allocated the scratch memory. The queries
+/// are the rows in order; the start points are shared by all, ascending and distinct.
 pub unsafe fn nearest_slots<S: Stream>(
     stream: &S,
     search: SearchArgs,
@@ -124,7 +124,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         DistanceForm::NegatedDot => Metric::InnerProduct,
         DistanceForm::Cosine => Metric::Cosine,
     };
-    let (row_bytes, passes) = (search.graph.shape.row_bytes(), Passes::new(&search, scratch.bytes));
+    let (row_bytes, sizes) = (search.graph.shape.row_bytes(), ChunkSizes::new(&search, scratch.bytes));
     let words = |rows: u32| rows as usize * (row_bytes / 4) as usize;
     let copy = |from: DevicePtr<u8>, from_slots, to: &mut S::Buffer<u32>, rows| {
         let (from, to_slots) = (from.cast(), DevicePtr::null());
@@ -136,25 +136,25 @@ pub unsafe fn nearest_slots<S: Stream>(
             rows_len: rows,
             row_words: row_bytes / 4,
         };
-        // SAFETY: the table has room for a piece of the rows, which the caller promises.
+        // SAFETY: the table has room for a chunk of the rows, which the caller promises.
         unsafe { stream.launch(&CopyRows, args) }
     };
-    let wanted = passes.wanted;
+    let wanted = sizes.wanted;
     let ProductScratch { bytes, rows, queries, lists, bounds, candidates } = scratch;
-    reserve(stream, rows, words(passes.slots))?;
-    for first_query in (0..queries_len).step_by(passes.queries as usize) {
-        let len = passes.queries.min(queries_len - first_query);
-        let pass = search.for_queries(first_query as usize, len);
+    reserve(stream, rows, words(sizes.slots))?;
+    for first_query in (0..queries_len).step_by(sizes.queries as usize) {
+        let len = sizes.queries.min(queries_len - first_query);
+        let chunk = search.for_queries(first_query as usize, len);
         reserve(stream, queries, words(len))?;
-        copy(pass.queries, DevicePtr::null(), queries, len)?;
-        let segments = passes.segments(len, stream.multiprocessors(), *bytes);
-        let segment_rows = passes.slots.div_ceil(segments).next_multiple_of(TILE);
-        let segments = passes.slots.div_ceil(segment_rows);
+        copy(chunk.queries, DevicePtr::null(), queries, len)?;
+        let segments = sizes.segments(len, stream.multiprocessors(), *bytes);
+        let segment_rows = sizes.slots.div_ceil(segments).next_multiple_of(TILE);
+        let segments = sizes.slots.div_ceil(segment_rows);
         reserve(stream, lists, (segments * list_len(wanted)) as usize * len as usize)?;
         reserve(stream, bounds, len as usize)?;
         stream.fill(bounds, u8::MAX)?;
-        for first_row in (0..slots_len).step_by(passes.slots as usize) {
-            let rows_len = passes.slots.min(slots_len - first_row);
+        for first_row in (0..slots_len).step_by(sizes.slots as usize) {
+            let rows_len = sizes.slots.min(slots_len - first_row);
             let slots = search.graph.start_points.add(first_row as usize);
             copy(search.graph.rows, slots, rows, rows_len)?;
             let args = ScanArgs {
@@ -170,7 +170,7 @@ pub unsafe fn nearest_slots<S: Stream>(
                 bounds: stream.output(bounds),
             };
             // SAFETY: rows and queries have been copied, as many as the arguments say; there are lists for all
-            // segments of a piece, of which the first writes every one.
+            // segments of a chunk, of which the first writes every one.
             unsafe { stream.launch(&Scan { element, metric, allows_products: true }, args)? };
         }
         reserve(stream, candidates, (len * wanted) as usize)?;
@@ -184,8 +184,8 @@ pub unsafe fn nearest_slots<S: Stream>(
         };
         let ranking = SearchArgs {
             queries: stream.input(queries).cast(),
-            distances_before: slots_len,
-            ..pass.scan_candidates(stream.input(candidates), wanted)
+            earlier_distances: slots_len,
+            ..chunk.scan_candidates(stream.input(candidates), wanted)
         };
         let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.frontier_len, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs

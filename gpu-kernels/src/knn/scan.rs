@@ -3,7 +3,7 @@
 //! ```text
 //! lists = empty; load step 0 of both tiles
 //! for each tile of rows of the segment:
-//!     for each step (some chunks of every vector):
+//!     for each step (some units of every vector):
 //!         load the next step into the other half of the double buffer
 //!         product += queries * rows of this step
 //!         barrier
@@ -13,7 +13,7 @@
 
 use cuda_std::prelude::*;
 
-use super::matrix_tile::{Vectors, add_squares, chunks, put};
+use super::matrix_tile::{Vectors, add_squares, put, units};
 use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::top_lists::TopLists;
@@ -59,7 +59,7 @@ impl<S: Score> SharedMemory<S> {
 /// Finds the best of a segment of rows for each query of a tile.
 ///
 /// # Safety
-/// The arguments are as [`ScanArgs`] says, and the launch is the one planned for them: a block for each tile of
+/// The arguments are as [`ScanArgs`] says, and the launch is that of their `launch_config`: a block for each tile of
 /// queries (x) and segment of rows (y).
 #[inline(always)]
 pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
@@ -87,30 +87,30 @@ pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     // all reach its barriers; between a write to shared memory and a read of another thread lies a barrier.
     unsafe {
         lists.begin();
-        let put_step = |step: u32, row: u32, chunk: u32| {
-            put::<S>(memory.queries(step), queries.fetch::<S>(first_query, chunk));
-            let fetched = rows.fetch::<S>(row, chunk);
+        let put_step = |step: u32, row: u32, unit: u32| {
+            put::<S>(memory.queries(step), queries.fetch::<S>(first_query, unit));
+            let fetched = rows.fetch::<S>(row, unit);
             put::<S>(memory.rows(step), fetched);
             if S::NEEDS_SQUARE {
-                add_squares::<S>(memory.squares(row), fetched, chunk == 0);
+                add_squares::<S>(memory.squares(row), fetched, unit == 0);
             }
         };
-        // The tile of rows and the chunk that are loaded, and the number of the step.
-        let (mut row, mut chunk, mut step) = (first_row, 0, 0);
-        put_step(step, row, chunk);
+        // The first row and unit of the tile that is loaded, and the index of the step.
+        let (mut row, mut unit, mut step) = (first_row, 0, 0);
+        put_step(step, row, unit);
         thread::sync_threads();
         let mut product = S::Product::new();
         while row < lists.rows_end {
-            let step_chunks = chunks::<S>().min(args.row_bytes / 16 - chunk);
-            chunk += step_chunks;
-            let last = chunk * 16 == args.row_bytes;
+            let step_units = units::<S>().min(args.row_bytes / 16 - unit);
+            unit += step_units;
+            let last = unit * 16 == args.row_bytes;
             if last {
-                (row, chunk) = (row + TILE, 0);
+                (row, unit) = (row + TILE, 0);
             }
             if row < lists.rows_end {
-                put_step(step + 1, row, chunk);
+                put_step(step + 1, row, unit);
             }
-            product.add(memory.queries(step), memory.rows(step), step_chunks);
+            product.add(memory.queries(step), memory.rows(step), step_units);
             if last {
                 lists.offer::<S>(&product, memory.squares(row - TILE), row - TILE);
                 product = S::Product::new();

@@ -8,8 +8,9 @@ use crate::{Buffer, Stream};
 /// The largest k.
 pub const MAX_K: usize = 128;
 
-/// Queries per launch: enough to fill a device many times, and few enough that their lists stay small.
-pub(super) const QUERIES_PER_PASS: usize = 1 << 14;
+/// Queries of a chunk, which a launch searches for: enough to fill a device many times, and few enough that their lists
+/// stay small.
+pub(super) const QUERIES_PER_CHUNK: usize = 1 << 14;
 /// Maximum number of segments. Each query has a list per segment.
 const MAX_SEGMENTS: u32 = 32;
 /// Minimum number of tiles of a segment. Filling the lists of a short segment takes many merges, which pays off only if
@@ -39,7 +40,7 @@ pub(super) fn segments(queries_len: u32, rows_len: u32, multiprocessors: u32) ->
 /// Bytes of device memory that [`exact_knn`] allocates at most, in addition to rows and queries.
 pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
     let wanted = Metric::ALL.map(|metric| wanted::<T>(metric, k)).into_iter().max().unwrap_or(0);
-    queries_len.min(QUERIES_PER_PASS)
+    queries_len.min(QUERIES_PER_CHUNK)
         * (MAX_SEGMENTS as usize * list_len(wanted) as usize * 8 + 4 + k * (4 + 8))
 }
 
@@ -50,8 +51,8 @@ pub fn scratch_bytes<T: Element>(queries_len: usize, k: usize) -> usize {
 /// [`padded_len`]. Distances are squared L2, the negated inner product, or 1 - cos of vectors that are not zero; no
 /// value may be NaN or infinite. Rows that do not fit the device are searched in parts: see [`KnnResults::merge`].
 ///
-/// Each coordinate of each pair costs a multiply-add (two instructions for L2 of floats); bytes are taken four at a time.
-/// Rows in the order of descending distance cost many times as much, because each enters the list.
+/// Each coordinate of each pair costs a multiply-add (two instructions for L2 of floats); bytes are taken four at a
+/// time. Rows in the order of descending distance cost many times as much, because each enters the list.
 ///
 /// # Errors
 /// Returns the device's error.
@@ -78,8 +79,8 @@ pub fn exact_knn<S: Stream, T: Element>(
     let wanted = wanted::<T>(metric, k);
     let queries_len = queries.len() / stride;
     let (mut ids, mut distances) = (Vec::new(), Vec::new());
-    for first in (0..queries_len).step_by(QUERIES_PER_PASS) {
-        let len = (queries_len - first).min(QUERIES_PER_PASS) as u32;
+    for first in (0..queries_len).step_by(QUERIES_PER_CHUNK) {
+        let len = (queries_len - first).min(QUERIES_PER_CHUNK) as u32;
         let segment_rows =
             rows_len.div_ceil(segments(len, rows_len, stream.multiprocessors())).next_multiple_of(TILE);
         let segments = rows_len.div_ceil(segment_rows);

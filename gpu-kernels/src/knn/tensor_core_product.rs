@@ -17,10 +17,10 @@ const ROW_GROUPS: usize = 8;
 /// Queries, and rows, of a warp.
 const QUERIES: u32 = QUERY_GROUPS as u32 * 16;
 const ROWS: u32 = ROW_GROUPS as u32 * 8;
-/// Words of a chunk.
-const CHUNK_WORDS: u32 = 4;
-/// Chunks of each vector that one product takes.
-const CHUNKS: u32 = 2;
+/// Words of a unit.
+const UNIT_WORDS: u32 = 4;
+/// Units of each vector that one product takes.
+const UNITS: u32 = 2;
 
 /// The sums of the warp that one lane holds.
 pub(super) struct TensorCoreProduct<S: Score>([[[Sum<S>; 4]; ROW_GROUPS]; QUERY_GROUPS]);
@@ -42,23 +42,23 @@ fn pair() -> u32 {
     warp::lane_id() % 4
 }
 
-/// The place of a chunk of a vector, in chunks. Eight vectors side by side are in another order in each chunk, so that
-/// the chunks of two vectors, which eight lanes store at once, are in different banks.
+/// The place of a unit of a vector, in units. Eight vectors side by side are in another order in each unit, so that
+/// the units of two vectors, which eight lanes store at once, are in different banks.
 #[inline(always)]
-fn place(chunk: u32, vector: u32) -> u32 {
-    chunk * TILE + (vector ^ (chunk * 2 % 8))
+fn place(unit: u32, vector: u32) -> u32 {
+    unit * TILE + (vector ^ (unit * 2 % 8))
 }
 
-/// The word of the first eight vectors of a tile that this lane loads of a chunk.
+/// The word of the first eight vectors of a tile that this lane loads of a unit.
 #[inline(always)]
-fn word(chunk: u32) -> u32 {
-    place(chunk, group()) * CHUNK_WORDS + pair()
+fn word(unit: u32) -> u32 {
+    place(unit, group()) * UNIT_WORDS + pair()
 }
 
 impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
     const QUERIES: usize = QUERY_GROUPS * 2;
     const ROWS: usize = ROW_GROUPS * 2;
-    const CHUNK_WORDS: usize = CHUNK_WORDS as usize;
+    const UNIT_WORDS: usize = UNIT_WORDS as usize;
 
     #[inline(always)]
     fn new() -> Self {
@@ -66,16 +66,16 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
     }
 
     #[inline(always)]
-    unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
+    unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, units: u32) {
         let (first_query, first_row) = corner();
-        let mut chunk = 0;
-        // The last chunk of an odd number is paired with zeros.
-        while chunk < chunks {
-            let words = [word(chunk), word(chunk + 1)];
+        let mut unit = 0;
+        // If their number is odd, the last unit is paired with zeros.
+        while unit < units {
+            let words = [word(unit), word(unit + 1)];
             let at = |tile: Shared<u32>, first: u32, eight: usize, half: usize| {
-                tile.add(words[half] + (first + eight as u32 * 8) * CHUNK_WORDS)
+                tile.add(words[half] + (first + eight as u32 * 8) * UNIT_WORDS)
             };
-            // SAFETY: two chunks of a tile, the second of them zero past the last; vectors of this warp, eight by
+            // SAFETY: two units of a tile, the second of them zero past the last; vectors of this warp, eight by
             // eight; the whole warp comes here.
             unsafe {
                 let mut a = [[0; 4]; QUERY_GROUPS];
@@ -90,7 +90,7 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
                     }
                 }
             }
-            chunk += CHUNKS;
+            unit += UNITS;
         }
     }
 
@@ -109,10 +109,10 @@ impl<S: Score<Element: MatrixElement>> Product<S> for TensorCoreProduct<S> {
         corner().1 + j as u32 / 2 * 8 + pair() * 2 + j as u32 % 2
     }
 
-    /// Chunks of all vectors are side by side, so that the 32 words that a warp loads at once are adjacent.
+    /// Units of all vectors are side by side, so that the 32 words that a warp loads at once are adjacent.
     #[inline(always)]
-    unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
-        // SAFETY: a place of the tile for each chunk of every vector.
-        unsafe { tile.add(place(chunk, vector) * CHUNK_WORDS).cast().store(words) };
+    unsafe fn put(tile: Shared<u32>, vector: u32, unit: u32, words: [u32; 4]) {
+        // SAFETY: a place of the tile for each unit of every vector.
+        unsafe { tile.add(place(unit, vector) * UNIT_WORDS).cast().store(words) };
     }
 }

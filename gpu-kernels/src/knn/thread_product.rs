@@ -23,7 +23,7 @@ fn in_tile(across: u32, i: usize) -> u32 {
 impl<S: Score> Product<S> for ThreadProduct<S> {
     const QUERIES: usize = SIDE;
     const ROWS: usize = SIDE;
-    const CHUNK_WORDS: usize = S::Element::UNPACKED;
+    const UNIT_WORDS: usize = S::Element::UNPACKED;
 
     #[inline(always)]
     fn new() -> Self {
@@ -31,13 +31,13 @@ impl<S: Score> Product<S> for ThreadProduct<S> {
     }
 
     #[inline(always)]
-    unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, chunks: u32) {
-        let chunk_words = Self::CHUNK_WORDS as u32 * TILE;
+    unsafe fn add(&mut self, queries: Shared<u32>, rows: Shared<u32>, units: u32) {
+        let unit_words = Self::UNIT_WORDS as u32 * TILE;
         let (mut queries, mut rows) = (queries.add(Self::query(0)), rows.add(Self::row(0)));
-        let end = rows.add(chunks * chunk_words).address();
+        let end = rows.add(units * unit_words).address();
         while rows.address() != end {
-            for line in 0..Self::CHUNK_WORDS as u32 {
-                // SAFETY: a line of a chunk that is there; the vectors of a thread lie four by four from a multiple of
+            for line in 0..Self::UNIT_WORDS as u32 {
+                // SAFETY: a line of a unit that is there; the vectors of a thread lie four by four from a multiple of
                 // four, half a tile apart.
                 let (query, row) =
                     unsafe { (load_eight(queries.add(line * TILE)), load_eight(rows.add(line * TILE))) };
@@ -47,7 +47,7 @@ impl<S: Score> Product<S> for ThreadProduct<S> {
                     }
                 }
             }
-            (queries, rows) = (queries.add(chunk_words), rows.add(chunk_words));
+            (queries, rows) = (queries.add(unit_words), rows.add(unit_words));
         }
     }
 
@@ -69,10 +69,10 @@ impl<S: Score> Product<S> for ThreadProduct<S> {
     /// A line of the tile holds one word of every vector. The bank conflicts of these stores are hidden by the products
     /// of other warps; a layout without conflicts costs registers in the inner loop.
     #[inline(always)]
-    unsafe fn put(tile: Shared<u32>, vector: u32, chunk: u32, words: [u32; 4]) {
+    unsafe fn put(tile: Shared<u32>, vector: u32, unit: u32, words: [u32; 4]) {
         let words = S::Element::unpack(words);
-        for w in 0..Self::CHUNK_WORDS {
-            let line = chunk * Self::CHUNK_WORDS as u32 + w as u32;
+        for w in 0..Self::UNIT_WORDS {
+            let line = unit * Self::UNIT_WORDS as u32 + w as u32;
             // SAFETY: a line of the tile, of which each holds a word of every vector.
             unsafe { tile.add(line * TILE + vector).store(words[w]) };
         }

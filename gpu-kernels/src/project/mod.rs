@@ -43,7 +43,7 @@ const DEPTH: u32 = 16;
 const THREADS: u32 = 256;
 
 #[cfg(not(target_arch = "nvptx64"))]
-const _: () = assert!(PANEL as usize == jasper_quant::parts::PANEL);
+const _: () = assert!(PANEL as usize == jasper_quant::parameters::PANEL);
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {

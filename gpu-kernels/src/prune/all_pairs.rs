@@ -1,7 +1,7 @@
 //! Both rounds of a prune of few candidates, with all pairs compared up front.
 //!
-//! When a full row gets some new edges, the loop of [`robust_prune`](super::robust_prune) takes as many steps as a row
-//! has edges, and each step waits for rows from memory and for a barrier, although an earlier prune has compared most
+//! When a full row gets some new edges, the loop of [`robust_prune`](super::robust_prune) takes as many iterations as a
+//! row has edges, and each waits for rows from memory and for a barrier, although an earlier prune has compared most
 //! pairs already. This module compares all pairs first:
 //!
 //! ```text
@@ -13,8 +13,7 @@
 //!
 //! The rounds keep what the loop keeps: they make the same decisions in the same order, but read each decision instead
 //! of computing it. Some pairs are compared here that the loop would skip, because one of the two is dropped before;
-//! the counter of distances does not include them. The loop was measured at 24,000 instructions per target, most of
-//! them in its steps.
+//! the counter of distances does not include them.
 
 use cuda_std::prelude::*;
 
@@ -22,7 +21,7 @@ use super::bit_set::BitSet;
 use super::layout::{MAX_ALL_PAIRS, PAIR_WORDS as WORDS};
 use super::pair_distances::PairDistances;
 use super::remaining::DeferredRange;
-use super::robust_prune::{FIRST_ALPHA, OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use super::robust_prune::{FIRST_ALPHA, OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
 use super::{PRUNE_DISTANCES, PruneArgs};
 use crate::WARP_SIZE;
 use crate::collectives::{block_stride, rank_in, strided};
@@ -110,14 +109,14 @@ impl AllPairs {
             block_stride(2 * count, |set| clear(self.occluded.add(set * WORDS)));
             block_stride(2, |set| clear(self.sets.add(set * WORDS)));
             thread::sync_threads();
-            if warp_number() == 0 {
+            if warp_index() == 0 {
                 self.list(count);
             }
             self.find_deferred(count);
             thread::sync_threads();
             self.compare(&block.distances, OcclusionRule::new(args), count);
             thread::sync_threads();
-            if warp_number() == 0 {
+            if warp_index() == 0 {
                 self.run_rounds(args, count);
             }
             thread::sync_threads();
@@ -196,28 +195,28 @@ impl AllPairs {
         // SAFETY: indices of entries, which name vertices; whole warps compute every distance.
         unsafe {
             let new_len = self.new_len.load();
-            strided(warp_number(), new_len, warps(), |one| {
+            strided(warp_index(), new_len, warps(), |one| {
                 let a = u32::from(self.indices.add(one).load());
                 let entry_a = self.entries.add(a).load();
                 let reference = distances.reference(neighbor::slot(entry_a));
                 strided(one + 1, count, distances.per_warp(), |first| {
-                    let at = first + distances.lane_vertex();
-                    let is_computed = distances.lane_vertex() < distances.per_warp() && at < count;
+                    let at = first + distances.vertex_index();
+                    let is_computed = distances.vertex_index() < distances.per_warp() && at < count;
                     let b = if is_computed { u32::from(self.indices.add(at).load()) } else { a };
                     let entry_b = self.entries.add(b).load();
                     let between = distances.distance(&reference, neighbor::slot(entry_b));
                     if is_computed {
-                        self.note(a, (b, entry_b), between, rule);
-                        self.note(b, (a, entry_a), between, rule);
+                        self.set_occluded(a, (b, entry_b), between, rule);
+                        self.set_occluded(b, (a, entry_a), between, rule);
                     }
                 });
             });
         }
     }
 
-    /// Stores whether `from` occludes `to`.
+    /// Sets the bits that say that `from` occludes `to`, if it does.
     #[inline(always)]
-    unsafe fn note(&self, from: u32, (to, entry): (u32, u64), between: f32, rule: OcclusionRule) {
+    unsafe fn set_occluded(&self, from: u32, (to, entry): (u32, u64), between: f32, rule: OcclusionRule) {
         let (distance, bit) = (neighbor::distance(entry), 1 << (to % 32));
         let word = self.occluded.add(2 * from * WORDS + to / 32);
         // SAFETY: the bits are those of a candidate.
@@ -231,8 +230,8 @@ impl AllPairs {
         }
     }
 
-    /// Runs both rounds, and replaces the sets by what each round keeps. Candidates that occlude nothing are kept in
-    /// one step, so both sets together may exceed `max_degree`. Called by one warp, whose lanes all do the same.
+    /// Runs both rounds, and replaces the sets by what each round keeps. Successive candidates that occlude nothing are
+    /// kept at once, so both sets together may exceed `max_degree`. Called by one warp, whose lanes all do the same.
     #[inline(always)]
     unsafe fn run_rounds(&self, args: &PruneArgs, count: u32) {
         // SAFETY: the bits are those of candidates, and a barrier has passed.
@@ -243,10 +242,10 @@ impl AllPairs {
             let (mut first, mut free_places, mut computed) = (BitSet::EMPTY, args.max_degree, 0);
             let mut second_round = false;
             while free_places > 0 {
-                let open = if second_round { remaining } else { remaining.without(deferred) };
-                let next = open.and(occluding).min();
-                // Candidates before `next` occlude nothing: all of them are kept in one step.
-                let run = open.and(BitSet::below(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
+                let undecided = if second_round { remaining } else { remaining.without(deferred) };
+                let next = undecided.and(occluding).min();
+                // Candidates before `next` occlude nothing: all of them are kept at once.
+                let run = undecided.and(BitSet::below(next.unwrap_or(MAX_ALL_PAIRS))).without(occluding);
                 computed += run.len().min(free_places - 1) * remaining.and(new).len();
                 free_places = free_places.saturating_sub(run.len());
                 (kept, remaining) = (kept.or(run), remaining.without(run));

@@ -1,7 +1,7 @@
 //! Finds the entries of a row that an earlier prune kept.
 //!
-//! A prune writes what each round kept, nearest first; later edges are appended after both parts. So the two parts are
-//! the first two ascending runs of distances:
+//! A prune writes what its first round kept, nearest first, then what its second round kept, nearest first. Edges that
+//! are added later are appended after both parts. The parts are therefore the first two ascending runs of distances:
 //!
 //! ```text
 //! distances   1 4 9 | 2 3 7 | 5 6 1
@@ -50,8 +50,8 @@ pub(super) unsafe fn pruned_ends(
     }
 }
 
-/// Clears the unexpanded bit of the entries that an earlier prune kept; returns the part of its second round. Called by
-/// the whole block, with a barrier before the bits are cleared.
+/// Marks the entries that an earlier prune kept; returns the part of its second round. Called by the whole block, with
+/// a barrier before the first is marked.
 ///
 /// # Safety
 /// The same as for [`pruned_ends`]; a barrier follows before the entries are read.
@@ -61,7 +61,7 @@ pub(super) unsafe fn mark_already_pruned(
     entries: Shared<u64>,
     memory: &SharedMemory,
 ) -> DeferredRange {
-    // SAFETY: the runs have been found before entries change; one thread changes each entry.
+    // SAFETY: both parts have been found before entries change; one thread changes each entry.
     unsafe {
         let [begin, end] = pruned_ends(args, degree, entries, memory);
         block_stride(end, |place| {

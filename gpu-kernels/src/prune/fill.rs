@@ -16,14 +16,14 @@
 //! 1. *The neighbors of the row are compared first*, one after another with many candidates, which are split among the
 //!    warps, without barriers: what is kept later adds comparisons and undoes none.
 //! 2. *Warps test the next candidates at the same time*, one each. The first that is not occluded is kept; others that
-//!    were not are compared with it in the next step.
+//!    were not are compared with it in the next iteration.
 
 use cuda_std::prelude::*;
 
 use super::PRUNE_DISTANCES;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
 use crate::collectives::{block_stride, compact, rank_in, strided, warp_stride};
 use crate::neighbor;
@@ -105,12 +105,12 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     unsafe fn compare_live(&self, computed: &mut u32) {
         let (distances, rule, candidates) =
             (&self.block.distances, OcclusionRule::new(self.block.args), self.count - self.live);
-        let list = self.lists.add(warp_number() * candidates.div_ceil(warps()));
-        let (mut len, mut compared) = (candidates.saturating_sub(warp_number()).div_ceil(warps()), 0);
+        let list = self.lists.add(warp_index() * candidates.div_ceil(warps()));
+        let (mut len, mut compared) = (candidates.saturating_sub(warp_index()).div_ceil(warps()), 0);
         // SAFETY: a warp has its own list and states; what is overwritten in the list has been read.
         unsafe {
             warp_stride(len, |at| {
-                list.add(at).store((self.live + warp_number() + at * warps()) as u16);
+                list.add(at).store((self.live + warp_index() + at * warps()) as u16);
             });
             warp::sync_warp();
             while compared < self.live && len > 0 {
@@ -124,8 +124,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                 *computed += len;
                 let mut end = 0;
                 strided(0, len, per_step, |first| {
-                    let at = first + distances.lane_vertex();
-                    let is_computed = distances.lane_vertex() < per_step && at < len;
+                    let at = first + distances.vertex_index();
+                    let is_computed = distances.vertex_index() < per_step && at < len;
                     let candidate = if is_computed { list.add(at).load() } else { 0 };
                     let entry = if is_computed { self.entries.add(candidate.into()).load() } else { kept };
                     let between = distances.distance(&reference, neighbor::slot(entry));
@@ -160,7 +160,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         // the stores of states, and these from the next search.
         unsafe {
             while *kept < self.limit {
-                let [first_undecided, candidate] = self.undecided(first, warp_number(), second_round);
+                let [first_undecided, candidate] = self.undecided(first, warp_index(), second_round);
                 if first_undecided == NONE {
                     if second_round {
                         break;
@@ -176,7 +176,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                 }
                 let is_free = state & DEFERRED == 0;
                 if warp::lane_id() == 0 {
-                    self.heads.add(warp_number()).store(if is_free { candidate } else { NONE });
+                    self.heads.add(warp_index()).store(if is_free { candidate } else { NONE });
                 }
                 thread::sync_threads();
                 let mut next = NONE;
@@ -200,14 +200,14 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         first_round
     }
 
-    /// The first candidate from `first` on that a round has not decided, and the `number`-th, counted from 0. Called by
-    /// the whole warp.
+    /// The first candidate from `first` on that a round has not decided, and the one with `before` such candidates
+    /// before it. Called by the whole warp.
     ///
     /// # Safety
     /// A barrier has passed since states were written.
     #[inline(always)]
-    unsafe fn undecided(&self, first: u32, number: u32, second_round: bool) -> [u32; 2] {
-        let (mut first_undecided, mut before, mut begin) = (NONE, 0, first);
+    unsafe fn undecided(&self, first: u32, before: u32, second_round: bool) -> [u32; 2] {
+        let (mut first_undecided, mut count, mut begin) = (NONE, 0, first);
         while begin < self.count {
             let place = begin + warp::lane_id();
             // SAFETY: places are below the number of entries; the whole warp votes.
@@ -218,12 +218,12 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                 if first_undecided == NONE && lanes != 0 {
                     first_undecided = begin + lanes.trailing_zeros();
                 }
-                let is_wanted = is_undecided && before + rank_in(lanes) == number;
+                let is_wanted = is_undecided && count + rank_in(lanes) == before;
                 let wanted = warp::ballot(is_wanted);
                 if wanted != 0 {
                     return [first_undecided, begin + wanted.trailing_zeros()];
                 }
-                before += lanes.count_ones();
+                count += lanes.count_ones();
             }
             begin += WARP_SIZE;
         }
@@ -252,8 +252,8 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
             let (slot, distance) = (neighbor::slot(entry), neighbor::distance(entry));
             let reference = distances.reference(slot);
             while compared < kept {
-                let place = compared + distances.lane_vertex();
-                let is_computed = distances.lane_vertex() < distances.per_warp() && place < kept;
+                let place = compared + distances.vertex_index();
+                let is_computed = distances.vertex_index() < distances.per_warp() && place < kept;
                 let other = if is_computed { neighbor::slot(self.kept.add(place).load()) } else { slot };
                 let between = distances.distance(&reference, other);
                 let occluded = |is_occluded| warp::ballot(is_computed && is_occluded) != 0;

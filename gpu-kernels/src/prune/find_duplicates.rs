@@ -62,7 +62,7 @@ pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
 unsafe fn rows_equal(args: &FindDuplicatesArgs, one: u32, other: u32) -> bool {
     let row = |slot: u32| args.rows.add(slot as usize * args.row_bytes as usize);
     let mut equal = true;
-    // SAFETY: chunks are within the rows, which are at multiples of 16; the warp is converged at the vote.
+    // SAFETY: units are within the rows, which are at multiples of 16; the warp is converged at the vote.
     unsafe {
         warp_stride(args.row_bytes / 16, |unit| {
             let [one, other]: [[u32; 4]; 2] =

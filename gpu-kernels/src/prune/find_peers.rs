@@ -29,7 +29,7 @@ use crate::neighbor::{self, NO_CANDIDATE};
 /// Compares one vertex with its peers; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`FindPeersArgs`] says, and the launch is the one planned for them.
+/// The arguments are what [`FindPeersArgs`] says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let batch_index = thread::block_idx_x();
@@ -70,8 +70,8 @@ pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
 
 /// Which peers of a batch of `len` each round compares.
 ///
-/// The batch is split into runs of `stride` consecutive vertices. Each vertex of a run has a turn, a number below
-/// `stride`, counted from a start that differs between runs. The first round takes turn 0, the second the turns below
+/// The batch is split into runs of `stride` consecutive vertices. Each vertex of a run has a turn below `stride`; which
+/// vertex has turn 0 differs between runs. The first round takes turn 0, the second the turns below
 /// `second`, and the third the rest. With `stride` = 32 and `second` = 4, these are 1, 3 and 28 vertices of each run.
 #[derive(Clone, Copy)]
 struct Rounds {
@@ -117,10 +117,10 @@ impl Rounds {
 
     /// The first place of a run, its length, and which of its places has turn 0.
     #[inline(always)]
-    fn run(self, number: u32) -> (u32, u32, u32) {
-        let first = number * self.stride;
+    fn run(self, index: u32) -> (u32, u32, u32) {
+        let first = index * self.stride;
         let len = self.stride.min(self.len - first);
-        (first, len, run_hash(number) % len)
+        (first, len, run_hash(index) % len)
     }
 }
 
@@ -215,7 +215,7 @@ unsafe fn bound(args: &FindPeersArgs, batch_index: u32, vertex: u32, entries: Sh
         }
         let candidates = args.candidates.add(batch_index as usize * args.candidates_stride as usize);
         block_stride(found, |place| {
-            let entry = global::load_readonly(candidates.at(place as usize)) | neighbor::UNEXPANDED;
+            let entry = neighbor::not_pruned(global::load_readonly(candidates.at(place as usize)));
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
         sort_padded(entries, found);

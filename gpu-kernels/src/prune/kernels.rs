@@ -7,12 +7,14 @@ use super::{FindPeersArgs, LinkArgs, MergeArgs, RepairArgs};
 use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::{body, row_kinds};
 
+/// A kernel of one family for one row kind. It calls the function of the family's name, in the module of that name.
+/// When it is loaded for a length of rows, other launch bounds replace these (`specialization` in `launches`).
 macro_rules! kernel_fn {
-    ($kind_name:ident $family:ident($Args:ident) $(#[$doc:meta])*) => {
+    ($(#[$doc:meta])* $kind_name:ident $family:ident($Args:ident)) => {
         $(#[$doc])*
         ///
         /// # Safety
-        /// The arguments are as the fields of their type say, and the launch is the one planned for them.
+        /// The arguments are as the fields of their type say, and the launch is that of their `launch_config`.
         #[kernel(name = $family _ $kind_name, max_threads = 128, min_blocks = 3)]
         pub unsafe fn $family(args: $Args) {
             // SAFETY: the caller's promise.
@@ -27,18 +29,22 @@ macro_rules! kernels_of_rows {
             use super::*;
 
             type Distances = Rows<$element, $op>;
-            kernel_fn!($kind_name link(LinkArgs)
+            kernel_fn! {
                 /// Prunes the candidates of new vertices.
-            );
-            kernel_fn!($kind_name merge(MergeArgs)
+                $kind_name link(LinkArgs)
+            }
+            kernel_fn! {
                 /// Merges back edges into rows.
-            );
-            kernel_fn!($kind_name find_peers(FindPeersArgs)
+                $kind_name merge(MergeArgs)
+            }
+            kernel_fn! {
                 /// Compares new vertices with each other.
-            );
-            kernel_fn!($kind_name repair(RepairArgs)
+                $kind_name find_peers(FindPeersArgs)
+            }
+            kernel_fn! {
                 /// Repairs rows around deleted neighbors.
-            );
+                $kind_name repair(RepairArgs)
+            }
         })*
         body!(link() -> LinkArgs { $($kind_name => $kind_name::link;)* });
         body!(merge() -> MergeArgs { $($kind_name => $kind_name::merge;)* });

@@ -10,9 +10,8 @@ use crate::graph::DistanceForm;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
 
-/// Warps per block, which share the candidates. Two suffice for short rows: they process all candidates that remain
-/// after some steps at once, and more resident blocks hide more barriers. Of long rows, each takes a warp several
-/// loads.
+/// Warps per block, which share the candidates. Two suffice for short rows: once some candidates are dropped, they
+/// process all others at once, and more resident blocks hide more barriers. A long row takes a warp several loads.
 const fn warps(row_bytes: u32) -> u32 {
     if row_bytes <= 512 { 2 } else { 4 }
 }
@@ -40,22 +39,23 @@ fn launch(kind: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> Launch
 }
 
 /// The launch bound, in resident blocks per multiprocessor, at which `ptxas` does not spill: `blocks`, or fewer for
-/// many loads of halves, which are converted, and for rounds, which `ptxas` unrolls.
+/// many loads of halves, which are converted, and for rows that are not in flight as a whole, because `ptxas` unrolls
+/// the loop over their units.
 const fn min_blocks(kind: RowKind, blocks: u32) -> u32 {
     let shape = kind.shape;
-    if !shape.is_one_round() {
-        let fewer = shape.total_steps() / 8;
+    if !shape.fits_in_flight() {
+        let fewer = shape.units_per_lane() / 8;
         return if fewer < blocks { blocks - fewer } else { 1 };
     }
     let takes_more =
-        matches!(kind.element, ElementKind::F16) && shape.steps_in_flight * shape.rows_in_flight > 8;
+        matches!(kind.element, ElementKind::F16) && shape.units_in_flight * shape.rows_in_flight > 8;
     if takes_more && blocks > 3 { 3 } else { blocks }
 }
 
-/// Declares families of kernels, one kernel per row kind: the resident blocks per multiprocessor of the launch bound,
-/// the number of blocks, and the candidates that a block has room for.
+/// Declares families of kernels, each with a kernel per row kind: `Family(Args) = entry point, launch bound (resident
+/// blocks per multiprocessor), |args| (blocks of the grid, candidates that a block has room for)`.
 macro_rules! families {
-    ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, $blocks:literal blocks, |$args:ident| $sizes:expr;)*) => { $(
+    ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, min_blocks $min_blocks:literal, |$args:ident| $sizes:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $Family(RowKind);
@@ -86,7 +86,7 @@ macro_rules! families {
             }
 
             fn specialization(&self) -> Option<Specialization> {
-                let min_blocks = min_blocks(self.0, $blocks);
+                let min_blocks = min_blocks(self.0, $min_blocks);
                 Some(Specialization::new(self.0.shape.constants(), min_blocks))
             }
 
@@ -111,18 +111,18 @@ pub(crate) fn specializations(
 
 families! {
     /// Prunes the candidates of new vertices. Arguments: [`LinkArgs`].
-    Link(LinkArgs) = link, 4 blocks, |args| {
+    Link(LinkArgs) = link, min_blocks 4, |args| {
         let peers = if args.peers.is_null() { 0 } else { args.prune.max_degree };
         (args.vertices_len, link_capacity(args.candidates_stride, peers))
     };
     /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
-    Merge(MergeArgs) = merge, 4 blocks, |args| {
+    Merge(MergeArgs) = merge, min_blocks 4, |args| {
         (args.targets_len, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
     /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
-    FindPeers(FindPeersArgs) = find_peers, 4 blocks, |args| {
+    FindPeers(FindPeersArgs) = find_peers, min_blocks 4, |args| {
         (args.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates_stride))
     };
     /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
-    Repair(RepairArgs) = repair, 3 blocks, |args| (args.rows_len, repair_capacity(&args.prune));
+    Repair(RepairArgs) = repair, min_blocks 3, |args| (args.rows_len, repair_capacity(&args.prune));
 }

@@ -14,7 +14,7 @@ pub(super) struct Layout {
     pub(super) already_pruned_indices: u32,
     /// `u32[edges_stride]`: the old row.
     pub(super) old: u32,
-    /// `u32[2][warps]`: index of each warp's first remaining candidate, in this step and the one before.
+    /// `u32[2][warps]`: index of each warp's first remaining candidate, in this iteration and the one before.
     pub(super) heads: u32,
     /// `u32[3]`: a counter, and the ends of both parts of the old row that an earlier prune kept.
     pub(super) words: u32,

@@ -15,7 +15,7 @@ use crate::neighbor::{self, NO_CANDIDATE};
 /// Links one new vertex: sorts its candidates, prunes them, writes its row; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`LinkArgs`] says, and the launch is the one planned for them.
+/// The arguments are what [`LinkArgs`] says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let batch_index = thread::block_idx_x() as usize;
@@ -75,7 +75,7 @@ unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, me
         let found = global::load_readonly(args.costs.at(2 * batch_index));
         let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
         block_stride(found, |place| {
-            let entry = global::load_streaming(candidates.at(place as usize)) | neighbor::UNEXPANDED;
+            let entry = neighbor::not_pruned(global::load_streaming(candidates.at(place as usize)));
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
         let peers = args.peers.add(batch_index * of_batch as usize);

@@ -22,7 +22,7 @@ use super::all_pairs::AllPairs;
 use super::already_pruned::mark_already_pruned;
 use super::layout::merge_capacity;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
+use super::robust_prune::{PruneBlock, SharedMemory, warp_index, warps};
 use super::sort::sort_padded;
 use super::{MergeArgs, PRUNE_DISTANCES, PruneArgs};
 use crate::WARP_SIZE;
@@ -33,7 +33,7 @@ use crate::neighbor::{self, NO_CANDIDATE};
 /// Merges the edges of one target; one block per target.
 ///
 /// # Safety
-/// The arguments are what [`MergeArgs`] says, and the launch is the one planned for them.
+/// The arguments are what [`MergeArgs`] says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
     let target_index = thread::block_idx_x() as usize;
@@ -151,7 +151,7 @@ unsafe fn load_new_edges(
     let mut new = 0;
     // SAFETY: all lanes of a warp have the same edge; a barrier has passed since the old row was written.
     unsafe {
-        strided(warp_number(), edges, warps(), |edge| {
+        strided(warp_index(), edges, warps(), |edge| {
             let source = global::load_streaming(args.sources.at(begin + edge as usize));
             let mut known = false;
             strided(0, degree, WARP_SIZE, |first| {

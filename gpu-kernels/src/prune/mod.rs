@@ -1,30 +1,19 @@
 //! Robust prune, and the steps of a build or an update around it.
 //!
-//! Each kernel prunes the candidates of one vertex in one block, by Algorithm 2 (RobustPrune) of the DiskANN paper on
-//! squared distances. For inner products, the largest squared norm is added to negated products, so that `alpha` scales
-//! a number that is not negative. Rows equal those of the CPU executor; for floats, up to the rounding of sums:
+//! Each kernel prunes the candidates of one vertex in one block, by RobustPrune of DiskANN on squared distances, in two
+//! rounds: the first with an alpha of 1. The pseudo-code is in `crates/jasper-vamana/src/cpu/prune.rs`. Rows equal
+//! those of the CPU; for floats, up to the rounding of sums. What differs from the pseudo-code, and why the rows stay
+//! the same:
 //!
-//! ```text
-//! robust_prune(p, candidates, alpha, R):
-//!     candidates <- the nearest max_candidates of them, sorted by (distance to p, slot)
-//!     row <- []
-//!     for a in [1, alpha]:                               two rounds, as in DiskANN's code
-//!         for c in candidates that are not in row, nearest first:
-//!             if no d in row occludes c, that is a * distance(d, c) <= distance(p, c):
-//!                 append c to row; stop once row has R entries
-//! ```
-//!
-//! What differs from this pseudo-code, and why the rows stay the same:
-//!
-//! 1. *One pass over distances.* When `c` is kept, it is compared with the candidates that are left, with 1 and with
-//!    `alpha`, so that no pair is compared twice. What it occludes with `alpha` is dropped at once, since neither round
-//!    would keep it; what it occludes with 1 only is *deferred* to the second round.
+//! 1. *Each pair is compared once.* When a candidate `c` is kept, it is compared with all candidates that are left,
+//!    with an alpha of 1 and with the given one. What it occludes with the given alpha is dropped at once, since
+//!    neither round would keep it; what it occludes with 1 only is *deferred* to the second round.
 //! 2. *Candidates are split among the warps* of the block. Each warp compares its share with `c`, several rows per
-//!    load, and offers its first candidate; the minimum over the warps is the next `c`. There is one block barrier per
-//!    kept candidate (`robust_prune`, `remaining`).
+//!    load. The next `c` is the nearest of the warps' first candidates. There is one block barrier per kept candidate
+//!    (`robust_prune`, `remaining`).
 //! 3. *Already pruned candidates are not compared with each other.* A merge starts from a row that an earlier prune
-//!    chose; none of its entries occludes another. The parts of a row kept by each round ascend, which is how they are
-//!    found again (`already_pruned`). `neighbor::already_pruned` marks such an entry.
+//!    chose; none of its entries occludes another. The entries that each round kept are stored nearest first, which is
+//!    how both parts are found again (`already_pruned`). A flag marks them (`neighbor::already_pruned`).
 //! 4. *All pairs at once.* For at most 128 candidates of short rows, every pair that may be needed is compared up front
 //!    and the two rounds run on bit sets (`all_pairs`). More distances are computed than the loop needs, but the extra
 //!    ones are not counted.
@@ -139,8 +128,8 @@ pub struct LinkArgs {
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the vertex, or [`NO_SLOT`](crate::graph::NO_SLOT) if it gets no edges.
     pub row_vertices: DevicePtrMut<u32>,
-    /// `[vertices_len][edges_stride]`: the neighbors that the first round kept, nearest first, then those of the second,
-    /// then [`NO_SLOT`](crate::graph::NO_SLOT).
+    /// `[vertices_len][edges_stride]`: the neighbors that the first round kept, nearest first, then those of the
+    /// second, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
     pub ordered_distances: DevicePtrMut<u32>,
@@ -219,8 +208,8 @@ impl PublishRowsArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector, and all of those
-    /// that agree.
+    /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector, and all of
+    /// those that agree.
     FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Reverses edges.
     ReverseEdges(ReverseEdgesArgs) = reverse_and_publish::reverse_edges, |args| {

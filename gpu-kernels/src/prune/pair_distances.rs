@@ -19,9 +19,9 @@ pub(super) trait PairDistances: Sized {
     /// The distances of `form` between the vertices of `graph`.
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
 
-    /// The number of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
+    /// The index of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
     /// has none.
-    fn lane_vertex(&self) -> u32;
+    fn vertex_index(&self) -> u32;
 
     /// Loads the vertex `slot`.
     ///
@@ -29,7 +29,7 @@ pub(super) trait PairDistances: Sized {
     /// The vertex exists, and its row is not written during the launch.
     unsafe fn reference(&self, slot: u32) -> Self::Reference;
 
-    /// The distance between `reference` and the vertex `slot` of this lane, if the lane has [one](Self::lane_vertex).
+    /// The distance between `reference` and the vertex `slot` of this lane, if the lane has [one](Self::vertex_index).
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. Every slot names a vertex, whose row is not written during the
@@ -37,7 +37,7 @@ pub(super) trait PairDistances: Sized {
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32;
 }
 
-/// Maximum number of units that a lane loads before it sums any.
+/// Maximum number of units that a lane has in flight.
 const LOADS: usize = MAX_LOADS as usize;
 
 /// Rows, each read by a tile of lanes.
@@ -91,7 +91,7 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
 
     /// Lane `r` of a tile has row `r` of the tile.
     #[inline(always)]
-    fn lane_vertex(&self) -> u32 {
+    fn vertex_index(&self) -> u32 {
         let ((tile, lane), rows) = (self.tile.tile_and_lane(), self.tile.shape.rows_in_flight);
         if lane < rows { tile * rows + lane } else { self.per_warp() }
     }
@@ -107,13 +107,12 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
 
     #[inline(always)]
     unsafe fn distance(&self, reference: &Self::Reference, slot: u32) -> f32 {
-        let unit = |step: u32| {
+        let unit = |i: u32| {
             if self.tile.shape.query_in_registers() {
-                return RowTiles::<E, Op, LOADS>::query_unit(&reference.units, step);
+                return RowTiles::<E, Op, LOADS>::query_unit(&reference.units, i);
             }
             // SAFETY: the address is within the row.
-            self.tile
-                .zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(step) as usize)) }, step)
+            self.tile.zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(i) as usize)) }, i)
         };
         // SAFETY: the caller's promises; the lanes of a tile begin with those that have its vertices.
         unsafe {

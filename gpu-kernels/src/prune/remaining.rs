@@ -5,10 +5,10 @@ use cuda_std::prelude::*;
 use super::PruneArgs;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_number, warps};
+use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
 use crate::collectives::{compact, strided};
-use crate::neighbor;
+use crate::neighbor::{self, NO_CANDIDATE};
 
 /// The head of an empty list.
 pub(super) const NO_HEAD: u32 = u32::MAX;
@@ -129,13 +129,13 @@ impl Remaining {
     ///
     /// # Safety
     /// A barrier has passed since the entries were written, and there are no more than `memory` has room for.
-    pub(super) unsafe fn share(
+    pub(super) unsafe fn new(
         args: &PruneArgs,
         memory: &SharedMemory,
         count: u32,
         deferred: &DeferredRange,
     ) -> Self {
-        let (warp, warps) = (warp_number(), warps());
+        let (warp, warps) = (warp_index(), warps());
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
         let mut new = list(memory.new_indices.add(warp * (memory.capacity / warps)));
         let mut already_pruned = list(memory.already_pruned_indices.add(warp * args.max_degree));
@@ -144,8 +144,7 @@ impl Remaining {
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.
             unsafe {
-                let entry =
-                    if is_candidate { memory.entries.add(index).load() } else { neighbor::UNEXPANDED };
+                let entry = if is_candidate { memory.entries.add(index).load() } else { NO_CANDIDATE };
                 let is_pruned = neighbor::is_already_pruned(entry);
                 new.push(index, is_candidate && !is_pruned);
                 let is_deferred = is_pruned && deferred.contains(neighbor::slot(entry));
@@ -204,8 +203,8 @@ impl Remaining {
         }
         let mut first = 0;
         while first < compared {
-            let at = first + distances.lane_vertex();
-            let is_computed = distances.lane_vertex() < distances.per_warp() && at < compared;
+            let at = first + distances.vertex_index();
+            let is_computed = distances.vertex_index() < distances.per_warp() && at < compared;
             let is_new = at < new;
             // SAFETY: indices are within the lists; items are indices of entries, and entries name vertices.
             unsafe {
@@ -221,7 +220,7 @@ impl Remaining {
                     item |= DEFERRED;
                 }
                 let is_kept = is_computed && !rule.occludes(between, distance);
-                // All items of this step have been read, so the lists may be compacted in place.
+                // All items of this iteration have been read, so the lists may be compacted in place.
                 warp::sync_warp();
                 self.new.push(item, is_kept && is_new);
                 self.already_pruned.push(item, is_kept && !is_new);

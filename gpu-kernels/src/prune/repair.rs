@@ -1,18 +1,7 @@
 //! Repairs the row of a live vertex that has deleted neighbors.
 //!
-//! Algorithm 4 of FreshDiskANN replaces a deleted neighbor by all of its own neighbors and prunes the result. This one
-//! changes less of the row, as the CPU executor does:
-//!
-//! ```text
-//! repair(p):
-//!     live, deleted <- the neighbors of p, split
-//!     replacements <- the live neighbors of deleted, except p and live; the nearest that count
-//!     kept <- live, then replacements that no kept one occludes (fill),
-//!             up to max(degree of p, max_degree / 2) entries
-//!     row <- kept, replacements sorted into the part of the row whose round kept them
-//! ```
-//!
-//! What differs from this pseudo-code, and why the rows stay the same:
+//! The algorithm is that of the CPU, `repair_row` in `crates/jasper-vamana/src/cpu/mod.rs`, whose docs have the
+//! pseudo-code. What differs from it, and why the rows stay the same:
 //!
 //! 1. *Live neighbors are not compared with each other*: the prune that chose them has done so.
 //! 2. *Replacements are gathered from a few deleted neighbors at a time*, as many rows as fit, and only the nearest
@@ -25,7 +14,7 @@ use super::already_pruned::pruned_ends;
 use super::fill::{Kept, RowFiller};
 use super::layout::{repair_capacity, replacements_capacity};
 use super::pair_distances::PairDistances;
-use super::robust_prune::{PruneBlock, SharedMemory, warp_number, warps};
+use super::robust_prune::{PruneBlock, SharedMemory, warp_index, warps};
 use super::sort::{distinct, sort_padded};
 use super::{PRUNE_DISTANCES, RepairArgs};
 use crate::WARP_SIZE;
@@ -37,7 +26,7 @@ use crate::neighbor;
 /// Repairs one row; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`RepairArgs`] says, and the launch is the one planned for them.
+/// The arguments are what [`RepairArgs`] says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
     let (row, prune) = (thread::block_idx_x() as usize, &args.prune);
@@ -108,8 +97,8 @@ unsafe fn place_in_row(
     begin + before
 }
 
-/// The numbers of live and of deleted neighbors. The live ones are at the start of the old row, the deleted ones at its
-/// end, in reverse.
+/// How many neighbors of the old row are live and deleted. The live ones are at its start, the deleted ones at its end,
+/// in reverse.
 struct Split {
     live: u32,
     deleted: u32,
@@ -131,7 +120,7 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
             let is_live = slot != NO_SLOT && contains(args.live, slot);
             let [live_lanes, deleted_lanes] =
                 [is_live, slot != NO_SLOT && !is_live].map(|predicate| warp::ballot(predicate));
-            if warp_number() == 0 && slot != NO_SLOT {
+            if warp_index() == 0 && slot != NO_SLOT {
                 let to = if is_live {
                     live + rank_in(live_lanes)
                 } else {
@@ -173,8 +162,8 @@ unsafe fn nearest_replacements<S: PairDistances>(
             let rows =
                 ((replacements_capacity(prune) - nearest) / prune.max_degree).min(split.deleted - first);
             let new = replacements.add(nearest);
-            gather(args, vertex, split.live, first..first + rows, memory, |number, slot| {
-                new.add(number - gathered).store(u64::from(slot));
+            gather(args, vertex, split.live, first..first + rows, memory, |index, slot| {
+                new.add(index - gathered).store(u64::from(slot));
             });
             thread::sync_threads();
             let len = memory.count.load() - gathered;
@@ -194,8 +183,9 @@ unsafe fn nearest_replacements<S: PairDistances>(
     nearest
 }
 
-/// Calls `emit` with the live neighbors of some `deleted` neighbors, each with a number of its own from `memory.count`;
-/// in no order, and possibly with duplicates. One warp per deleted neighbor. Called by the whole block.
+/// Calls `emit` with the live neighbors of some `deleted` neighbors, each with an index of its own, which
+/// `memory.count` counts; in no order, and possibly with duplicates. One warp per deleted neighbor. Called by the whole
+/// block.
 ///
 /// # Safety
 /// As for [`repair`]; the row is split.
@@ -209,11 +199,11 @@ unsafe fn gather(
     emit: impl Fn(u32, u32),
 ) {
     let graph = &args.prune.graph;
-    let mut number = deleted.start + warp_number();
+    let mut neighbor = deleted.start + warp_index();
     // SAFETY: the row of a deleted neighbor is not written during the launch; neighbors are slots.
     unsafe {
-        while number < deleted.end {
-            let slot = memory.old.add(graph.edges_stride - 1 - number).load();
+        while neighbor < deleted.end {
+            let slot = memory.old.add(graph.edges_stride - 1 - neighbor).load();
             let row = graph.edges.add(slot as usize * graph.edges_stride as usize);
             let mut place = warp::lane_id();
             while place < graph.edges_stride {
@@ -224,13 +214,13 @@ unsafe fn gather(
                     is_new &= memory.old.add(known).load() != replacement;
                 }
                 let lanes = warp::ballot(is_new);
-                let number = warp_reserve(lanes, |count| memory.count.atomic_add(count));
+                let index = warp_reserve(lanes, |count| memory.count.atomic_add(count));
                 if is_new {
-                    emit(number, replacement);
+                    emit(index, replacement);
                 }
                 place += WARP_SIZE;
             }
-            number += warps();
+            neighbor += warps();
         }
     }
 }

@@ -37,8 +37,9 @@ const EDGES_PER_THREAD: usize = super::EDGES_PER_THREAD as usize;
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn publish_rows(args: PublishRowsArgs) {
-    let (piece, pieces) = (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);
-    let (row, at) = (piece / pieces, piece % pieces * EDGES_PER_THREAD);
+    let (thread, threads_per_row) =
+        (thread::index_1d() as usize, args.edges_stride as usize / EDGES_PER_THREAD);
+    let (row, at) = (thread / threads_per_row, thread % threads_per_row * EDGES_PER_THREAD);
     if row >= args.rows_len as usize {
         return;
     }

@@ -53,7 +53,7 @@ pub(super) struct SharedMemory {
     pub(super) new_indices: Shared<u16>,
     /// `[warps][max_degree]`: indices of the remaining already pruned candidates.
     pub(super) already_pruned_indices: Shared<u16>,
-    /// `[2][warps]`: index of each warp's first remaining candidate, in this step and the one before.
+    /// `[2][warps]`: index of each warp's first remaining candidate, in this iteration and the one before.
     pub(super) heads: Shared<u32>,
     pub(super) capacity: u32,
 }
@@ -78,7 +78,7 @@ impl SharedMemory {
 }
 
 /// The index of this warp in its block.
-pub(super) fn warp_number() -> u32 {
+pub(super) fn warp_index() -> u32 {
     thread::thread_idx_x() / WARP_SIZE
 }
 
@@ -118,10 +118,10 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
         // SAFETY: each warp is converged at every distance; lanes without a vertex use `vertex` itself.
         unsafe {
             let reference = distances.reference(vertex);
-            let step = warps() * distances.per_warp();
-            strided(warp_number() * distances.per_warp(), len, step, |first| {
-                let index = first + distances.lane_vertex();
-                let is_computed = distances.lane_vertex() < distances.per_warp() && index < len;
+            let stride = warps() * distances.per_warp();
+            strided(warp_index() * distances.per_warp(), len, stride, |first| {
+                let index = first + distances.vertex_index();
+                let is_computed = distances.vertex_index() < distances.per_warp() && index < len;
                 let slot = if is_computed { slot(index) } else { vertex };
                 let distance = distances.distance(&reference, slot);
                 if is_computed {
@@ -135,8 +135,8 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the
     /// entry of each kept candidate, and returns how many there are. Called by the whole block.
     ///
-    /// Entries without the unexpanded bit are already pruned: they are not compared with each other. Entries among
-    /// `deferred` are deferred to the second round from the start.
+    /// [Already pruned](crate::neighbor::already_pruned) entries are not compared with each other. Those in `deferred`
+    /// are deferred to the second round from the start.
     ///
     /// # Safety
     /// The entries name distinct vertices; a barrier has passed since they and the old row were written.
@@ -148,21 +148,21 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
         emit: impl Fn(u32, u64),
     ) -> u32 {
         let Self { args, memory, .. } = self;
-        let (mut kept, mut computed, mut step) = (0, 0, 0);
+        let (mut kept, mut computed, mut iteration) = (0, 0, 0);
         let mut second_round = false;
         // SAFETY: indices are below `count`. Branches depend on values that are the same in all threads of the block,
         // or in all lanes of a warp where only a warp must converge.
         unsafe {
-            let mut remaining = Remaining::share(args, memory, count, deferred);
+            let mut remaining = Remaining::new(args, memory, count, deferred);
             loop {
-                // The next candidate is the least of the warps' heads. They are double buffered: a warp that is a step
-                // ahead writes to the other half.
+                // The next candidate is the nearest of the warps' heads. They are double buffered: a warp that is an
+                // iteration ahead writes to the other half.
                 warp::sync_warp();
-                let heads = memory.heads.add(step % 2 * warps());
-                step += 1;
+                let heads = memory.heads.add(iteration % 2 * warps());
+                iteration += 1;
                 let head = remaining.head(second_round);
                 if warp::lane_id() == 0 {
-                    heads.add(warp_number()).store(head);
+                    heads.add(warp_index()).store(head);
                 }
                 thread::sync_threads();
                 let mut next = NO_HEAD;

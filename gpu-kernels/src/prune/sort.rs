@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::robust_prune::warp_number;
+use super::robust_prune::warp_index;
 use crate::WARP_SIZE;
 use crate::collectives::{block_stride, compact, strided};
 use crate::neighbor::NO_CANDIDATE;
@@ -60,7 +60,7 @@ pub(super) unsafe fn sort(entries: Shared<u64>, len: u32) {
 pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>) -> u32 {
     // SAFETY: one converged warp goes through the entries, and reads each before it overwrites it.
     unsafe {
-        if warp_number() == 0 {
+        if warp_index() == 0 {
             let (mut kept, mut last) = (0, NO_CANDIDATE);
             strided(0, len, WARP_SIZE, |first| {
                 let place = first + warp::lane_id();

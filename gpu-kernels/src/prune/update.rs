@@ -52,7 +52,7 @@ pub struct FindPeersArgs {
     /// The second round, which runs if the first found a candidate, compares it with `second_round` more of each
     /// `stride`; the third, which runs if there are two by then, with the others.
     pub second_round: u32,
-    /// Vertices compared between selections of the nearest.
+    /// Peers that are compared before the nearest so far are selected again.
     pub chunk_len: u32,
     /// Maximum number of candidates per vertex.
     pub candidates_stride: u32,
@@ -77,6 +77,6 @@ pub struct RepairArgs {
 /// A hash of the index of a run of [`FindPeersArgs::stride`] vertices; its remainder is the vertex of the run that
 /// the first round takes. `jasper_vamana::PeerSampling` uses the same hash.
 #[cfg(feature = "kernels")]
-pub(super) const fn run_hash(number: u32) -> u32 {
-    number.wrapping_mul(0x9E37_79B1) >> 16
+pub(super) const fn run_hash(index: u32) -> u32 {
+    index.wrapping_mul(0x9E37_79B1) >> 16
 }

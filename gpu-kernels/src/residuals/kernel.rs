@@ -10,14 +10,14 @@ use crate::sums::{Sum, for_coordinates};
 /// # Safety
 /// The arguments are as the docs of their fields say.
 unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
-    let number = row_of_warp();
-    if number >= args.rows_len as usize {
+    let index = row_of_warp();
+    if index >= args.rows_len as usize {
         return;
     }
     // SAFETY: the row exists; each lane accesses its own coordinates of the output; each warp is converged at the
     // collectives.
     unsafe {
-        let row = args.rows.add(number * args.row_bytes as usize);
+        let row = args.rows.add(index * args.row_bytes as usize);
         let coordinate = |i: u32| if i < args.dimension { E::coordinate(row, i).into() } else { 0.0 };
         let mut norm = 0.0;
         if args.normalizes != 0 {
@@ -25,7 +25,7 @@ unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
             for_coordinates(args.dimension, |half, i| square.add(half, coordinate(i), coordinate(i)));
             norm = math::sqrt_f32(square.total());
         }
-        let residuals = args.residuals.add(number * args.stride as usize);
+        let residuals = args.residuals.add(index * args.stride as usize);
         let (mut square, mut along) = (Sum::ZERO, Sum::ZERO);
         for_coordinates(args.stride, |half, i| {
             let mut residual = 0.0;
@@ -41,7 +41,7 @@ unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
         });
         let sums = [square.total(), along.total()];
         if warp::lane_id() == 0 {
-            global::store(args.sums.at(number), sums);
+            global::store(args.sums.at(index), sums);
         }
     }
 }

@@ -7,9 +7,10 @@
 //!
 //! - An entry that the list drops or never takes has `frontier_len` nearer entries from then on, because the entries of
 //!   the list only get nearer.
-//! - A vertex may be expanded only if it is among the `beam_width` nearest. All entries before the nearest unexpanded
-//!   one are expanded: some of those that the list has before its first unexpanded entry, and some of those in the
-//!   buffer. If these could be `beam_width` or more, the buffer is merged first.
+//! - Only the `beam_width` nearest entries may be expanded. The nearest unexpanded entry is one of them if fewer than
+//!   `beam_width` entries come before it. All of these are expanded, so there are at most as many as the list has
+//!   before its first unexpanded entry, and the buffer has expanded ones. If that is `beam_width` or more, the buffer
+//!   is merged first.
 //! - A vertex may be in the buffer more than once. Expanding it marks all copies in the buffer. If a copy that comes
 //!   later is the nearest entry, a marked copy is found, and the vertex is not expanded again. A merge keeps one copy,
 //!   the expanded one, which sorts first. No vertex is in both list and buffer, because the buffer is empty whenever

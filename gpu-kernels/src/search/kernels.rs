@@ -13,17 +13,18 @@ use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::{body, row_kinds};
 use crate::row_shape::MAX_LOADS;
 
-/// A kernel: a search by one warp or by a team, with a frontier and a distance computer.
+/// A kernel: a search by one warp or by a team, with a frontier, a distance computer, and launch bounds (threads per
+/// block, and minimum resident blocks per multiprocessor).
 macro_rules! kernel_fn {
     (
         $kind_name:ident $kernel:ident($Args:ty): $searcher:ident $(<$frontier:ty>)?, $computer:ty,
-        $threads:tt threads, $blocks:tt blocks
+        max_threads $max_threads:tt, min_blocks $min_blocks:tt
     ) => {
         /// A beam search; its name gives the rows or codes, and the frontier or team.
         ///
         /// # Safety
-        /// The arguments are as the docs of their fields say, and the launch is the one planned for them.
-        #[kernel(name = search_ $kind_name _ $kernel, max_threads = $threads, min_blocks = $blocks)]
+        /// The arguments are as the docs of their fields say, and the launch is that of their `launch_config`.
+        #[kernel(name = search_ $kind_name _ $kernel, max_threads = $max_threads, min_blocks = $min_blocks)]
         pub unsafe fn $kernel(args: $Args) {
             // SAFETY: the caller's promise.
             unsafe { $searcher::search::<$($frontier,)? $computer>(args) }
@@ -31,19 +32,22 @@ macro_rules! kernel_fn {
     };
 }
 
-/// The kernels of one row kind: `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for beams of up
-/// to 32, 64 and 128; `wide` has it in shared memory; `team` searches with several warps. `$b1` to `$wide` are the
-/// launch bounds, in resident blocks per multiprocessor.
+/// The kernels of one row kind: `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for frontiers of
+/// up to 32, 64 and 128 entries; `wide` has it in shared memory; `team` searches with several warps. The numbers are
+/// the `min_blocks` of each, and the `max_threads` of the team.
 macro_rules! kernels_of_rows {
-    ($kind_name:ident($Args:ty): $b1:tt $b2:tt $b4:tt $wide:tt, team $threads:tt, $computer:ty, $team_computer:ty) => {
+    (
+        $kind_name:ident($Args:ty): (r1 $r1:tt, r2 $r2:tt, r4 $r4:tt, wide $wide:tt), team $team_threads:tt,
+        $computer:ty, $team_computer:ty
+    ) => {
         mod $kind_name {
             use super::*;
 
-            kernel_fn!($kind_name r1($Args): one_warp<RegisterList<1>>, $computer, 32 threads, $b1 blocks);
-            kernel_fn!($kind_name r2($Args): one_warp<RegisterList<2>>, $computer, 32 threads, $b2 blocks);
-            kernel_fn!($kind_name r4($Args): one_warp<RegisterList<4>>, $computer, 32 threads, $b4 blocks);
-            kernel_fn!($kind_name wide($Args): one_warp<BufferedList>, $computer, 32 threads, $wide blocks);
-            kernel_fn!($kind_name team($Args): team, $team_computer, $threads threads, 1 blocks);
+            kernel_fn!($kind_name r1($Args): one_warp<RegisterList<1>>, $computer, max_threads 32, min_blocks $r1);
+            kernel_fn!($kind_name r2($Args): one_warp<RegisterList<2>>, $computer, max_threads 32, min_blocks $r2);
+            kernel_fn!($kind_name r4($Args): one_warp<RegisterList<4>>, $computer, max_threads 32, min_blocks $r4);
+            kernel_fn!($kind_name wide($Args): one_warp<BufferedList>, $computer, max_threads 32, min_blocks $wide);
+            kernel_fn!($kind_name team($Args): team, $team_computer, max_threads $team_threads, min_blocks 1);
 
             #[cfg(not(target_arch = "nvptx64"))]
             pub fn body(variant: Variant) -> unsafe fn($Args) {
@@ -59,14 +63,16 @@ macro_rules! kernels_of_rows {
     };
 }
 
-/// Loads in flight per lane of a team. A lane of its sixteen warps has half of the registers that a search by one warp
-/// may use.
+/// Units that a lane of a team has in flight. A lane of its sixteen warps has half of the registers that a search by
+/// one warp may use.
 const TEAM_LOADS: usize = 8;
 
+/// Their launch bounds depend on the length of rows too, and replace these when a kernel is loaded
+/// (`Search::specialization`).
 macro_rules! exact_kernels {
     ($($element:ident $op:ident $kind_name:ident;)*) => {
         $(kernels_of_rows!(
-            $kind_name(SearchArgs): 16 16 16 16, team 512,
+            $kind_name(SearchArgs): (r1 16, r2 16, r4 16, wide 16), team 512,
             Exact<$element, $op, { MAX_LOADS as usize }>, Exact<$element, $op, TEAM_LOADS>
         );)*
         body!(exact_body(variant: Variant) -> SearchArgs { $($kind_name => $kind_name::body(variant);)* });
@@ -75,9 +81,9 @@ macro_rules! exact_kernels {
 row_kinds!(exact_kernels);
 
 macro_rules! quantized_kernels {
-    ($($computer:ident $size:literal $kind_name:ident ($b1:tt $b2:tt $b4:tt $wide:tt);)*) => {
+    ($($computer:ident $size:literal $kind_name:ident $min_blocks:tt;)*) => {
         $(kernels_of_rows!(
-            $kind_name(QuantizedSearchArgs): $b1 $b2 $b4 $wide, team 256, $computer<$size>, $computer<$size>
+            $kind_name(QuantizedSearchArgs): $min_blocks, team 256, $computer<$size>, $computer<$size>
         );)*
         body!(quantized_body(variant: Variant) -> QuantizedSearchArgs { $($kind_name => $kind_name::body(variant);)* });
     };

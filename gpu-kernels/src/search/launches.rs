@@ -14,17 +14,17 @@ use crate::{Kernel, LaunchConfig, RowShape, Specialization};
 
 /// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill: 1 for teams, else a
 /// multiple of four, more where fewer loads are in flight. f16 takes more registers than other elements, because it is
-/// converted; rows read in several rounds also take more.
+/// converted; rows that are not in flight as a whole also take more.
 fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
     let (is_half, loads) =
-        (matches!(element, ElementKind::F16), shape.steps_in_flight * shape.rows_in_flight);
+        (matches!(element, ElementKind::F16), shape.units_in_flight * shape.rows_in_flight);
     match shape.units {
         _ if variant.warps() > 1 => 1,
         ..=8 if !is_half => 24,
         ..=8 => 20,
         9..=12 if !is_half => 20,
         _ if is_half && loads > 12 && variant != Variant::OneRegister => 12,
-        _ if !shape.is_one_round() && variant.has_wide_frontier() => 12,
+        _ if !shape.fits_in_flight() && variant.has_wide_frontier() => 12,
         _ => 16,
     }
 }
@@ -96,7 +96,7 @@ enum ReadMode {
 }
 
 macro_rules! read_modes {
-    ($($mode:ident $size:literal $name:ident $blocks:tt;)*) => {
+    ($($mode:ident $size:literal $name:ident $min_blocks:tt;)*) => {
         [$((ReadMode::$mode($size), stringify!($name))),*]
     };
 }

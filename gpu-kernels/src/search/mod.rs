@@ -1,6 +1,6 @@
 //! Beam search on the graph. One kernel takes a query to its results, and its state never leaves the multiprocessor.
 //!
-//! A vertex has a number, its *slot*, which is also that of its row in every table. A search keeps the nearest vertices
+//! A vertex is named by its *slot*, the index of its row in every table. A search keeps the nearest vertices
 //! it has found in the *frontier*, a sorted list of *entries*: 64 bits each, for distance, slot and whether the vertex
 //! is yet to be expanded. The first `beam_width` entries (DiskANN's `L`) are the *beam*: only they are expanded.
 //!
@@ -17,9 +17,9 @@
 //! | `shared_layout` | shared memory |
 //! | `results` | the output |
 //!
-//! A quantized search reads codes, a fraction of the bytes of vectors. The entries nearest by estimated distance, the
-//! *rerank candidates*, get exact distances in a second launch: a search whose start points are these candidates, and
-//! that expands no vertex.
+//! A quantized search reads codes, a fraction of the bytes of vectors. The entries nearest by estimated distance, its
+//! *candidates*, get exact distances in a second launch, the *rerank*: a search whose start points are these
+//! candidates, and that expands no vertex.
 
 mod quantized;
 mod shared_layout;
@@ -87,11 +87,11 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 /// | --- | --- |
 /// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_buckets` |
-/// | the first launch of a quantized search | those of a beam search, `rerank_slots` and `rerank_len` |
-/// | the rerank of its candidates | `allowed`, `costs`, `padding_hits`, `start_points_stride` |
-/// | scan of some slots, which are the start points | `costs` |
-/// | the first launch of a scan in parts | `rerank_slots`, `rerank_len`, `start_points_stride`, `start_point_parts` |
-/// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_before` |
+/// | the first launch of a quantized search | those of a beam search, `candidates` and `candidates_len` |
+/// | its second launch, the rerank | `allowed`, `costs`, `fallback_hits`, `start_points_stride` |
+/// | a scan of some slots, which are the start points | `costs` |
+/// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride`, `start_point_parts` |
+/// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `earlier_distances` |
 ///
 /// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_buckets` have no effect on results.
 #[repr(C)]
@@ -106,13 +106,14 @@ pub struct SearchArgs {
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
-    /// `[queries][k]`: the results, nearest first, then those of `padding_hits`.
+    /// `[queries][k]`: the results, nearest first. A query with fewer than `k` gets the first of its `fallback_hits`
+    /// after them.
     pub results: DevicePtrMut<DeviceHit>,
-    /// `[queries][k]`: earlier results, which pad rows with fewer than `k` hits. Null to pad with [`NO_HIT`].
-    pub padding_hits: DevicePtr<DeviceHit>,
-    /// The rerank candidates, `[queries][rerank_len]`: the vertices of the first entries of the frontier, then
-    /// [`NO_SLOT`]. A second launch reranks them, and they are not among the results of this search.
-    pub rerank_slots: DevicePtrMut<u32>,
+    /// `[queries][k]`: for a rerank, the results of the first launch, by estimated distances. Null for [`NO_HIT`].
+    pub fallback_hits: DevicePtr<DeviceHit>,
+    /// `[queries][candidates_len]`: the start points of a second launch: the vertices of the first entries of the
+    /// frontier, then [`NO_SLOT`]. They are not among the results of this launch.
+    pub candidates: DevicePtrMut<u32>,
     /// `[queries][2]`: vertices expanded (hops), and distances computed. Null if not needed.
     pub costs: DevicePtrMut<u32>,
     /// `[queries][max_hops]`: entries of the expanded vertices, in order, as many as the hops in `costs`: the candidate
@@ -120,37 +121,36 @@ pub struct SearchArgs {
     pub expanded_entries: DevicePtrMut<u64>,
     /// Number of queries.
     pub queries_len: u32,
-    /// Results per query, at most `frontier_len`; 0 if only rerank candidates are wanted.
+    /// Results per query, at most `frontier_len`; 0 if only candidates are wanted.
     pub k: u32,
     /// The nearest entries of the frontier, which are expanded: 1 to `frontier_len`.
     pub beam_width: u32,
-    /// Entries of the frontier, up to [`MAX_BEAM_WIDTH`]. Those beyond the beam may be results or rerank
-    /// candidates.
+    /// Entries of the frontier, up to [`MAX_BEAM_WIDTH`]. Those beyond the beam may be results or candidates.
     pub frontier_len: u32,
     /// Maximum number of vertices expanded per query; 0 makes the search a scan of the start points.
     pub max_hops: u32,
-    /// Vertices that are expanded at the same time, at least 1. With one warp, more than 1 may change the results; a
-    /// team has a mailbox for each.
+    /// Vertices whose neighbors are processed at the same time, at least 1. One warp expands them together: with more
+    /// than 1, results may differ. A team expands one after another, and has a mailbox for each.
     pub expansions: u32,
     /// Buckets of the visited cache: a power of two that is at least 32, or 0 for no cache.
     pub visited_buckets: u32,
     /// Elements from one query's list of start points to the next; 0 if all queries share one list. Lists per query may
     /// contain [`NO_SLOT`].
     pub start_points_stride: u32,
-    /// 1, or the number of parts that the shared list of start points is split into, each as long as the stride. Each
-    /// part of each query is a search of its own and counts in `queries_len`.
+    /// 1, or the number of parts that the shared list of start points is split into, each as long as
+    /// `start_points_stride`. Each part of each query is a search of its own and counts in `queries_len`.
     pub start_point_parts: u32,
-    /// Rerank candidates per query, at most `frontier_len`.
-    pub rerank_len: u32,
-    /// Distances that an earlier launch computed for the same results, for each query: added to the costs.
-    pub distances_before: u32,
+    /// Candidates per query, at most `frontier_len`.
+    pub candidates_len: u32,
+    /// Distances per query that an earlier launch of the same search computed. They are added to `costs`.
+    pub earlier_distances: u32,
     /// How distances follow from sums.
     pub form: DistanceForm,
 }
 
 #[cfg(feature = "kernels")]
 impl SearchArgs {
-    /// The start points of a query: the first, and how many.
+    /// The start points of a query: the address of the first, and their number.
     fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
         let (list, len) = (self.graph.start_points, self.graph.start_points_len);
         if self.start_point_parts == 1 {

@@ -13,17 +13,18 @@
 //!
 //! This is `GreedySearch` of DiskANN. What differs, for speed, and why the results are those of the CPU:
 //!
-//! 1. *An entry is one integer of 64 bits:* the distance in the upper half, then the slot, and in the lowest bit whether
-//!    the vertex is unexpanded. One comparison orders two entries.
+//! 1. *An entry is one integer of 64 bits:* the distance in the upper half, then the slot, and in the lowest bit
+//!    whether the vertex is unexpanded. One comparison orders two entries.
 //! 2. *The visited cache is lossy.* It may forget a slot, whose distance is then computed again. The frontier drops the
 //!    second entry of the vertex, which differs from the first in the lowest bit at most ([`is_same_vertex`]). With a
 //!    smaller cache more distances are computed, but results do not change.
 //! 3. *Entries leave the frontier only at its end.* The last entry only gets nearer, so a vertex that fell out
 //!    cannot come back, and each vertex is expanded at most once.
-//! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist once.
-//! 5. *Codes are fetched one batch of 32 ahead* if each lane reads a code: the next batch loads while one is merged.
-//! 6. *Several vertices may be expanded per step* (`expansions`). This expands some vertices that a sequential search
-//!    would not. Results with more than one expansion are as good, but not always the same.
+//! 4. *Start points and neighbors share one loop.* Computing distances and merging are most of the code, and exist
+//!    once.
+//! 5. *Codes are fetched ahead* if each lane reads a code: the next 32 are loaded while the distances of 32 are merged.
+//! 6. *Several vertices may be expanded per iteration* (`expansions`). This expands some vertices that a sequential
+//!    search would not. Results with more than one expansion are as good, but not always the same.
 //!
 //! [`is_same_vertex`]: super::frontier::is_same_vertex
 
@@ -43,7 +44,7 @@ use crate::neighbor::{self, NO_ENTRY};
 /// The search for one query, by the block of this thread, which has one warp.
 ///
 /// # Safety
-/// The arguments are as [`SearchArgs`] says, and the launch is the one planned for them.
+/// The arguments are as [`SearchArgs`] says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
@@ -81,13 +82,13 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
     }
 }
 
-/// Start point number `index` of a query; [`NO_SLOT`] past the last.
+/// Start point `index` of a query; [`NO_SLOT`] past the last.
 ///
 /// # Safety
 /// The arguments are valid, and `query` is below `queries_len`.
 unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
     let (list, len) = args.start_points(query);
-    // SAFETY: one of the start points, whose number the launch configuration has checked.
+    // SAFETY: one of the start points; the launch configuration has checked how many there are.
     if index < len { unsafe { global::load_readonly(list.at(index as usize)) } } else { NO_SLOT }
 }
 
@@ -101,7 +102,7 @@ struct UnvisitedBuffer {
 impl UnvisitedBuffer {
     /// Adds the slot of each lane, unless it is [`NO_SLOT`] or in the visited cache. Called by the whole warp.
     unsafe fn push_unvisited(&mut self, slot: u32) {
-        // SAFETY: there is room for the neighbors of all vertices that are expanded in one step.
+        // SAFETY: there is room for the neighbors of all vertices that are expanded at once.
         unsafe {
             let is_new = slot != NO_SLOT && self.visited.insert(slot);
             self.count += compact(self.slots.add(self.count), slot, is_new);
@@ -125,7 +126,7 @@ impl UnvisitedBuffer {
                 if nearest == NO_ENTRY {
                     break;
                 }
-                results::log_expanded(args, query, hops + expanded, nearest);
+                results::record_expanded(args, query, hops + expanded, nearest);
                 self.push_neighbors(args, neighbor::slot(nearest));
             }
             expanded += 1;
@@ -164,17 +165,18 @@ impl UnvisitedBuffer {
         // SAFETY: the buffer holds slots of vertices, which all lanes see after the barrier.
         unsafe {
             warp::sync_warp();
-            let batch = |first: u32| (self.slots.add(first), WARP_SIZE.min(self.count - first));
+            // The slots from `first` on, at most one per lane.
+            let slots_from = |first: u32| (self.slots.add(first), WARP_SIZE.min(self.count - first));
             let mut first = 0;
             if self.count > 0 {
-                let (slots, count) = batch(0);
+                let (slots, count) = slots_from(0);
                 let mut fetched = computer.fetch(slots, count);
                 while first < self.count {
-                    let (slots, count) = batch(first);
+                    let (slots, count) = slots_from(first);
                     let now = fetched;
                     first += WARP_SIZE;
                     if first < self.count {
-                        let (slots, count) = batch(first);
+                        let (slots, count) = slots_from(first);
                         fetched = computer.fetch(slots, count);
                     }
                     frontier.offer(computer.entries(now, slots, count));

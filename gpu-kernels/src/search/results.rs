@@ -1,4 +1,4 @@
-//! The output of a search: results, rerank candidates, and cost.
+//! The output of a search: results, candidates for a second launch, and cost.
 
 use cuda_std::prelude::*;
 
@@ -23,7 +23,7 @@ pub(super) struct SearchCost {
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
-pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
+pub(super) unsafe fn record_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
     if !args.expanded_entries.is_null() && warp::lane_id() == 0 {
         let at = query as usize * args.max_hops as usize + hop as usize;
         // SAFETY: the place is one of this query.
@@ -31,25 +31,25 @@ pub(super) unsafe fn log_expanded(args: &SearchArgs, query: u32, hop: u32, entry
     }
 }
 
-/// Writes the rerank candidates, then the first `k` entries after them that pass the filter, then those of
-/// `padding_hits`, and the costs. Called by the whole warp.
+/// Writes the candidates, the results (the first `k` entries after the candidates that pass the filter, then fallback
+/// hits), and the costs. Called by the whole warp.
 ///
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and the frontier is flushed.
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
     let lane = warp::lane_id();
     let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
-    let rerank_slots = args.rerank_slots.add(query as usize * args.rerank_len as usize);
+    let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
     let (mut first, mut found) = (0, 0);
-    // SAFETY: indices of rerank candidates are below their number, indices of results below k; entries name vertices,
-    // which are below the number of slots.
+    // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
+    // are below the number of slots.
     unsafe {
-        while first < args.frontier_len && (found < args.k || first < args.rerank_len) {
+        while first < args.frontier_len && (found < args.k || first < args.candidates_len) {
             let entry = frontier.entry(first + lane);
-            let is_candidate = first + lane < args.rerank_len;
+            let is_candidate = first + lane < args.candidates_len;
             if is_candidate {
                 let slot = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
-                global::store(rerank_slots.at((first + lane) as usize), slot);
+                global::store(candidates.at((first + lane) as usize), slot);
             }
             let is_result = !is_candidate && entry != NO_ENTRY && is_allowed(args, neighbor::slot(entry));
             let lanes = warp::ballot(is_result);
@@ -63,19 +63,19 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             found += lanes.count_ones();
             first += WARP_SIZE;
         }
-        let padding_hits = args.padding_hits.add(query as usize * args.k as usize).cast::<[u32; 4]>();
+        let fallback_hits = args.fallback_hits.add(query as usize * args.k as usize).cast::<[u32; 4]>();
         let mut place = found + lane;
         while place < args.k {
-            let hit = if args.padding_hits.is_null() {
+            let hit = if args.fallback_hits.is_null() {
                 NO_HIT.to_words()
             } else {
-                global::load_readonly(padding_hits.at((place - found) as usize))
+                global::load_readonly(fallback_hits.at((place - found) as usize))
             };
             global::store(results.at(place as usize), hit);
             place += WARP_SIZE;
         }
         if lane < 2 && !args.costs.is_null() {
-            let value = if lane == 0 { cost.hops } else { args.distances_before + cost.distances };
+            let value = if lane == 0 { cost.hops } else { args.earlier_distances + cost.distances };
             global::store(args.costs.at(query as usize * 2 + lane as usize), value);
         }
     }

@@ -1,5 +1,5 @@
-//! Searches of two launches, of which the second searches from the candidates of the first as start points, and expands
-//! nothing: a quantized search and its rerank, and a scan in parts.
+//! Searches of two launches: a quantized search with its rerank, and a scan in parts. The first launch writes
+//! candidates. They are the start points of the second, which computes their distances and expands nothing.
 
 use jasper_core::ElementKind;
 
@@ -13,11 +13,11 @@ pub struct Rerank<'a, S> {
     /// Candidates per query, at most the length of the frontier. With 0 there is no rerank, and results have estimated
     /// distances.
     pub len: u32,
-    /// `[queries][len]`: the candidates.
-    pub slots: DevicePtrMut<u32>,
-    /// `[queries][k]`: the results after the candidates, by estimated distance. They fill the places that the rerank
-    /// leaves.
-    pub padding_hits: DevicePtrMut<DeviceHit>,
+    /// `[queries][len]`: memory for the slots of the candidates.
+    pub candidates: DevicePtrMut<u32>,
+    /// `[queries][k]`: memory for the results after the candidates, by estimated distance. They fill the places that
+    /// the rerank leaves.
+    pub fallback_hits: DevicePtrMut<DeviceHit>,
     /// `[queries][2]`: hops (always 0) and exact distances computed.
     pub costs: DevicePtrMut<u32>,
     /// The stream of the rerank, if not that of the search.
@@ -59,16 +59,16 @@ pub unsafe fn quantized_search<S: Stream>(
         return unsafe { stream.launch(&kernel, args) };
     }
     let first = SearchArgs {
-        results: rerank.padding_hits,
-        rerank_slots: rerank.slots,
-        rerank_len: rerank.len,
+        results: rerank.fallback_hits,
+        candidates: rerank.candidates,
+        candidates_len: rerank.len,
         ..search
     };
     let second = SearchArgs {
-        padding_hits: rerank.padding_hits.cast_const(),
+        fallback_hits: rerank.fallback_hits.cast_const(),
         costs: rerank.costs,
         expanded_entries: DevicePtrMut::null(),
-        ..search.scan_candidates(rerank.slots.cast_const(), rerank.len)
+        ..search.scan_candidates(rerank.candidates.cast_const(), rerank.len)
     };
     let SearchArgs { form, frontier_len, .. } = second;
     let exact = Search::for_rows(element, form.op(), search.graph.shape.row_bytes(), frontier_len, warps);
@@ -118,8 +118,8 @@ pub unsafe fn scan_in_parts<S: Stream>(
     let first = SearchArgs {
         results: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
-        rerank_slots: candidates,
-        rerank_len: search.k,
+        candidates,
+        candidates_len: search.k,
         queries_len: search.queries_len * parts,
         k: 0,
         beam_width: search.k,
@@ -129,12 +129,11 @@ pub unsafe fn scan_in_parts<S: Stream>(
         ..search
     };
     let second = SearchArgs {
-        distances_before: len,
+        earlier_distances: len,
         ..search.scan_candidates(candidates.cast_const(), parts * search.k)
     };
     let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
-    // SAFETY: the caller's promise. Each part writes as many candidates as its number says, distinct slots of the graph
-    // or none.
+    // SAFETY: the caller's promise. Each part writes `k` candidates, distinct slots of the graph or none.
     unsafe {
         stream.launch(&kernel, first)?;
         stream.launch(&kernel, second)
@@ -164,10 +163,10 @@ impl SearchArgs {
             graph: GraphArgs { start_points, ..self.graph },
             queries: self.queries.add(first * self.graph.shape.row_bytes() as usize),
             results: self.results.add(first * self.k as usize),
-            padding_hits: if self.padding_hits.is_null() {
-                self.padding_hits
+            fallback_hits: if self.fallback_hits.is_null() {
+                self.fallback_hits
             } else {
-                self.padding_hits.add(first * self.k as usize)
+                self.fallback_hits.add(first * self.k as usize)
             },
             costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
             queries_len: len,

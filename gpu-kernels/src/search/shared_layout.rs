@@ -45,7 +45,7 @@ pub(super) struct Layout {
     pub(super) upcoming: u32,
     /// `[expansions][edges_stride]` slots of neighbors.
     pub(super) slots: u32,
-    /// Teams: `[expansions]` numbers of parts done, one per mailbox.
+    /// Teams: `[expansions]`: how many parts of the requests of each mailbox are done.
     pub(super) done: u32,
     /// Teams: the number of distances that each worker has computed for the last request.
     pub(super) computed: u32,

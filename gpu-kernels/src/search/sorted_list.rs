@@ -77,7 +77,8 @@ impl SortedList {
         self.cursor + others < self.beam_width
     }
 
-    /// The number of entries of the list below the entry of this lane, expanded or not.
+    /// The rank of this lane's entry: the number of entries of the list below it. Whether it is expanded makes no
+    /// difference.
     ///
     /// # Safety
     /// The warp has synchronized since the list was written.
@@ -109,18 +110,18 @@ impl SortedList {
     /// # Safety
     /// All 32 lanes of the warp call this together.
     pub(super) unsafe fn nearest_unexpanded(&mut self) -> u64 {
-        let mut group = self.cursor / WARP_SIZE * WARP_SIZE;
-        while group < self.beam_len() {
+        let mut base = self.cursor / WARP_SIZE * WARP_SIZE;
+        while base < self.beam_len() {
             // SAFETY: the warp is converged here.
             unsafe {
-                let (entry, lanes) = self.unexpanded_in(group);
+                let (entry, lanes) = self.unexpanded_in(base);
                 if lanes != 0 {
                     let first = lanes.trailing_zeros();
-                    self.cursor = group + first;
+                    self.cursor = base + first;
                     return warp::shuffle(entry, first);
                 }
             }
-            group += WARP_SIZE;
+            base += WARP_SIZE;
         }
         self.cursor = self.beam_len();
         NO_ENTRY
@@ -151,15 +152,15 @@ impl SortedList {
         // SAFETY: the warp is converged, since conditions are the same in all lanes; indices are below `count`.
         unsafe {
             let mut found = 0;
-            let mut group = self.cursor / WARP_SIZE * WARP_SIZE;
-            while found < count && group < self.beam_len() {
-                let (entry, lanes) = self.unexpanded_in(group);
+            let mut base = self.cursor / WARP_SIZE * WARP_SIZE;
+            while found < count && base < self.beam_len() {
+                let (entry, lanes) = self.unexpanded_in(base);
                 let place = found + rank_in(lanes);
                 if lanes >> warp::lane_id() & 1 != 0 && place < count {
                     places.add(place).store(entry);
                 }
                 found += lanes.count_ones();
-                group += WARP_SIZE;
+                base += WARP_SIZE;
             }
             let place = found + warp::lane_id();
             if place < count {
@@ -174,13 +175,13 @@ impl SortedList {
         self.len.min(self.beam_width)
     }
 
-    /// The entry of this lane among the 32 from `group` on, and the lanes whose entries are in the beam and not
+    /// The entry of this lane among the 32 from `base` on, and the lanes whose entries are in the beam and not
     /// expanded.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together.
-    unsafe fn unexpanded_in(&self, group: u32) -> (u64, u32) {
-        let place = group + warp::lane_id();
+    unsafe fn unexpanded_in(&self, base: u32) -> (u64, u32) {
+        let place = base + warp::lane_id();
         // SAFETY: the warp is converged here; lane p % 32 alone writes entry p, except during insertion, whose entries
         // are visible after the sync.
         unsafe {
@@ -189,8 +190,8 @@ impl SortedList {
         }
     }
 
-    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the capacity are dropped. Starting
-    /// from the end, 32 at a time, the entries that come after a new one move up.
+    /// Inserts the entry of each lane with `is_new` at its `place`; entries past the capacity are dropped. First the
+    /// old entries that come after a new one move up: 32 places at a time, from the end of the list on.
     ///
     /// # Safety
     /// All 32 lanes of the warp call this together. New entries are not in the list, and each `place` is the rank of
@@ -204,15 +205,15 @@ impl SortedList {
             let len = self.capacity.min(self.len + lanes.count_ones());
             let stays = is_new && place < len;
 
-            // New places before the end of the group.
+            // The number of new entries whose places are below `base + 32`.
             let mut new = warp::ballot(stays).count_ones();
-            let mut group = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
+            let mut base = len.saturating_sub(1) / WARP_SIZE * WARP_SIZE;
             while new > 0 {
-                let offset = place.wrapping_sub(group);
+                let offset = place.wrapping_sub(base);
                 let bit = if stays && offset < WARP_SIZE { 1 << offset } else { 0 };
                 let taken = warp::reduce_or(bit);
                 new -= taken.count_ones();
-                let to = group + lane;
+                let to = base + lane;
                 let moves = to < len && taken >> lane & 1 == 0;
                 let from = to - new - rank_in(taken);
                 let moved = if moves { self.entries.add(from).load() } else { NO_ENTRY };
@@ -220,7 +221,7 @@ impl SortedList {
                 if moves {
                     self.entries.add(to).store(moved);
                 }
-                group = group.wrapping_sub(WARP_SIZE);
+                base = base.wrapping_sub(WARP_SIZE);
             }
             if stays {
                 self.entries.add(place).store(entry);

@@ -26,9 +26,9 @@
 //!    not counted.
 //! 2. *Workers drop entries that are not below the bound of the frontier.* The bound that they read may be out of date.
 //!    It only falls, so such an entry could not enter the current frontier either.
-//! 3. *Neighbors enter the visited cache after the leader has merged them,* not when their distances are computed: another
-//!    mailbox may have to report them for a vertex that is expanded earlier. Their worker inserts them at the next request
-//!    of its mailbox. Two mailboxes may compute one distance; the frontier drops the copy.
+//! 3. *Neighbors enter the visited cache after the leader has merged them,* not when their distances are computed:
+//!    another mailbox may have to report them for a vertex that is expanded earlier. Their worker inserts them at the
+//!    next request of its mailbox. Two mailboxes may compute one distance; the frontier drops the copy.
 //! 4. *The nearest new entry is requested before it is inserted,* if it is nearer than every unexpanded entry. The
 //!    request is wasted if the frontier holds that vertex as expanded.
 //! 5. *There are no barriers after the start.* One word per mailbox holds the request, another counts the parts done,
@@ -54,7 +54,7 @@ use worker::Worker;
 /// The search for one query, by the block of this thread.
 ///
 /// # Safety
-/// The arguments are as [`SearchArgs`](super::SearchArgs) says, and the launch is the one planned for them.
+/// The arguments are as [`SearchArgs`](super::SearchArgs) says, and the launch is that of their `launch_config`.
 #[inline(always)]
 pub(super) unsafe fn search<S: DistanceComputer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());

@@ -91,7 +91,7 @@ impl Variant {
         check("frontier_len", args.frontier_len, 1, self.max_frontier_len());
         check("beam_width", args.beam_width, 1, args.frontier_len);
         check("k", args.k, 0, args.frontier_len);
-        check("rerank_len", args.rerank_len, 0, args.frontier_len);
+        check("candidates_len", args.candidates_len, 0, args.frontier_len);
         check("expansions", args.expansions, 1, if let Self::Team(warps) = self { warps } else { u32::MAX });
         let (stride, visited_buckets) = (args.graph.edges_stride, args.visited_buckets);
         assert!(

@@ -34,7 +34,7 @@ impl VisitedCache {
     /// the same slot finds it missing.
     ///
     /// # Safety
-    /// The table is live and used by this cache alone.
+    /// The memory of the table is used by this cache alone.
     pub(super) unsafe fn insert(&self, slot: u32) -> bool {
         // SAFETY: the bucket is below `buckets`.
         self.buckets == 0 || unsafe { self.bucket(slot).atomic_exchange(slot) } != slot

@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{Bits, COUNT_BATCHES, COUNT_KEYS, COUNT_THREADS, COUNT_TILE, CountArgs, RADIX};
+use super::{Bits, COUNT_KEYS, COUNT_LOADS, COUNT_THREADS, COUNT_TILE, CountArgs, RADIX};
 use crate::collectives::strided;
 
 /// Counts digits in shared memory, then adds the counts to those in global memory; one block per `COUNT_TILE` keys.
@@ -20,8 +20,8 @@ pub unsafe fn sort_count(args: CountArgs) {
         });
         thread::sync_threads();
         let first = thread::block_idx_x() as usize * COUNT_TILE as usize + thread::thread_idx_x() as usize;
-        for batch in 0..COUNT_BATCHES {
-            let first = first + (batch * COUNT_KEYS * COUNT_THREADS) as usize;
+        for load in 0..COUNT_LOADS {
+            let first = first + (load * COUNT_KEYS * COUNT_THREADS) as usize;
             let (keys, loaded) = load_keys(&args, first);
             for pass in 0..passes {
                 count_runs(args.bits.digit(pass), &keys, loaded, counters.add(pass * RADIX));

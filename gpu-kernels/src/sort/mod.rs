@@ -63,9 +63,9 @@ pub(crate) const COUNT_THREADS: u32 = 512;
 /// Keys that a thread loads at once.
 pub(crate) const COUNT_KEYS: u32 = 16;
 /// Such loads per thread. There are several, because each block ends with one atomic addition per value of every digit.
-pub(crate) const COUNT_BATCHES: u32 = 4;
+pub(crate) const COUNT_LOADS: u32 = 4;
 /// Keys per block.
-pub const COUNT_TILE: u32 = COUNT_THREADS * COUNT_KEYS * COUNT_BATCHES;
+pub const COUNT_TILE: u32 = COUNT_THREADS * COUNT_KEYS * COUNT_LOADS;
 
 /// Arguments of [`Count`].
 #[derive(Clone, Copy, Debug)]

@@ -198,8 +198,8 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         for list in candidates.chunks_exact_mut(stride) {
             let found = rng.random_range(0..=stride);
             for key in &mut list[..found] {
-                let visited = !neighbor::UNEXPANDED;
-                *key = neighbor::entry(rng.random_range(-2..9) as f32, rng.random_range(0..slots)) & visited;
+                let expanded = !neighbor::UNEXPANDED;
+                *key = neighbor::entry(rng.random_range(-2..9) as f32, rng.random_range(0..slots)) & expanded;
             }
             costs.extend([found as u32, rng.random()]);
             duplicate_of.push(if rng.random_range(0..8) == 0 { 0 } else { NO_SLOT });

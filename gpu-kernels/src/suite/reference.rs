@@ -12,10 +12,10 @@ pub fn distance<T: Element>(op: DistanceOpKind, width: usize, query: &[T], row: 
             DistanceOpKind::Dot => x * y,
         }) as f32;
     }
-    let chunk = 16 / size_of::<T>();
+    let unit = 16 / size_of::<T>();
     let mut lanes = vec![0.0_f32; width];
     for (i, (x, y)) in query.iter().zip(row).enumerate() {
-        let lane = &mut lanes[i / chunk % width];
+        let lane = &mut lanes[i / unit % width];
         let (x, y) = (x.to_f32(), y.to_f32());
         *lane = match op {
             DistanceOpKind::SquaredL2 => (x - y).mul_add(x - y, *lane),

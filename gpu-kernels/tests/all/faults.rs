@@ -30,8 +30,8 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: results.output(),
-        padding_hits: DevicePtr::null(),
-        rerank_slots: DevicePtrMut::null(),
+        fallback_hits: DevicePtr::null(),
+        candidates: DevicePtrMut::null(),
         costs: work.output(),
         expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
@@ -43,8 +43,8 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         visited_buckets: 0,
         start_points_stride: 0,
         start_point_parts: 1,
-        rerank_len: 0,
-        distances_before: 0,
+        candidates_len: 0,
+        earlier_distances: 0,
         form: DistanceForm::SquaredL2,
     };
     let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, 1, 1);

@@ -30,7 +30,8 @@ const ARCHITECTURES: [Architecture; 6] = [
 /// that is measured, and the newest.
 const VALIDATED: [&str; 3] = ["sm_86", "sm_90", "sm_120"];
 
-/// Bytes of the rows that kernels are specialized for: few and many loads in narrow and wide tiles, and several rounds.
+/// Bytes of the rows that kernels are specialized for: few and many loads in narrow and wide tiles, and rows that are
+/// not in flight as a whole.
 const ROW_BYTES: [u32; 8] = [48, 128, 192, 208, 384, 1024, 3072, 8192];
 
 /// Prints the table.

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::blocks::registers;
+use super::registers::for_registers;
 use super::scalar::scale;
 use super::select::{Simd, SimdLevel};
 use super::x86::sum_eight;
@@ -34,7 +34,7 @@ unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: 
     let mut sums = [_mm256_setzero_ps(); 8];
     // SAFETY: the caller's promise for `len`; eight values a step.
     unsafe {
-        registers::<T, 8, 8>(a, b, len, |register, a, b| {
+        for_registers::<T, 8, 8>(a, b, len, |register, a, b| {
             let (x, y) = (T::load(a), T::load(b));
             let sum = &mut sums[register];
             *sum = if SQUARED {
@@ -74,7 +74,7 @@ unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: us
     let mut sums = [_mm256_setzero_si256(); 4];
     // SAFETY: the caller's promise for `len`; sixteen values a step.
     unsafe {
-        registers::<T, 4, 16>(a, b, len, |register, a, b| {
+        for_registers::<T, 4, 16>(a, b, len, |register, a, b| {
             let (x, y) = (T::load(a), T::load(b));
             let (p, q) = if SQUARED {
                 let difference = _mm256_sub_epi16(x, y);

@@ -9,8 +9,8 @@
 //! result = lanes added by halves: 8 + 8, 4 + 4, 2 + 2, 1 + 1
 //! ```
 //!
-//! `scalar.rs` is that definition in plain Rust. 64 partial sums are sixteen registers of NEON, eight of AVX2 or four of
-//! AVX-512, enough to hide the latency of a fused multiply-add.
+//! `scalar.rs` is that definition in plain Rust. 64 partial sums are sixteen registers of NEON, eight of AVX2 or four
+//! of AVX-512, enough to hide the latency of a fused multiply-add.
 //!
 //! ```
 //! use jasper_core::Element;
@@ -22,10 +22,10 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod blocks;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod registers;
 mod scalar;
 pub(crate) mod select;
 #[cfg(target_arch = "x86_64")]
@@ -69,8 +69,8 @@ pub fn prefetch<T>(row: &[T]) {
     prefetch_lines::<false, T>(row);
 }
 
-/// Prefetches every cache line of `row` into the L2 cache: for rows that are read later. More lines can be on their way to
-/// L2 than to L1 at a time, so fewer prefetches wait (docs/src/experiments.md#cpu-prefetches-into-l2).
+/// Prefetches every cache line of `row` into the L2 cache: for rows that are read later. More lines can be on their way
+/// to L2 than to L1 at a time, so fewer prefetches wait (docs/src/experiments.md#cpu-prefetches-into-l2).
 #[inline(always)]
 pub fn prefetch_l2<T>(row: &[T]) {
     prefetch_lines::<true, T>(row);
@@ -83,8 +83,8 @@ fn prefetch_lines<const L2: bool, T>(row: &[T]) {
     for at in (0..len).step_by(LINE) {
         prefetch_line::<L2>(first.wrapping_add(at));
     }
-    // An unaligned row may end in one more line. Whether it does cannot be predicted where rows are 48 bytes, so there is
-    // no branch.
+    // An unaligned row may end in one more line. Whether it does cannot be predicted where rows are 48 bytes, so there
+    // is no branch.
     prefetch_line::<L2>(first.wrapping_add(len).wrapping_sub(1));
 }
 

@@ -3,7 +3,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::blocks::registers;
+use super::registers::for_registers;
 use super::scalar::scale;
 use super::select::{Simd, SimdLevel};
 use crate::Element;
@@ -106,7 +106,7 @@ unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: 
     let mut sums = [vdupq_n_f32(0.0); 16];
     // SAFETY: the caller's promise for `len`; four values a step.
     unsafe {
-        registers::<T, 16, 4>(a, b, len, |register, a, b| {
+        for_registers::<T, 16, 4>(a, b, len, |register, a, b| {
             let (x, y) = (T::load(a), T::load(b));
             let (p, q) = if SQUARED { (vsubq_f32(x, y), vsubq_f32(x, y)) } else { (x, y) };
             sums[register] = vfmaq_f32(sums[register], p, q);
@@ -191,7 +191,7 @@ unsafe fn bytes<T: Bytes, const DOT: bool, const SQUARED: bool>(a: *const T, b: 
     let mut sums = [vdupq_n_s32(0); 4];
     // SAFETY: the caller's promises for the CPU and for `len`; sixteen values a step.
     unsafe {
-        registers::<T, 4, 16>(a, b, len, |register, a, b| {
+        for_registers::<T, 4, 16>(a, b, len, |register, a, b| {
             let (x, y, sum) = (T::load(a), T::load(b), sums[register]);
             sums[register] = if SQUARED {
                 let differences = T::differences(x, y);

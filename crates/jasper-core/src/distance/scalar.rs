@@ -39,7 +39,7 @@ pub(super) fn scale<T: Element>(values: &mut [T], factor: f64) {
 /// Sums the products of `factors(x, y)` in the fixed order.
 fn reduce_floats<T: Element>(a: &[T], b: &[T], factors: impl Fn(f32, f32) -> (f32, f32)) -> f32 {
     let mut sums = [0.0_f32; PARTIAL_SUMS];
-    // In blocks, so that the compiler sees independent sums and can vectorize them.
+    // In chunks, so that the compiler sees independent sums and can vectorize them.
     for (a, b) in a.chunks(PARTIAL_SUMS).zip(b.chunks(PARTIAL_SUMS)) {
         for ((sum, x), y) in sums.iter_mut().zip(a).zip(b) {
             let (p, q) = factors(x.to_f32(), y.to_f32());

@@ -1,4 +1,4 @@
-//! Every level against the scalar reference, bit for bit, and the reference against f64.
+//! Every SIMD level against the scalar reference, bit for bit, and the reference against f64.
 
 use proptest::prelude::*;
 

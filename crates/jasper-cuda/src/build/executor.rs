@@ -40,7 +40,8 @@ const PEER_CHUNK: u32 = 896;
 /// Number of slots that are listed at once.
 const LIST_CHUNK: u32 = 1 << 20;
 
-/// Builds and updates graphs in device memory. Kernels take the steps of [`CpuExecutor`].
+/// The [`Executor`] of a CUDA device: builds and updates graphs in its memory. Its kernels decide as [`CpuExecutor`]
+/// does.
 ///
 /// All kernels are queued in one stream. In a batch of a bulk build, the host waits for a few counters: once per chunk
 /// of searches, once for the back edges, and once per chunk of merges.
@@ -48,7 +49,7 @@ const LIST_CHUNK: u32 = 1 << 20;
 pub struct DeviceExecutor<T, S = crate::Stream> {
     pub(super) stream: S,
     params: BuildParams,
-    /// Provides the threads for the host's part.
+    /// Provides the threads for the work on the host.
     cpu: Arc<CpuExecutor>,
     /// Whether updates choose edges by exact distances of float vectors, never by those of SQ8 vectors.
     exact_linking: bool,
@@ -56,7 +57,7 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
 }
 
 impl<T: Element, S: Stream> DeviceExecutor<T, S> {
-    /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the host's part.
+    /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the work on the host.
     pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
         Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
     }
@@ -175,7 +176,7 @@ pub struct Edges<S: Stream> {
     rows: EdgeRows<S>,
     /// `[rows][edges_stride]`
     ordered_distances: S::Buffer<u32>,
-    /// Number of bits of a slot number. The number with all these bits set is no slot.
+    /// Bits that a slot of the graph takes. With all of them set, it is no slot.
     slot_bits: u32,
     /// The graph of the edges.
     graph: GraphId,

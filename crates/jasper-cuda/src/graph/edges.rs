@@ -51,7 +51,7 @@ impl<S: Stream> EdgeRows<S> {
 /// The previous rows of vertices that changed in a transaction.
 ///
 /// Rows are saved before they are overwritten. Once there would be more saved rows than rows in the graph, all edges
-/// are saved in one copy, and nothing more. The log therefore never takes more than twice the memory of the edges.
+/// are saved in one copy, and nothing more. The undo log therefore takes at most twice the memory of the edges.
 #[derive(Debug)]
 pub(super) struct UndoLog<S: Stream> {
     /// The saved rows, in the order in which they were overwritten. A vertex may occur several times.
@@ -181,7 +181,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.has_async_readers.store(true, Relaxed);
     }
 
-    /// Downloads the edges of segment `segment` of the host's table in pieces. `take` gets a range of rows and their
+    /// Downloads the edges of segment `segment` of the host's table in chunks. `take` gets a range of rows and their
     /// edges.
     pub(super) fn read_segment(
         &self,
@@ -190,8 +190,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ) -> Result<(), S::Error> {
         let (stride, first) = (self.edges_stride, segment * SEGMENT_ROWS);
         let end = self.slots.min(first + SEGMENT_ROWS);
-        self.stream.read_range(&self.edges, first * stride..end * stride, stride, |piece, edges| {
-            take(piece.start / stride - first..piece.end / stride - first, edges);
+        self.stream.read_range(&self.edges, first * stride..end * stride, stride, |range, edges| {
+            take(range.start / stride - first..range.end / stride - first, edges);
         })
     }
 

@@ -3,17 +3,19 @@
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_graph::AllowedSlots;
+
+use crate::context::lock;
 
 /// How slots are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotFormat {
     /// A bit per slot of the graph.
     Bitmap,
-    /// Their numbers.
+    /// The slots, ascending.
     List,
 }
 
@@ -39,8 +41,8 @@ impl<S: Stream> fmt::Debug for DeviceFilters<S> {
 }
 
 impl<S: Stream> DeviceFilters<S> {
-    /// The slots on the device, complete; the `len` numbers of `words`, which are copied if they are not there. A graph
-    /// that has grown needs a longer bitmap.
+    /// The slots on the device, complete: `len` words that `words` returns, and that are copied if they are not there.
+    /// A graph that has grown needs a longer bitmap.
     ///
     /// A launch that reads them must be complete before the result is dropped, or be announced in `has_async_readers`
     /// before this call: the memory is freed in the order of the stream that first copied it, after all work of the
@@ -54,7 +56,7 @@ impl<S: Stream> DeviceFilters<S> {
         len: usize,
         words: impl FnOnce() -> Vec<u32>,
     ) -> Result<Arc<S::Buffer<u32>>, S::Error> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         let is_of = |kept: &Kept<S>| kept.of.as_ptr() == Arc::as_ptr(slots) && kept.format == format;
         let is_wanted = |kept: &&Kept<S>| is_of(kept) && kept.words.len() == len;
         if let Some(known) = kept.iter().find(is_wanted) {

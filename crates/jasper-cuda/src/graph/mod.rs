@@ -56,7 +56,7 @@ pub(crate) struct GraphId(u64);
 /// The id of the next copy.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-/// A copy of a graph in device memory. Slots have the same numbers as on the host; each table is one array.
+/// A copy of a graph in device memory. Slots are those of the host; each table is one array.
 ///
 /// The vectors may be in pinned host memory instead, which kernels access over PCIe. This suits quantized searches,
 /// which traverse the graph by codes and read only the vectors of their candidates.
@@ -361,8 +361,8 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
     width: usize,
     fill: impl Fn(Slot, &mut [T]) + Sync,
 ) -> Result<(), S::Error> {
-    stream.write_range(buffer, rows.start * width..rows.end * width, width, |piece, out| {
-        let first = piece.start / width;
+    stream.write_range(buffer, rows.start * width..rows.end * width, width, |range, out| {
+        let first = range.start / width;
         let rows_per_task = (TASK_ELEMENTS / width).max(1);
         out.par_chunks_mut(rows_per_task * width).enumerate().for_each(|(task, out)| {
             for (row, out) in out.chunks_exact_mut(width).enumerate() {

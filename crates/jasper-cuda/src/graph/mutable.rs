@@ -137,7 +137,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
         for segment in 0..graph.read(|graph| graph.on_device().segments()) {
             edges.clear();
             graph
-                .read(|graph| graph.copy.read_segment(segment, |_, piece| edges.extend_from_slice(piece)))?;
+                .read(|graph| graph.copy.read_segment(segment, |_, chunk| edges.extend_from_slice(chunk)))?;
             graph.write(|graph| {
                 let rows = 0..edges.len() / graph.on_device().edges_stride;
                 graph.copy.store_rows(pool, &mut graph.host, segment, rows, &edges);

@@ -65,7 +65,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             .part(MemorySpace::Device, "squared norms", norms)
             .part(MemorySpace::Device, "keys", of(size_of::<Key>()))
             .part(MemorySpace::Device, "live slots", (spec.rows.div_ceil(32) * size_of::<u32>()) as u64)
-            .part(MemorySpace::Host, "pinned memory", 2 * Stream::PIECE_BYTES as u64)
+            .part(MemorySpace::Host, "pinned memory", 2 * Stream::CHUNK_BYTES as u64)
     }
 }
 

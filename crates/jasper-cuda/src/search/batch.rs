@@ -35,8 +35,8 @@ use super::started::{StartedQueries, UNWRITTEN};
 use crate::DeviceGraph;
 use crate::context::lock;
 
-/// Most queries of a chunk per multiprocessor. All chunks in flight are more than the device searches concurrently, which
-/// keeps it busy (docs/src/experiments.md#gpu-batches-from-the-host).
+/// Most queries of a chunk per multiprocessor. All chunks in flight are more than the device searches concurrently,
+/// which keeps it busy (docs/src/experiments.md#gpu-batches-from-the-host).
 const QUERIES_PER_MULTIPROCESSOR: usize = 16;
 /// Most bytes of the queries of a chunk, of its results, and of what their quantization takes on the device.
 const CHUNK_BYTES: usize = 12 << 20;
@@ -124,8 +124,12 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             // The other streams read them too.
             sets[0].stream().synchronize().map_err(SearchError::device)?;
         }
-        let run =
-            Run { search: self, launch, slots: &slots, batch: Mutex::new(Batch::new(queue, chunk_len)) };
+        let run = RunningBatch {
+            search: self,
+            launch,
+            slots: &slots,
+            batch: Mutex::new(Batch::new(queue, chunk_len)),
+        };
         if let [buffers] = &mut *sets {
             let mut ready = Some(Chunk::new(buffers));
             while let Some(mut chunk) = ready.and_then(|chunk| run.advance(chunk)) {
@@ -231,15 +235,15 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
 }
 
 /// The search of a batch, on which several threads work.
-struct Run<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
+struct RunningBatch<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
     search: &'r BatchSearch<'a, 'p, T, B>,
     launch: &'r SearchLaunch<'r, T, B::Stream>,
     slots: &'r SlotArray<B::Stream>,
     batch: Mutex<Batch<'r, 'q, T>>,
 }
 
-impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
-    /// Advances `chunks` until no queries are left, of which threads of the pool begin with the first `starters`.
+impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
+    /// Works on `chunks` until no queries are left. Threads of the pool begin with the first `starters` of them.
     fn on_all_threads<'s>(
         &self,
         chunks: impl DoubleEndedIterator<Item = Chunk<'s, 'q, T, B>>,
@@ -403,9 +407,9 @@ fn take_results<T: Element>(
     };
 }
 
-/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks. In a product,
-/// more queries mean longer segments of rows per block (`gpu_kernels::knn`), and so fewer insertions into the top-k
-/// lists.
+/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks. In a
+/// product, more queries mean longer segments of rows per block (`gpu_kernels::knn`), and so fewer insertions into the
+/// top-k lists.
 fn chunk_len<T: Element>(
     queries: usize,
     launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
@@ -418,8 +422,8 @@ fn chunk_len<T: Element>(
     queries.div_ceil(queries.div_ceil(max_len).max(1)).max(1)
 }
 
-/// Chunks that are prepared at first. The threads of the pool share the work on a chunk of long queries, which the device
-/// can then begin with while they prepare the next.
+/// Chunks that are prepared at first. The threads of the pool share the work on a chunk of long queries, which the
+/// device can then begin with while they prepare the next.
 fn starters<T: Element>(row_len: usize, chunk_len: usize, pool: &ThreadPool) -> usize {
     match chunk_len * row_len * size_of::<T>() / TASK_BYTES {
         0..=MAX_TASKS_ALONE => MAX_CHUNKS_IN_FLIGHT,

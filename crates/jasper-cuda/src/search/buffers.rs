@@ -86,8 +86,8 @@ pub(crate) type ErrorOf<T, B> = <<B as SearchBuffers<T>>::Stream as gpu_kernels:
 
 /// Search buffers in pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
 /// synchronization. A kernel reads each query once and writes each result once, so PCIe carries no more bytes than
-/// copies would. Queries that the device quantizes are copied, because several kernels read them. The synchronization spins, which is the driver's default while a process has fewer contexts than the
-/// machine has CPUs.
+/// copies would. Queries that the device quantizes are copied, because several kernels read them. The synchronization
+/// spins, which is the driver's default while a process has fewer contexts than the machine has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
 pub(crate) struct PinnedSearchBuffers<T: Pod> {
@@ -102,8 +102,8 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
     query_factors: Pinned<QueryFactors>,
     results: Pinned<DeviceHit>,
     costs: Pinned<u32>,
-    rerank_slots: Buffer<u32>,
-    padding_hits: Buffer<DeviceHit>,
+    candidates: Buffer<u32>,
+    fallback_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<Stream>>,
     /// Lengths of the results and of the costs of the last launch.
     written: (usize, usize),
@@ -121,8 +121,8 @@ impl<T: Pod> PinnedSearchBuffers<T> {
             query_factors: Pinned::zeroed(context, 0)?,
             results: Pinned::zeroed(context, 0)?,
             costs: Pinned::zeroed(context, 0)?,
-            rerank_slots: stream.allocate(0)?,
-            padding_hits: stream.allocate(0)?,
+            candidates: stream.allocate(0)?,
+            fallback_hits: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
             is_complete: false,
@@ -141,8 +141,8 @@ impl<T: Pod> PinnedSearchBuffers<T> {
             + size_of_val::<[u32]>(&self.costs)
             + self.stream.staging_bytes();
         let device = self.queries_on_device.bytes()
-            + self.rerank_slots.bytes()
-            + self.padding_hits.bytes()
+            + self.candidates.bytes()
+            + self.fallback_hits.bytes()
             + self.codes.as_ref().map_or(0, QueryCodes::bytes)
             + self.scratch.bytes();
         Bytes { device: device as u64, host: pinned as u64 }
@@ -220,8 +220,8 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
             rerank_costs: costs.add(sizes.costs),
             levels: self.levels.input(),
             query_factors: self.query_factors.input(),
-            rerank_slots: grow_buffer(&self.stream, &mut self.rerank_slots, sizes.rerank_slots)?.output(),
-            padding_hits: grow_buffer(&self.stream, &mut self.padding_hits, sizes.padding_hits)?.output(),
+            candidates: grow_buffer(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
+            fallback_hits: grow_buffer(&self.stream, &mut self.fallback_hits, sizes.fallback_hits)?.output(),
         })
     }
 

@@ -1,8 +1,8 @@
 //! Searches for queries in device memory, launched without synchronizing.
 //!
-//! All launches are queued in the caller's stream. In a quantized search, each part of the batch has the launches that
-//! quantize its queries, the search, and the rerank of the candidates by exact distances. The next part reuses the
-//! temporary memory, which the stream frees after the last part.
+//! All launches are queued in the caller's stream. In a quantized search, each chunk of the batch has the launches that
+//! quantize its queries, the search, and the rerank of the candidates by exact distances. The next chunk reuses the
+//! temporary memory, which the stream frees after the last chunk.
 
 use std::cell::OnceCell;
 
@@ -22,7 +22,7 @@ use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
 use crate::DeviceGraph;
 
 /// Maximum bytes of temporary memory for the quantization of queries, their codes, and the candidates between search
-/// and rerank. This is enough for several times the queries that fill a device. Larger batches are searched in parts.
+/// and rerank. This is enough for several times the queries that fill a device. Larger batches are searched in chunks.
 pub(super) const SCRATCH_BYTES: usize = 256 << 20;
 
 /// Queries in device memory, and buffers for their results. All are allocated by the stream of the search.
@@ -87,13 +87,13 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let slot_array = launch.slots(stream, plan).map_err(SearchError::device)?;
     let mut scratch = Scratch::new(&launch, stream, count, scratch_bytes).map_err(SearchError::device)?;
     // A quantized search has its candidates in the scratch memory.
-    let rerank_slots_len = if scratch.is_none() { launch.sizes(count).rerank_slots } else { 0 };
-    let mut rerank_slots = stream.allocate(rerank_slots_len).map_err(SearchError::device)?;
+    let candidates_len = if scratch.is_none() { launch.sizes(count).candidates } else { 0 };
+    let mut candidates = stream.allocate(candidates_len).map_err(SearchError::device)?;
     let mut product = ProductScratch::new(stream, PRODUCT_BYTES).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
-    let part_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
-    for first in (0..count).step_by(part_len.max(1)) {
-        let len = part_len.min(count - first);
+    let chunk_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
+    for first in (0..count).step_by(chunk_len.max(1)) {
+        let len = chunk_len.min(count - first);
         let mut pointers = LaunchPointers {
             queries: queries.input().add(first * row_len),
             results: results.output().add(first * k),
@@ -101,8 +101,8 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             rerank_costs: DevicePtrMut::null(),
             levels: DevicePtr::null(),
             query_factors: DevicePtr::null(),
-            rerank_slots: rerank_slots.output(),
-            padding_hits: DevicePtrMut::null(),
+            candidates: candidates.output(),
+            fallback_hits: DevicePtrMut::null(),
         };
         // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream
         // allocated the arrays and the scratch, and frees them in its order, or the slot array is kept until the marked
@@ -122,16 +122,16 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
 /// streams run concurrently.
 struct Scratch<'a, S: Stream> {
     quantizer: &'a DeviceQuantizer<S>,
-    /// Queries per part.
+    /// Queries per chunk.
     queries: usize,
     codes: QueryCodes<S>,
     rerank_costs: S::Buffer<u32>,
-    rerank_slots: S::Buffer<u32>,
-    padding_hits: S::Buffer<DeviceHit>,
+    candidates: S::Buffer<u32>,
+    fallback_hits: S::Buffer<DeviceHit>,
 }
 
 impl<'a, S: Stream> Scratch<'a, S> {
-    /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for parts of about equal
+    /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for chunks of about equal
     /// length. `None` for a search with exact distances.
     fn new<T: Element>(
         launch: &SearchLaunch<'a, T, S>,
@@ -141,20 +141,20 @@ impl<'a, S: Stream> Scratch<'a, S> {
     ) -> Result<Option<Self>, S::Error> {
         let Some(quantizer) = launch.codes().map(|codes| &codes.on_device) else { return Ok(None) };
         let one = launch.sizes(1);
-        let words = quantizer.levels_words() + one.rerank_costs + one.rerank_slots;
+        let words = quantizer.levels_words() + one.rerank_costs + one.candidates;
         let left =
-            words * size_of::<u32>() + size_of::<QueryFactors>() + one.padding_hits * size_of::<DeviceHit>();
+            words * size_of::<u32>() + size_of::<QueryFactors>() + one.fallback_hits * size_of::<DeviceHit>();
         let each = left + quantizer.scratch_bytes(1);
-        let parts = count.div_ceil((bytes / each).max(1)).max(1);
-        let queries = count.div_ceil(parts);
+        let chunks = count.div_ceil((bytes / each).max(1)).max(1);
+        let queries = count.div_ceil(chunks);
         let sizes = launch.sizes(queries);
         Ok(Some(Self {
             quantizer,
             queries,
             codes: quantizer.query_codes(stream, queries)?,
             rerank_costs: stream.allocate(sizes.rerank_costs)?,
-            rerank_slots: stream.allocate(sizes.rerank_slots)?,
-            padding_hits: stream.allocate(sizes.padding_hits)?,
+            candidates: stream.allocate(sizes.candidates)?,
+            fallback_hits: stream.allocate(sizes.fallback_hits)?,
         }))
     }
 
@@ -173,8 +173,8 @@ impl<'a, S: Stream> Scratch<'a, S> {
         pointers.levels = self.codes.levels.input();
         pointers.query_factors = self.codes.query_factors.input();
         pointers.rerank_costs = self.rerank_costs.output();
-        pointers.rerank_slots = self.rerank_slots.output();
-        pointers.padding_hits = self.padding_hits.output();
+        pointers.candidates = self.candidates.output();
+        pointers.fallback_hits = self.fallback_hits.output();
         Ok(())
     }
 }

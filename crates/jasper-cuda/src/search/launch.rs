@@ -6,9 +6,9 @@
 //!
 //! A search with exact distances is one kernel. A quantized search is two launches: a beam search by estimated
 //! distances, which writes the nearest `rerank` vertices of each query as candidates, then a search of the candidates
-//! by exact distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, in small
-//! parts: that stream waits for the first launch, and the search's stream waits for the rerank, so that synchronizing
-//! the search's stream synchronizes both.
+//! by exact distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, a few
+//! queries at a time: that stream waits for the first launch, and the search's stream waits for the rerank, so that
+//! synchronizing the search's stream synchronizes both.
 
 use std::sync::Arc;
 
@@ -103,10 +103,10 @@ pub(crate) struct LaunchPointers<T> {
     pub(crate) levels: DevicePtr<u32>,
     /// `[queries]`: factors of quantized queries.
     pub(crate) query_factors: DevicePtr<QueryFactors>,
-    /// `[queries][rerank]`: slots to rerank.
-    pub(crate) rerank_slots: DevicePtrMut<u32>,
-    /// `[queries][k]`: results after the candidates, by estimated distances.
-    pub(crate) padding_hits: DevicePtrMut<DeviceHit>,
+    /// `[queries][rerank]`: the slots whose distances the second launch computes.
+    pub(crate) candidates: DevicePtrMut<u32>,
+    /// `[queries][k]`: results after the candidates, by estimated distances, for the places that the rerank leaves.
+    pub(crate) fallback_hits: DevicePtrMut<DeviceHit>,
 }
 
 /// Where the queries of a chunk are quantized. Both give the same codes.
@@ -126,8 +126,8 @@ pub(crate) struct BufferSizes {
     pub(crate) rerank_costs: usize,
     pub(crate) levels: usize,
     pub(crate) query_factors: usize,
-    pub(crate) rerank_slots: usize,
-    pub(crate) padding_hits: usize,
+    pub(crate) candidates: usize,
+    pub(crate) fallback_hits: usize,
 }
 
 impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
@@ -216,8 +216,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             rerank_costs: of(rerank > 0, 2),
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             query_factors: quantized_on_host,
-            rerank_slots: queries * rerank.max(self.part_candidates()),
-            padding_hits: of(rerank > 0, self.k()),
+            candidates: queries * rerank.max(self.part_candidates()),
+            fallback_hits: of(rerank > 0, self.k()),
         }
     }
 
@@ -305,8 +305,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// - The pointers are to arrays of the documented shapes on the stream's device, which are not used or freed before
     ///   the launches are complete, but for atomic loads of results. The queries are written.
     /// - The graph is uploaded, and lives until the launches are complete.
-    /// - `slot_array` is from [`Self::slots`] with the stream of the search, or another that was synchronized since. The
-    ///   stream of the search has allocated the scratch memory.
+    /// - `slot_array` is from [`Self::slots`] with the stream of the search, or another that was synchronized since.
+    ///   The stream of the search has allocated the scratch memory.
     pub(crate) unsafe fn enqueue(
         &self,
         streams: LaunchStreams<'_, S>,
@@ -346,7 +346,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                 return match self.strategy {
                     LaunchStrategy::Product { .. } => nearest_slots(stream, args, T::KIND, warps, scratch),
                     LaunchStrategy::ScanInParts { parts, .. } => {
-                        scan_in_parts(stream, args, parts, pointers.rerank_slots, T::KIND, warps)
+                        scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
                     }
                     LaunchStrategy::Beam { .. } | LaunchStrategy::ScanPerQuery { .. } => stream
                         .launch(&search_kernel(&self.graph.input(), args.frontier_len, self.launch), args),
@@ -354,8 +354,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             };
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
-                slots: pointers.rerank_slots,
-                padding_hits: pointers.padding_hits,
+                candidates: pointers.candidates,
+                fallback_hits: pointers.fallback_hits,
                 costs: pointers.rerank_costs,
                 rerank_stream: rerank_stream.map(|stream| {
                     let queries_per_launch = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
@@ -383,8 +383,8 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: DevicePtrMut::null(),
-        padding_hits: DevicePtr::null(),
-        rerank_slots: DevicePtrMut::null(),
+        fallback_hits: DevicePtr::null(),
+        candidates: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
         expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
@@ -396,8 +396,8 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         visited_buckets: launch.visited_buckets,
         start_points_stride: 0,
         start_point_parts: 1,
-        rerank_len: 0,
-        distances_before: 0,
+        candidates_len: 0,
+        earlier_distances: 0,
         form: graph.form,
     }
 }

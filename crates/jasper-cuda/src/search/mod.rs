@@ -51,18 +51,18 @@ const MAX_STARTED_BYTES: usize = 4 << 20;
 /// Searches graphs in device memory, with the results of the CPU executor.
 ///
 /// Any number of threads may call all methods. Each call uses streams and pinned memory of its own, and leaves them to
-/// later calls, up to 256 MiB of pinned and of device memory. A call that finds enough there allocates nothing, with two
-/// exceptions: it has a predicate, or it scans the slots of a filter that allows more than 1/32 of them. Beam searches
-/// with such a filter read its bitmap, which stays on the device.
+/// later calls, up to 256 MiB of pinned and of device memory. A call that finds enough there allocates nothing, with
+/// two exceptions: it has a predicate, or it scans the slots of a filter that allows more than 1/32 of them. Beam
+/// searches with such a filter read its bitmap, which stays on the device.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
 /// refused. Where tombstones or a filter lengthen the CPU's frontier beyond that, this one stays at the bound, and the
 /// results may be those of a narrower beam. Each call evaluates a predicate for every live key. With a filter, the size
 /// of the batch may decide between a beam search and an exact scan: see [`CostModel`](jasper_vamana::CostModel).
 ///
-/// In all other cases the results are the same, slot for slot if sums are exact. Floats are summed in another order than
-/// on the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices whose
-/// distances differ by less may change order.
+/// In all other cases the results are the same, slot for slot if sums are exact. Floats are summed in another order
+/// than on the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices
+/// whose distances differ by less may change order.
 pub struct DeviceSearcher<T: Element> {
     context: Context,
     /// Prepares the queries.
@@ -148,8 +148,9 @@ impl<T: Element> DeviceSearcher<T> {
         self.run(&self.plan(graph, params, queue.queries_per_taker())?, graph.copy, queue)
     }
 
-    /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has to
-    /// do it: with a filter, where vertices have several keys, for scans, and for more than 4 MiB of queries or results.
+    /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has
+    /// to do it: with a filter, where vertices have several keys, for scans, and for more than 4 MiB of queries or
+    /// results.
     ///
     /// The results are as of the call. Changing the graph waits for the search.
     ///
@@ -272,9 +273,9 @@ pub struct StartedSearch<T: Element> {
 }
 
 impl<T: Element> StartedSearch<T> {
-    /// Calls `answer` with the number and the hits of each query whose results are there since the last call. Returns
-    /// whether the launch is complete; queries that are not answered then have to be searched for with
-    /// [`DeviceSearcher::search_batch`], because tombstones left them with fewer than `k` hits.
+    /// Calls `answer` with the index and the hits of each query whose results have been written since the last call.
+    /// Returns whether the launch is complete. Queries that are not answered by then have fewer than `k` hits because
+    /// of tombstones: search for them with [`DeviceSearcher::search_batch`].
     ///
     /// # Errors
     /// Returns the error of the device.

@@ -1,5 +1,5 @@
-//! Launch parameters: warps per query, expansions per step, the size of the visited cache, and the parts of a scan;
-//! and what searches cost on a device.
+//! Launch parameters: warps per query, vertices expanded at the same time, the size of the visited cache, and the parts
+//! of a scan; and what searches cost on a device.
 
 use gpu_kernels::knn::MAX_K;
 use gpu_kernels::search::{MAX_BEAM_WIDTH, MIN_TEAM_WARPS};
@@ -35,7 +35,7 @@ const CODE_VISITED_WIDTH: usize = 64;
 const TEAM_VISITED_BUCKETS: u32 = 4096;
 /// Maximum number of buckets of the visited cache.
 const MAX_VISITED_BUCKETS: u32 = 1 << 15;
-/// Maximum number of vertices expanded in one step.
+/// Maximum number of vertices expanded at the same time.
 const MAX_EXPANSIONS: u32 = 8;
 
 /// Least slots of a part of a scan: shorter ones do not save what the second launch costs.
@@ -59,8 +59,8 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
     CostModel {
         max_beam_width: MAX_BEAM_WIDTH as usize,
         hop_ns: 2000.0,
-        // If vectors are on the host, beam searches read codes, which are on the device. Other work of a batch from host
-        // memory is included.
+        // If vectors are on the host, beam searches read codes, which are on the device. Other work of a batch from
+        // host memory is included.
         beam_distance: DistanceCost { ns: 0.075, ns_per_byte: 1.0 / 3600.0 },
         scan_distance: DistanceCost { ns: 0.02, ns_per_byte: scan_ns_per_byte },
         small_batch_scan_distance: DistanceCost { ns: 0.3, ns_per_byte },
@@ -91,9 +91,9 @@ pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors
 
 /// The launch parameters for a batch of `queries` over rows of `row_bytes` bytes, if the search sets none.
 ///
-/// A team has the results of a search that expands one vertex after another. A warp that expands several vertices per
-/// step reaches the same recall, but its results differ. It is not used here, so that the results of a query depend
-/// neither on the size of the batch nor on the device.
+/// A team has the results of a search that expands one vertex after another. A single warp that expands several
+/// vertices at a time reaches the same recall, but its results differ. That is not used here, so that the results of a
+/// query depend neither on the size of the batch nor on the device.
 pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u32) -> LaunchParams {
     if queries > (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize {
         let visited_buckets =

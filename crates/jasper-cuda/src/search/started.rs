@@ -34,7 +34,7 @@ pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
 
 /// The queries of a launched search whose results are not taken in yet.
 pub(super) struct StartedQueries {
-    /// Their numbers.
+    /// Their indices in the batch.
     waiting: Vec<usize>,
     /// Results per query.
     k: usize,

@@ -8,8 +8,8 @@ use jasper_cuda::{Context, Error, ErrorKind, MemoryPlan, MemorySpace, Module, Pi
 fn arrays_come_back_as_they_went() {
     let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
-    let piece = Stream::PIECE_BYTES / size_of::<u64>();
-    for len in [0, 1, 1000, piece - 1, piece, piece + 1, 3 * piece + 17] {
+    let chunk = Stream::CHUNK_BYTES / size_of::<u64>();
+    for len in [0, 1, 1000, chunk - 1, chunk, chunk + 1, 3 * chunk + 17] {
         let values: Vec<u64> = (0..len as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         let mut buffer = stream.upload(&values).unwrap();
         assert!(stream.download(&buffer).unwrap() == values, "{len}");
@@ -19,21 +19,21 @@ fn arrays_come_back_as_they_went() {
 }
 
 #[test]
-fn pieces_are_whole_granules() {
+fn chunks_are_whole_granules() {
     let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
     let (granule, rows) = (300_007, 50);
     let mut buffer = stream.allocate::<u32>(granule * rows).unwrap();
-    let mut pieces = 0;
+    let mut chunks = 0;
     stream
         .write(&mut buffer, granule * rows, granule, |range, out| {
             assert!(range.start % granule == 0 && range.end % granule == 0, "{range:?}");
             out.iter_mut().zip(range).for_each(|(value, i)| *value = i as u32);
-            pieces += 1;
+            chunks += 1;
             Ok::<(), Error>(())
         })
         .unwrap();
-    assert!(pieces > 2);
+    assert!(chunks > 2);
     let expected: Vec<u32> = (0..(granule * rows) as u32).collect();
     assert!(stream.download(&buffer).unwrap() == expected);
 }
@@ -64,7 +64,7 @@ fn an_array_grows_where_it_is_and_keeps_what_it_holds() {
 fn an_array_on_the_host_is_an_array() {
     let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
-    let len = 5 * Stream::PIECE_BYTES / size_of::<u32>() + 17;
+    let len = 5 * Stream::CHUNK_BYTES / size_of::<u32>() + 17;
     let values: Vec<u32> = (0..len as u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect();
     let mut array = stream.allocate_on_host::<u32>(len).unwrap();
     assert!(array.is_on_host());
@@ -75,7 +75,7 @@ fn an_array_on_the_host_is_an_array() {
     stream.write(&mut array, len, 3, fill).unwrap();
     assert!(stream.download(&array).unwrap() == values);
     let mut read = Vec::new();
-    stream.read_range(&array, 5..len, 1, |_, piece| read.extend_from_slice(piece)).unwrap();
+    stream.read_range(&array, 5..len, 1, |_, chunk| read.extend_from_slice(chunk)).unwrap();
     assert!(read == values[5..]);
 
     let probe = Module::load(&context, crate::common::PROBE).unwrap();
@@ -186,7 +186,7 @@ fn exact_neighbors_are_of_arrays_of_one_stream() {
 fn an_array_is_filled_from_another_of_its_stream() {
     let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
-    let values: Vec<u32> = (0..3 * Stream::PIECE_BYTES as u32 / 4 + 5).collect();
+    let values: Vec<u32> = (0..3 * Stream::CHUNK_BYTES as u32 / 4 + 5).collect();
     let from = stream.upload(&values).unwrap();
     let mut to = stream.allocate::<u32>(values.len()).unwrap();
     stream

@@ -49,7 +49,7 @@ impl FileReport {
 ///
 /// [`crate::Graph::open`] checks more. Use this for a file that will be mapped or does not fit in memory.
 ///
-/// Cost: one pass over the file on all cores; memory for a few blocks.
+/// Cost: one pass over the file on all cores; memory for a few chunks.
 ///
 /// # Errors
 /// Returns [`FileError`] if the file cannot be read, or its header is damaged. Damage of other sections is reported in

@@ -32,7 +32,7 @@ pub struct Checkpoint {
 }
 
 /// Bytes of edges per read.
-const BLOCK: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 impl<T: Element> Graph<T> {
     /// Writes the edges and the progress of the build to `path`, atomically.
@@ -142,14 +142,14 @@ impl CheckpointFile {
             checksum = crc32c::crc32c_append(checksum, bytes);
             Ok::<_, FileFault>(())
         };
-        let (below, mut block) = (Rule::Below(slots as u32), Vec::<Slot>::new());
-        for degrees in degrees.chunks((BLOCK / size_of::<Slot>() / graph.params().max_degree()).max(1)) {
-            block.resize(degrees.iter().map(|&degree| usize::from(degree)).sum(), Slot::zeroed());
-            read(bytemuck::cast_slice_mut(&mut block))?;
-            if !below.holds(bytemuck::cast_slice(&block)) {
+        let (below, mut chunk) = (Rule::Below(slots as u32), Vec::<Slot>::new());
+        for degrees in degrees.chunks((CHUNK / size_of::<Slot>() / graph.params().max_degree()).max(1)) {
+            chunk.resize(degrees.iter().map(|&degree| usize::from(degree)).sum(), Slot::zeroed());
+            read(bytemuck::cast_slice_mut(&mut chunk))?;
+            if !below.holds(bytemuck::cast_slice(&chunk)) {
                 return Err(FileFault::invalid(Section::Edges, below.broken()));
             }
-            let mut edges = &*block;
+            let mut edges = &*chunk;
             for &degree in degrees {
                 let (row, others) = edges.split_at(degree.into());
                 graph.adjacency_mut().set_neighbors(Slot::from_index(next), row);

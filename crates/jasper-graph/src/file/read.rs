@@ -11,11 +11,11 @@ use super::rule::Rule;
 use super::table::Entry;
 
 /// Bytes per read: they stay in the cache of a core for the checksum.
-const BLOCK: usize = 1 << 18;
+const READ_BYTES: usize = 1 << 18;
 /// Bytes per thread, at least.
 const THREAD_BYTES: u64 = 16 << 20;
 /// Bytes per chunk of a section that is only checked.
-const CHUNK: u64 = 32 << 20;
+const CHECKED_CHUNK_BYTES: u64 = 32 << 20;
 
 /// A range of a section, read by one thread.
 struct Chunk<'a> {
@@ -78,7 +78,7 @@ impl<'a> SectionReader<'a> {
             offset += length as u64;
         }
         while offset < end {
-            let length = CHUNK.min(end - offset) as usize;
+            let length = CHECKED_CHUNK_BYTES.min(end - offset) as usize;
             self.chunks.push(chunk(offset, length, None, Rule::Any));
             offset += length as u64;
         }
@@ -129,19 +129,19 @@ impl<'a> SectionReader<'a> {
 impl Chunk<'_> {
     /// Reads the chunk, and returns its length.
     fn read(&mut self, source: &impl ReadAt, buffer: &mut Vec<u8>) -> Result<u64, FileFault> {
-        let block_bytes = self.rule.whole_items(BLOCK);
-        for done in (0..self.length).step_by(block_bytes) {
-            let length = block_bytes.min(self.length - done);
-            let block = match &mut self.target {
+        let bytes_per_read = self.rule.whole_items(READ_BYTES);
+        for done in (0..self.length).step_by(bytes_per_read) {
+            let length = bytes_per_read.min(self.length - done);
+            let bytes = match &mut self.target {
                 Some(target) => &mut target[done..][..length],
                 None => {
-                    buffer.resize(BLOCK, 0);
+                    buffer.resize(READ_BYTES, 0);
                     &mut buffer[..length]
                 }
             };
-            source.read_exact_at(block, self.offset + done as u64)?;
-            self.checksum = crc32c::crc32c_append(self.checksum, block);
-            self.is_allowed &= self.rule.holds(block);
+            source.read_exact_at(bytes, self.offset + done as u64)?;
+            self.checksum = crc32c::crc32c_append(self.checksum, bytes);
+            self.is_allowed &= self.rule.holds(bytes);
         }
         Ok(self.length as u64)
     }

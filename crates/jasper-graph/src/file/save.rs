@@ -235,7 +235,7 @@ pub(super) struct FileWriter<'a, 'p, W> {
 }
 
 /// Bytes per write.
-const BLOCK: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
 impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
     /// Begins a file. The table is written last; until then its page is zero and the file is not an index.
@@ -270,12 +270,12 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
     pub(super) fn items<I: NoUninit>(&mut self, section: Section, items: &[I]) -> Result<(), FileFault> {
         let bytes = bytemuck::cast_slice::<I, u8>(items);
         self.section_if_missing(section, |file, checksum| {
-            bytes.chunks(BLOCK).try_for_each(|block| file.block(block, crc32c::crc32c(block), checksum))
+            bytes.chunks(CHUNK).try_for_each(|chunk| file.write_chunk(chunk, crc32c::crc32c(chunk), checksum))
         })
     }
 
     /// Writes a section with a row for each slot, of `row_bytes` at most, if the file does not have it. Threads gather
-    /// the rows in blocks and compute checksums, and this one writes the blocks.
+    /// the rows in chunks and compute checksums, and this one writes the chunks.
     pub(super) fn rows(
         &mut self,
         section: Section,
@@ -283,41 +283,41 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         row_bytes: usize,
         row: impl Fn(Slot, &mut Vec<u8>) + Sync,
     ) -> Result<(), FileFault> {
-        let block_rows = (BLOCK / row_bytes.max(1)).max(1);
-        let blocks = slots.div_ceil(block_rows);
-        let gather = |block: usize| {
-            let mut bytes = Vec::with_capacity(block_rows * row_bytes);
-            let rows = block * block_rows..slots.min((block + 1) * block_rows);
+        let chunk_rows = (CHUNK / row_bytes.max(1)).max(1);
+        let chunks = slots.div_ceil(chunk_rows);
+        let gather = |chunk: usize| {
+            let mut bytes = Vec::with_capacity(chunk_rows * row_bytes);
+            let rows = chunk * chunk_rows..slots.min((chunk + 1) * chunk_rows);
             rows.for_each(|slot| row(Slot::from_index(slot), &mut bytes));
             let checksum = crc32c::crc32c(&bytes);
             (bytes, checksum)
         };
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(blocks);
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(chunks);
         self.section_if_missing(section, |file, checksum| {
-            let mut write = |(bytes, part): (Vec<u8>, u32)| file.block(&bytes, part, checksum);
-            if blocks < 2 {
-                return (0..blocks).try_for_each(|block| write(gather(block)));
+            let mut write = |(bytes, part): (Vec<u8>, u32)| file.write_chunk(&bytes, part, checksum);
+            if chunks < 2 {
+                return (0..chunks).try_for_each(|chunk| write(gather(chunk)));
             }
             thread::scope(|scope| {
                 let gather = &gather;
-                // Thread i gathers blocks i, i + threads, and so on, and is at most two ahead.
+                // Thread i gathers chunks i, i + threads, and so on, and is at most two ahead.
                 let queues = (0..threads).map(|first| {
                     let (sender, queue) = mpsc::sync_channel(1);
                     scope.spawn(move || {
                         // Sending fails after a failed write has dropped the queues.
-                        (first..blocks).step_by(threads).try_for_each(|block| sender.send(gather(block)))
+                        (first..chunks).step_by(threads).try_for_each(|chunk| sender.send(gather(chunk)))
                     });
                     queue
                 });
                 let queues: Vec<_> = queues.collect();
                 let gathered =
-                    |block: usize| queues[block % threads].recv().expect("every block is gathered");
-                (0..blocks).try_for_each(|block| write(gathered(block)))
+                    |chunk: usize| queues[chunk % threads].recv().expect("every chunk is gathered");
+                (0..chunks).try_for_each(|chunk| write(gathered(chunk)))
             })
         })
     }
 
-    /// Writes a section, whose blocks `fill` writes with [`Self::block`]; nothing if the file has it.
+    /// Writes a section, whose chunks `fill` writes with [`Self::write_chunk`]; nothing if the file has it.
     fn section_if_missing(
         &mut self,
         section: Section,
@@ -331,14 +331,14 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         fill(self, &mut checksum)?;
         let length = self.written - start;
         let zeros = vec![0; padding(length) as usize];
-        self.block(&zeros, crc32c::crc32c(&zeros), &mut checksum)?;
+        self.write_chunk(&zeros, crc32c::crc32c(&zeros), &mut checksum)?;
         let item = section.item(self.element);
         self.entries.push(Entry::new(section, item, offset, length, checksum));
         Ok(())
     }
 
     /// Writes bytes, whose checksum is `part`, and adds them to the checksum of the section.
-    fn block(&mut self, bytes: &[u8], part: u32, checksum: &mut u32) -> Result<(), FileFault> {
+    fn write_chunk(&mut self, bytes: &[u8], part: u32, checksum: &mut u32) -> Result<(), FileFault> {
         self.out.write_all(bytes)?;
         *checksum = crc32c::crc32c_combine(*checksum, part, bytes.len());
         self.written += bytes.len() as u64;

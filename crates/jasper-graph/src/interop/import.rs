@@ -39,13 +39,13 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     ) -> Result<Self, ImportFault> {
         let (total, dimension) = (vectors.len(), vectors.dimension());
         let mut graph = Graph::new(metric, dimension, params).map_err(VectorError::from)?;
-        let mut block = vec![T::default(); ROWS * dimension];
+        let mut chunk = vec![T::default(); ROWS * dimension];
         let mut prepared = Vec::new();
         for start in (0..total).step_by(ROWS) {
             let end = total.min(start + ROWS);
-            let block = &mut block[..(end - start) * dimension];
-            vectors.read(start..end, block)?;
-            for (row, vector) in (start..).zip(block.chunks_exact(dimension)) {
+            let chunk = &mut chunk[..(end - start) * dimension];
+            vectors.read(start..end, chunk)?;
+            for (row, vector) in (start..).zip(chunk.chunks_exact(dimension)) {
                 let squared_norm = graph.vectors().prepare(row, vector, &mut prepared)?;
                 let slot = graph.add_vector(&prepared, squared_norm)?;
                 if row < searchable {

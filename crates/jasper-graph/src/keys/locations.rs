@@ -8,48 +8,49 @@ use rustc_hash::FxBuildHasher;
 
 use super::KeyMap;
 
-/// Slots that are looked through for a key.
-const BLOCK: usize = 32;
+/// Slots of a span, which are looked through for a key.
+const SPAN: usize = 32;
 
 /// Maps live keys to slots.
 ///
-/// A bulk build stores vectors in their order, so first keys ascend with their slots if the caller's keys do: the numbers
-/// of vectors, or those that a shard has of them. Such a key is found by binary search for its block of slots; the
-/// column of first keys says which of them has it, if it still does. Only other keys need an entry in the table.
+/// A bulk build stores vectors in their order, so first keys ascend with their slots if the caller's keys do: the
+/// indices of vectors, or those that a shard has of them. Such a key is found by binary search for its *span*, 32
+/// consecutive slots; the column of first keys says which of them has it, if it still does. Only other keys need an
+/// entry in the hash table.
 #[derive(Debug)]
 pub(crate) struct KeyLocations {
-    /// For each block of slots from the first on, as far as first keys ascended when this was built: a key that is above
-    /// those of earlier blocks, and not above those of this one.
-    blocks: Vec<Key>,
-    /// Slots of the live keys that are not the first key of a slot in their block.
+    /// For each span from the first on, as far as first keys ascended when this was built: a key that is above those of
+    /// earlier spans, and not above those of this one.
+    least_keys: Vec<Key>,
+    /// Slots of the live keys that are not the first key of a slot in their span.
     elsewhere: HashMap<Key, Slot, FxBuildHasher>,
 }
 
 impl KeyLocations {
     pub(super) fn new(keys: &KeyMap) -> Self {
-        let blocks = ascending_blocks(keys);
-        let others = (blocks.len() * BLOCK..keys.first.len()).map(Slot::from_index);
+        let least_keys = least_keys(keys);
+        let others = (least_keys.len() * SPAN..keys.first.len()).map(Slot::from_index);
         let others = others.filter(|&slot| keys.is_live(slot)).map(|slot| (keys.first_key(slot), slot));
         let elsewhere = others.chain(keys.further()).collect();
-        Self { blocks, elsewhere }
+        Self { least_keys, elsewhere }
     }
 
-    /// The slots that may have this key as their first, unless it has an entry.
-    pub(super) fn block(&self, key: Key) -> Range<usize> {
-        match self.blocks.partition_point(|&least| least <= key) {
+    /// The span whose slots may have this key as their first, unless the key has an entry.
+    pub(super) fn span(&self, key: Key) -> Range<usize> {
+        match self.least_keys.partition_point(|&least| least <= key) {
             0 => 0..0,
-            end => (end - 1) * BLOCK..end * BLOCK,
+            end => (end - 1) * SPAN..end * SPAN,
         }
     }
 
-    /// The slot of a key that is not the first key of a slot in its block.
+    /// The slot of a key that is not the first key of a slot in its span.
     pub(super) fn get(&self, key: Key) -> Option<Slot> {
         self.elsewhere.get(&key).copied()
     }
 
     /// Adds a key. `first` says that it comes before all other keys of the slot.
     pub(super) fn insert(&mut self, key: Key, slot: Slot, first: bool) {
-        if !first || !self.block(key).contains(&slot.index()) {
+        if !first || !self.span(key).contains(&slot.index()) {
             self.elsewhere.insert(key, slot);
         }
     }
@@ -63,22 +64,22 @@ impl KeyLocations {
     }
 }
 
-/// [`KeyLocations::blocks`] of these keys.
-fn ascending_blocks(keys: &KeyMap) -> Vec<Key> {
-    let (mut blocks, mut above) = (Vec::with_capacity(keys.first.len().div_ceil(BLOCK)), 0);
-    for start in (0..keys.first.len()).step_by(BLOCK) {
-        let slots = (start..keys.first.len().min(start + BLOCK)).map(Slot::from_index);
+/// [`KeyLocations::least_keys`] of these keys.
+fn least_keys(keys: &KeyMap) -> Vec<Key> {
+    let (mut least_keys, mut above) = (Vec::with_capacity(keys.first.len().div_ceil(SPAN)), 0);
+    for start in (0..keys.first.len()).step_by(SPAN) {
+        let slots = (start..keys.first.len().min(start + SPAN)).map(Slot::from_index);
         let mut least = None;
         for key in slots.filter(|&slot| keys.is_live(slot)).map(|slot| keys.first_key(slot)) {
             if key < above {
-                return blocks;
+                return least_keys;
             }
             least = least.or(Some(key));
             above = key.saturating_add(1);
         }
-        blocks.push(least.unwrap_or(above));
+        least_keys.push(least.unwrap_or(above));
     }
-    blocks
+    least_keys
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn ascending_keys_need_no_entry() {
-        const SLOTS: usize = 4 * BLOCK;
+        const SLOTS: usize = 4 * SPAN;
         let mut keys = KeyMap::new();
         keys.resize(SLOTS).unwrap();
         keys.tombstones.insert_range(0..SLOTS);
@@ -132,23 +133,23 @@ mod tests {
         assert_eq!(all(&keys, end), expected);
         assert_eq!(entries(&keys), 1);
         // The first key of that slot goes, and the second is left. Another key takes the slot of one, which moves, and
-        // a whole block becomes empty.
+        // a whole span becomes empty.
         keys.delete(key(70)).unwrap();
         keys.delete(key(3)).unwrap();
         keys.delete(key(90)).unwrap();
         keys.assign(key(SLOTS), Slot::from_index(3)).unwrap();
         keys.assign(key(3), Slot::from_index(90)).unwrap();
-        for slot in BLOCK..2 * BLOCK {
+        for slot in SPAN..2 * SPAN {
             keys.delete(key(slot)).unwrap();
         }
         let moved = |(other, slot): (Key, usize)| (other, if other == key(3) { 90 } else { slot });
-        let gone = |slot: usize| slot == 70 || slot == 90 || (BLOCK..2 * BLOCK).contains(&slot);
+        let gone = |slot: usize| slot == 70 || slot == 90 || (SPAN..2 * SPAN).contains(&slot);
         let is_left = |&(other, slot): &(Key, usize)| other == 5 || other == key(3) || !gone(slot);
         let mut expected: Vec<_> = expected.into_iter().filter(is_left).map(moved).collect();
         expected.push((key(SLOTS), 3));
         assert_eq!(all(&keys, end), expected);
         assert_eq!(entries(&keys), 3);
-        // Looked up anew, the key of slot 3 is above those that follow it, so all from its block on have entries.
+        // Looked up anew, the key of slot 3 is above those that follow it, so all from its span on have entries.
         let again = keys.try_clone().unwrap();
         assert_eq!(all(&again, end), expected);
         assert_eq!(entries(&again), expected.len());

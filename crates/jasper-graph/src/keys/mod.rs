@@ -205,8 +205,8 @@ impl KeyMap {
         // The number of a vector is its slot if no vectors before it are identical.
         let guess = usize::try_from(key).ok().filter(|&slot| slot < self.first.len());
         let found = guess.filter(has_it).or_else(|| {
-            let block = locations.block(key);
-            (block.start..block.end.min(self.first.len())).find(has_it)
+            let span = locations.span(key);
+            (span.start..span.end.min(self.first.len())).find(has_it)
         });
         found.map(Slot::from_index).or_else(|| locations.get(key))
     }

@@ -20,7 +20,7 @@ pub struct Codes {
 
 /// Consecutive vectors and room for their codes, to be encoded by one thread: see [`Graph::encode`].
 #[derive(Debug)]
-pub struct CodeBlock<'a, T> {
+pub struct CodeChunk<'a, T> {
     /// Padded rows of `width` elements.
     rows: &'a [T],
     width: usize,
@@ -46,8 +46,8 @@ pub(crate) struct Encoder<'a> {
     values: Vec<f32>,
 }
 
-/// Rows of a [`CodeBlock`].
-const BLOCK_ROWS: usize = 1024;
+/// Rows of a [`CodeChunk`].
+const CHUNK_ROWS: usize = 1024;
 
 impl<'a> Encoder<'a> {
     pub(crate) fn new(quantizer: &'a dyn Quantizer) -> Self {
@@ -65,7 +65,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-impl<T: Element> CodeBlock<'_, T> {
+impl<T: Element> CodeChunk<'_, T> {
     /// Encodes the vectors.
     pub fn fill(self) {
         let mut encoder = Encoder::new(self.quantizer);
@@ -113,17 +113,17 @@ pub struct CodeDistanceComputer<'a> {
 /// There are no lower bounds: estimates are so cheap that bounds would not pay off.
 impl ComputeDistances for CodeDistanceComputer<'_> {
     #[inline]
-    fn prefetch_bounds(&self, ids: &[Slot]) {
-        ids.iter().for_each(|id| prefetch_l2(self.table.row(id.index())));
+    fn prefetch_bounds(&self, slots: &[Slot]) {
+        slots.iter().for_each(|slot| prefetch_l2(self.table.row(slot.index())));
     }
 
-    fn compute(&self, ids: &[Slot], out: &mut [f32]) {
-        self.query.estimate_rows(|i| self.table.row(ids[i].index()), out);
+    fn compute(&self, slots: &[Slot], out: &mut [f32]) {
+        self.query.estimate_rows(|i| self.table.row(slots[i].index()), out);
     }
 }
 
 impl<T: Element> Graph<T> {
-    /// Encodes all vectors, for [`Self::set_codes`]. `encode` calls [`CodeBlock::fill`] on every block, from as many
+    /// Encodes all vectors, for [`Self::set_codes`]. `encode` calls [`CodeChunk::fill`] on every chunk, from as many
     /// threads as it likes.
     ///
     /// # Errors
@@ -134,18 +134,18 @@ impl<T: Element> Graph<T> {
     pub fn encode<E: From<VectorError>>(
         &self,
         quantizer: Arc<dyn Quantizer>,
-        encode: impl FnOnce(Vec<CodeBlock<'_, T>>) -> Result<(), E>,
+        encode: impl FnOnce(Vec<CodeChunk<'_, T>>) -> Result<(), E>,
     ) -> Result<Codes, E> {
         assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
         self.require_vectors()?;
         let (width, words) = (self.vectors.table.width(), quantizer.layout().words());
         let mut table = Segments::zeroed(self.slots(), words).map_err(VectorError::from)?;
         let segments = self.vectors.table.chunks().zip(table.chunks_mut());
-        let blocks = segments.flat_map(|(rows, codes)| {
-            rows.chunks(BLOCK_ROWS * width).zip(codes.chunks_mut(BLOCK_ROWS * words))
+        let chunks = segments.flat_map(|(rows, codes)| {
+            rows.chunks(CHUNK_ROWS * width).zip(codes.chunks_mut(CHUNK_ROWS * words))
         });
-        let block = |(rows, codes)| CodeBlock { rows, width, quantizer: &*quantizer, codes };
-        encode(blocks.map(block).collect())?;
+        let chunk = |(rows, codes)| CodeChunk { rows, width, quantizer: &*quantizer, codes };
+        encode(chunks.map(chunk).collect())?;
         Ok(Codes { quantizer, table })
     }
 

@@ -14,13 +14,13 @@ pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
 /// Computes distances from one query. The methods are the steps of a hop of a search, in order.
 pub trait ComputeDistances {
     /// Prefetches the memory that [`Self::discard_beyond`] reads.
-    fn prefetch_bounds(&self, ids: &[Slot]);
-    /// Removes some of the ids that are farther than `limit`: by default none.
-    fn discard_beyond(&self, _limit: f32, _ids: &mut Vec<Slot>) {}
+    fn prefetch_bounds(&self, slots: &[Slot]);
+    /// Removes some of the slots that are farther than `limit`: by default none.
+    fn discard_beyond(&self, _limit: f32, _slots: &mut Vec<Slot>) {}
     /// Prefetches the memory that [`Self::compute`] reads first, unless [`Self::prefetch_bounds`] did.
-    fn prefetch_distances(&self, _ids: &[Slot]) {}
-    /// Writes the distances to `ids` to `out`, of the same length.
-    fn compute(&self, ids: &[Slot], out: &mut [f32]);
+    fn prefetch_distances(&self, _slots: &[Slot]) {}
+    /// Writes the distances to `slots` to `out`, of the same length.
+    fn compute(&self, slots: &[Slot], out: &mut [f32]);
 }
 
 /// Distances of one vector to stored ones, in the metric of the graph; made by [`Vectors::distance_computer`] and
@@ -46,7 +46,7 @@ enum DistanceForm {
 }
 
 /// Vectors per kernel call: their slices stay in registers and L1.
-const BLOCK_ROWS: usize = 64;
+const CHUNK_ROWS: usize = 64;
 /// Bytes of vectors that are prefetched into L2 before their distances are computed; the kernel prefetches later ones
 /// itself.
 const PREFETCHED_BYTES: usize = 1 << 16;
@@ -94,31 +94,31 @@ impl<T: Element> Vectors<T> {
 }
 
 impl<T: Element> DistanceComputer<'_, T> {
-    /// Writes the distances to the vectors `ids` to `out`, of the same length. Ids may repeat.
+    /// Writes the distances to the vectors `slots` to `out`, of the same length. Slots may repeat.
     ///
     /// # Panics
-    /// Panics if an id is out of range.
-    pub fn compute(&self, ids: &[Slot], out: &mut [f32]) {
-        assert_eq!(ids.len(), out.len());
+    /// Panics if a slot is out of range.
+    pub fn compute(&self, slots: &[Slot], out: &mut [f32]) {
+        assert_eq!(slots.len(), out.len());
         let fns = T::distance_fns();
         let kernel = match self.form {
             DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => fns.squared_l2_many,
             DistanceForm::NegatedDot | DistanceForm::Cosine => fns.dot_many,
         };
-        for (ids, out) in ids.chunks(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS)) {
-            let mut rows: [&[T]; BLOCK_ROWS] = [&[]; BLOCK_ROWS];
-            for (row, id) in rows.iter_mut().zip(ids) {
-                *row = self.vectors.table.row(id.index());
+        for (slots, out) in slots.chunks(CHUNK_ROWS).zip(out.chunks_mut(CHUNK_ROWS)) {
+            let mut rows: [&[T]; CHUNK_ROWS] = [&[]; CHUNK_ROWS];
+            for (row, slot) in rows.iter_mut().zip(slots) {
+                *row = self.vectors.table.row(slot.index());
             }
-            kernel(self.vector, &rows[..ids.len()], out);
-            self.finish(ids, out);
+            kernel(self.vector, &rows[..slots.len()], out);
+            self.finish(slots, out);
         }
     }
 
-    /// Returns the distance to the vector `id`.
-    pub fn distance_to(&self, id: Slot) -> f32 {
+    /// Returns the distance to the vector `slot`.
+    pub fn distance_to(&self, slot: Slot) -> f32 {
         let mut out = [0.0];
-        self.compute(&[id], &mut out);
+        self.compute(&[slot], &mut out);
         out[0]
     }
 
@@ -131,30 +131,30 @@ impl<T: Element> DistanceComputer<'_, T> {
 
 impl<T: Element> ComputeDistances for DistanceComputer<'_, T> {
     #[inline]
-    fn prefetch_bounds(&self, ids: &[Slot]) {
+    fn prefetch_bounds(&self, slots: &[Slot]) {
         match &self.vectors.sketches {
-            Some(sketches) => ids.iter().for_each(|id| sketches.prefetch(id.index())),
-            None => self.prefetch_distances(ids),
+            Some(sketches) => slots.iter().for_each(|slot| sketches.prefetch(slot.index())),
+            None => self.prefetch_distances(slots),
         }
     }
 
     /// Reads nothing but sketches. Without [`Self::sketched`], removes none.
-    fn discard_beyond(&self, limit: f32, ids: &mut Vec<Slot>) {
+    fn discard_beyond(&self, limit: f32, slots: &mut Vec<Slot>) {
         let (Some(vector), Some(sketches)) = (&self.sketched, &self.vectors.sketches) else { return };
         if limit < f32::INFINITY {
-            sketches.retain(vector, ids, |bounds| self.lower_bound(bounds) <= limit);
+            sketches.retain(vector, slots, |bounds| self.lower_bound(bounds) <= limit);
         }
     }
 
     /// Prefetches as many vectors as L2 holds for a few searches at once.
     #[inline]
-    fn prefetch_distances(&self, ids: &[Slot]) {
+    fn prefetch_distances(&self, slots: &[Slot]) {
         let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
-        ids.iter().take(rows).for_each(|id| prefetch_l2(self.vectors.table.row(id.index())));
+        slots.iter().take(rows).for_each(|slot| prefetch_l2(self.vectors.table.row(slot.index())));
     }
 
-    fn compute(&self, ids: &[Slot], out: &mut [f32]) {
-        DistanceComputer::compute(self, ids, out);
+    fn compute(&self, slots: &[Slot], out: &mut [f32]) {
+        DistanceComputer::compute(self, slots, out);
     }
 }
 
@@ -169,14 +169,14 @@ impl<T: Element> DistanceComputer<'_, T> {
         }
     }
 
-    fn finish(&self, ids: &[Slot], out: &mut [f32]) {
+    fn finish(&self, slots: &[Slot], out: &mut [f32]) {
         match self.form {
             DistanceForm::SquaredL2 => {}
             DistanceForm::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),
             DistanceForm::NegatedDot => out.iter_mut().for_each(|d| *d = -*d),
             DistanceForm::Cosine => {
-                for (d, &id) in out.iter_mut().zip(ids) {
-                    *d = 1.0 - *d / (self.squared_norm * self.vectors.squared_norm(id)).sqrt();
+                for (d, &slot) in out.iter_mut().zip(slots) {
+                    *d = 1.0 - *d / (self.squared_norm * self.vectors.squared_norm(slot)).sqrt();
                 }
             }
         }

@@ -19,7 +19,7 @@ use std::io;
 use jasper_core::{Element, ElementKind, MatrixView, Metric, Slot, padded_len};
 
 use crate::{Segments, VectorError};
-pub use codes::{CodeBlock, CodeDistanceComputer, Codes};
+pub use codes::{CodeChunk, CodeDistanceComputer, Codes};
 pub use distance_computer::{ComputeDistances, DistanceComputer, needs_norms};
 pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
 use sketch::Sketches;
@@ -96,8 +96,8 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Returns what pruning adds to distances before it multiplies them by alpha: 0, or for inner products the largest
-    /// squared norm, so that no sum is negative. Among vectors of equal length, the sum is half the squared L2 distance,
-    /// so alpha has the same meaning.
+    /// squared norm, so that no sum is negative. Among vectors of equal length, the sum is half the squared L2
+    /// distance, so alpha has the same meaning.
     pub fn alpha_offset(&self) -> f32 {
         if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
     }

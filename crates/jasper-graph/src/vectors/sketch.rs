@@ -1,9 +1,9 @@
 //! Sketches: copies of f32 vectors at one byte per coordinate, with which searches skip vectors without reading them.
 //!
 //! A search reads hundreds of vectors and keeps a fifth of them; on long vectors it mostly waits for memory. A sketch
-//! is a vector rounded to multiples of its own step, with the length of the rounding error. By the triangle inequality,
-//! the distance of two vectors is at least that of their sketches minus both errors. If that lower bound exceeds the
-//! limit, the vector is not read. Results are the same as without sketches, bit for bit.
+//! is a vector rounded to *levels*, multiples of a quantization step of its own, with the length of the rounding error.
+//! By the triangle inequality, the distance of two vectors is at least that of their sketches minus both errors. If
+//! that lower bound exceeds the limit, the vector is not read. Results are the same as without sketches, bit for bit.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use jasper_core::{Element, Slot, padded_len};
 
 use crate::Segments;
 
-/// Sketches of all vectors, or of some. A row of the table is a [`Header`], then one code per coordinate.
+/// Sketches of all vectors, or of some. A row of the table is a [`Header`], then one level per coordinate.
 #[derive(Debug)]
 pub(crate) struct Sketches {
     table: Segments<i8>,
@@ -22,11 +22,11 @@ pub(crate) struct Sketches {
 
 const NO_ROW: u32 = u32::MAX;
 
-/// The start of a row, before the codes.
+/// The start of a row, before the levels.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Header {
-    /// Value of code 1.
+    /// Value of level 1.
     step: f32,
     /// Norm of the rounding error, rounded up.
     error: f32,
@@ -38,8 +38,8 @@ struct Header {
 /// Rows per kernel call: their slices stay in registers and L1.
 const ROWS_AT_ONCE: usize = 64;
 const HEADER_BYTES: usize = size_of::<Header>();
-/// Codes are between minus this and this.
-const LARGEST_CODE: f32 = 127.0;
+/// Levels are between minus this and this.
+const LARGEST_LEVEL: f32 = 127.0;
 /// Bound of the f32 rounding error of a difference, relative to the squares it is computed from: a thousand times the
 /// error of one operation, and more than that of any sum of up to 32,768 terms in 64 parts.
 const ROUNDING_MARGIN: f32 = 1e-4;
@@ -47,7 +47,7 @@ const ROUNDING_MARGIN: f32 = 1e-4;
 /// A vector to compare sketches with.
 #[derive(Debug)]
 pub(crate) struct SketchedVector {
-    codes: Vec<i8>,
+    levels: Vec<i8>,
     header: Header,
 }
 
@@ -81,14 +81,14 @@ impl Sketches {
     /// Computes the sketch of the vector in a slot, if it has one.
     pub(crate) fn set<T: Element>(&mut self, slot: usize, vector: &[T]) {
         let Some(row) = self.row_of(slot) else { return };
-        let (head, codes) = self.table.row_mut(row).split_at_mut(HEADER_BYTES);
-        head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, codes)]));
+        let (head, levels) = self.table.row_mut(row).split_at_mut(HEADER_BYTES);
+        head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, levels)]));
     }
 
     pub(crate) fn sketch_vector<T: Element>(&self, vector: &[T]) -> SketchedVector {
-        let mut codes = vec![0; self.table.width() - HEADER_BYTES];
-        let header = sketch(vector, &mut codes);
-        SketchedVector { codes, header }
+        let mut levels = vec![0; self.table.width() - HEADER_BYTES];
+        let header = sketch(vector, &mut levels);
+        SketchedVector { levels, header }
     }
 
     #[inline]
@@ -98,34 +98,34 @@ impl Sketches {
         }
     }
 
-    /// Keeps those of `ids` that have no sketch, and those whose bounds satisfy `may_stay`.
+    /// Keeps those of `slots` that have no sketch, and those whose bounds satisfy `may_stay`.
     pub(crate) fn retain(
         &self,
         vector: &SketchedVector,
-        ids: &mut Vec<Slot>,
+        slots: &mut Vec<Slot>,
         may_stay: impl Fn(Bounds) -> bool,
     ) {
         let mut kept = 0;
-        for start in (0..ids.len()).step_by(ROWS_AT_ONCE) {
-            let chunk = start..ids.len().min(start + ROWS_AT_ONCE);
-            // Ids without a sketch are compared with the vector itself, and the result is ignored.
-            let mut rows: [&[i8]; ROWS_AT_ONCE] = [&vector.codes; ROWS_AT_ONCE];
-            for (row, id) in rows.iter_mut().zip(&ids[chunk.clone()]) {
-                *row = self.row(id.index()).map_or(&*vector.codes, |row| &row[HEADER_BYTES..]);
+        for start in (0..slots.len()).step_by(ROWS_AT_ONCE) {
+            let chunk = start..slots.len().min(start + ROWS_AT_ONCE);
+            // Slots without a sketch are compared with the vector itself, and the result is ignored.
+            let mut rows: [&[i8]; ROWS_AT_ONCE] = [&vector.levels; ROWS_AT_ONCE];
+            for (row, slot) in rows.iter_mut().zip(&slots[chunk.clone()]) {
+                *row = self.row(slot.index()).map_or(&*vector.levels, |row| &row[HEADER_BYTES..]);
             }
             let mut dots = [0.0; ROWS_AT_ONCE];
-            (i8::distance_fns().dot_many)(&vector.codes, &rows[..chunk.len()], &mut dots[..chunk.len()]);
+            (i8::distance_fns().dot_many)(&vector.levels, &rows[..chunk.len()], &mut dots[..chunk.len()]);
             for (i, dot) in chunk.zip(dots) {
-                let row = self.row(ids[i].index());
+                let row = self.row(slots[i].index());
                 let stays = row.is_none_or(|row| may_stay(Bounds::new(&vector.header, &header(row), dot)));
-                ids[kept] = ids[i];
+                slots[kept] = slots[i];
                 kept += usize::from(stays);
             }
         }
-        ids.truncate(kept);
+        slots.truncate(kept);
     }
 
-    /// The sketch of a slot: header and codes.
+    /// The sketch of a slot: header and levels.
     fn row(&self, slot: usize) -> Option<&[i8]> {
         self.row_of(slot).map(|row| self.table.row(row))
     }
@@ -158,8 +158,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    fn new(a: &Header, b: &Header, dot_of_codes: f32) -> Self {
-        let dot = dot_of_codes * (a.step * b.step);
+    fn new(a: &Header, b: &Header, dot_of_levels: f32) -> Self {
+        let dot = dot_of_levels * (a.step * b.step);
         let squares = a.norm * a.norm + b.norm * b.norm;
         let between_sketches = ((squares - 2.0 * dot) - ROUNDING_MARGIN * squares).max(0.0).sqrt();
         let apart = (between_sketches - (a.error + b.error)).max(0.0);
@@ -180,22 +180,22 @@ const TO_WHOLE: f32 = 12_582_912.0;
 /// Bound of the relative error of a sum of 32,768 / 16 terms in f32.
 const SUM_MARGIN: f32 = 2e-4;
 
-/// Rounds a vector to `codes`, which may be longer.
-fn sketch<T: Element>(vector: &[T], codes: &mut [i8]) -> Header {
+/// Rounds a vector to `levels`, which may be longer.
+fn sketch<T: Element>(vector: &[T], levels: &mut [i8]) -> Header {
     let mut largest = [0.0_f32; LANES];
     for part in vector.chunks(LANES) {
         largest.iter_mut().zip(part).for_each(|(largest, x)| *largest = largest.max(x.to_f32().abs()));
     }
-    let step = largest.into_iter().fold(0.0, f32::max) / LARGEST_CODE;
+    let step = largest.into_iter().fold(0.0, f32::max) / LARGEST_LEVEL;
     // Too small a step has no finite reciprocal: everything is rounded to zero, and the error accounts for it.
     let (step, scale) = if step > 1e-30 { (step, step.recip()) } else { (0.0, 0.0) };
     let (mut lost, mut kept) = ([0.0_f32; LANES], [0.0_f32; LANES]);
-    codes[vector.len()..].fill(0);
-    for (codes, part) in codes.chunks_mut(LANES).zip(vector.chunks(LANES)) {
+    levels[vector.len()..].fill(0);
+    for (levels, part) in levels.chunks_mut(LANES).zip(vector.chunks(LANES)) {
         for (lane, x) in part.iter().enumerate() {
-            let whole = ((x.to_f32() * scale + TO_WHOLE) - TO_WHOLE).clamp(-LARGEST_CODE, LARGEST_CODE);
+            let whole = ((x.to_f32() * scale + TO_WHOLE) - TO_WHOLE).clamp(-LARGEST_LEVEL, LARGEST_LEVEL);
             let rounded = whole * step;
-            codes[lane] = whole as i8;
+            levels[lane] = whole as i8;
             lost[lane] += (x.to_f32() - rounded) * (x.to_f32() - rounded);
             kept[lane] += rounded * rounded;
         }
@@ -227,7 +227,7 @@ mod tests {
             let mut sketches = Sketches::new(d, None, 1).unwrap();
             sketches.set(0, &b);
             let (query, row) = (sketches.sketch_vector(&a), sketches.sketch_vector(&b));
-            let bounds = Bounds::new(&query.header, &row.header, (i8::distance_fns().dot)(&query.codes, &row.codes));
+            let bounds = Bounds::new(&query.header, &row.header, (i8::distance_fns().dot)(&query.levels, &row.levels));
             let fns = f32::distance_fns();
             prop_assert!(bounds.squared_l2 <= (fns.squared_l2)(&a, &b), "{bounds:?}");
             prop_assert!(bounds.dot >= (fns.dot)(&a, &b), "{bounds:?}");
@@ -237,7 +237,7 @@ mod tests {
                 prop_assert!(bounds.squared_l2 > 0.9 * exact, "{bounds:?} {exact}");
             }
             let stored = sketches.row(0).unwrap();
-            prop_assert_eq!((header(stored).step, &stored[HEADER_BYTES..]), (row.header.step, &*row.codes));
+            prop_assert_eq!((header(stored).step, &stored[HEADER_BYTES..]), (row.header.step, &*row.levels));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot};
-use jasper_graph::{CodeBlock, Graph, VectorError};
+use jasper_graph::{CodeChunk, Graph, VectorError};
 use jasper_quant::{EncodeBuffers, Quantizer, Rabitq, RabitqParams};
 
 pub const DIMENSION: usize = 6;
@@ -56,8 +56,8 @@ pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
 
 /// Replaces the codes of a graph.
 pub fn quantize<T: Element>(graph: &mut Graph<T>, quantizer: Arc<dyn Quantizer>) {
-    let fill = |blocks: Vec<CodeBlock<'_, T>>| {
-        blocks.into_iter().for_each(CodeBlock::fill);
+    let fill = |chunks: Vec<CodeChunk<'_, T>>| {
+        chunks.into_iter().for_each(CodeChunk::fill);
         Ok::<_, VectorError>(())
     };
     let codes = graph.encode(quantizer, fill).unwrap();

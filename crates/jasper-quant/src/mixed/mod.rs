@@ -40,7 +40,7 @@ use jasper_core::Metric;
 
 use crate::factors::{Factors, Units};
 use crate::layout::SECTOR_BYTES;
-use crate::parts::{CodeParameters, RotationParameters};
+use crate::parameters::{CodeParameters, RotationParameters};
 use crate::projection::{PANEL, Projection};
 use crate::quantizer::{Codec, Common};
 use crate::section::{self, Reader, Writer};

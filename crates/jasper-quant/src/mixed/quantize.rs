@@ -59,13 +59,13 @@ pub(super) fn quantize(
         levels.iter_mut().zip(&of.halves).for_each(|(level, half)| *level = *half as u8);
         return Reconstruction::default();
     }
-    let (level, [magnitudes, points]) = (SimdLevel::detect(), buffers.resized(projected.len()));
+    let (simd, [magnitudes, points]) = (SimdLevel::detect(), buffers.resized(projected.len()));
     // Normalized, because steps are for residuals of length 1.
     let norm = squared_norm.sqrt();
-    simd::magnitudes(level, projected, norm.recip(), magnitudes);
+    simd::magnitudes(simd, projected, norm.recip(), magnitudes);
     let (mut best_step, mut best) = (STEPS[1], Alignment::WORST);
     for step in STEPS {
-        grid_point(level, magnitudes, step.recip(), of, points);
+        grid_point(simd, magnitudes, step.recip(), of, points);
         let found = Alignment { product: dot(magnitudes, points), square: dot(points, points) };
         if found.has_larger_cosine(best) {
             (best_step, best) = (step, found);
@@ -73,7 +73,7 @@ pub(super) fn quantize(
     }
     let multiple = best.product / best.square;
     let (scale, coded) = (multiple * norm, multiple * best.product * squared_norm);
-    signed_levels(level, projected, magnitudes, best_step.recip(), of, levels);
+    signed_levels(simd, projected, magnitudes, best_step.recip(), of, levels);
     Reconstruction { scale, squared_norm: coded, squared_error: (squared_norm - coded).max(0.0) }
 }
 

@@ -108,26 +108,26 @@ pub(super) fn quantize(
         levels.fill(half);
         return Fit::default();
     }
-    let (level, [magnitudes, points]) = (SimdLevel::detect(), buffers.resized(rotated.len()));
-    simd::magnitudes(level, rotated, norm.recip(), magnitudes);
+    let (simd, [magnitudes, points]) = (SimdLevel::detect(), buffers.resized(rotated.len()));
+    simd::magnitudes(simd, rotated, norm.recip(), magnitudes);
 
     let largest = largest_level(bits);
     // Padding is at level 0, the point 1/2, at every scale. Excluded from the norm of the grid point.
     let padding = 0.25 * (rotated.len() - dimension) as f32;
     let (mut scale, mut best) = (0.0, Alignment::WORST);
     for tried in scales.values(magnitudes) {
-        grid_point(level, magnitudes, tried, largest, points);
+        grid_point(simd, magnitudes, tried, largest, points);
         let found = Alignment { product: dot(magnitudes, points), square: dot(points, points) - padding };
         if found.has_larger_cosine(best) {
             (scale, best) = (tried, found);
         }
     }
-    grid_point(level, magnitudes, scale, largest, points);
-    signed_levels(level, rotated, points, f32::from(half), levels);
+    grid_point(simd, magnitudes, scale, largest, points);
+    signed_levels(simd, rotated, points, f32::from(half), levels);
     let (product, square) = (dot(magnitudes, points), dot(points, points) - padding);
     // The tangent, from the component of o orthogonal to x. 1 / cos² - 1 would cancel all digits of fine codes.
     let along = product / square;
-    orthogonal(level, magnitudes, along, points);
+    orthogonal(simd, magnitudes, along, points);
     let squared_error = dot(points, points) - padding * along * along;
     Fit { norm, scale: norm / product, squared_tangent: (squared_error / (product * along)).max(0.0) }
 }

@@ -22,7 +22,7 @@
 //!    2%.
 //! 3. The query has 8 bits per coordinate, or 16 for m > 5, instead of 4: `dp4a` and `vpdpbusd` multiply int8, so fewer
 //!    bits would not be faster.
-//! 4. All m bits are scored at once; there is no first pass over the most significant bit.
+//! 4. An estimate takes all m bits at once; there is no first pass over the most significant bit.
 
 mod grid;
 
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use jasper_core::{Element, MatrixView, Metric};
 
 use crate::factors::{Factors, Units};
-use crate::parts::{CodeParameters, RotationParameters};
+use crate::parameters::{CodeParameters, RotationParameters};
 use crate::quantizer::{Codec, Common, unit_stride};
 use crate::rotation::rotated_dimension;
 use crate::section::{self, Reader, Writer};

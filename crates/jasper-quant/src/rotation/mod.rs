@@ -1,6 +1,6 @@
-//! The random rotation of RaBitQ, which spreads a vector evenly over all coordinates, so that one quantization step fits
-//! all: a fast Hadamard rotation, "FhtKac" of the RaBitQ library. Its error is within 2% of that of a uniformly random
-//! rotation (docs/src/quantization.md#rotations).
+//! The random rotation of RaBitQ, which spreads a vector evenly over all coordinates, so that one quantization step
+//! fits all: a fast Hadamard rotation, "FhtKac" of the RaBitQ library. Its error is within 2% of that of a uniformly
+//! random rotation (docs/src/quantization.md#rotations).
 //!
 //! ```text
 //! D = dimension rounded up to 64;  W = largest power of two up to D
@@ -23,7 +23,7 @@ use crate::simd::simd_fn;
 
 /// Number of rounds.
 pub(crate) const ROUNDS: usize = 4;
-/// Output dimensions are a multiple of this, the group of dimensions in which codes are scored.
+/// Output dimensions are a multiple of this, the group of dimensions that estimates take at once.
 const GROUP: usize = 64;
 
 /// A random rotation, determined by a seed. The same on every platform.
@@ -118,14 +118,14 @@ fn first_of_window(round: usize, rotated: usize) -> usize {
 
 simd_fn! {
     /// All rounds on one row, in place.
-    fn rounds(level => SimdLevel, values: &mut [f32], factors: &[f32]) {
+    fn rounds(simd => SimdLevel, values: &mut [f32], factors: &[f32]) {
         let rotated = values.len();
         let window = window(rotated);
         for (round, factors) in factors.chunks_exact(rotated).enumerate() {
             for (x, factor) in values.iter_mut().zip(factors) {
                 *x *= factor;
             }
-            transform(&mut values[first_of_window(round, rotated)..][..window], level);
+            transform(&mut values[first_of_window(round, rotated)..][..window], simd);
             if window < rotated {
                 let (low, high) = values.split_at_mut(rotated / 2);
                 for (a, b) in low.iter_mut().zip(high) {
@@ -141,23 +141,23 @@ const BLOCK: usize = 16;
 
 /// The unscaled Hadamard transform of `values`, whose length is a power of two of at least [`BLOCK`].
 #[inline(always)]
-fn transform(values: &mut [f32], level: SimdLevel) {
+fn transform(values: &mut [f32], simd: SimdLevel) {
     let (blocks, _) = values.as_chunks_mut::<BLOCK>();
     for block in blocks {
         #[cfg(target_arch = "x86_64")]
-        if level >= SimdLevel::Avx2 {
-            // SAFETY: `simd_fn` passes supported levels.
+        if simd >= SimdLevel::Avx2 {
+            // SAFETY: `simd_fn` passes a supported SIMD level.
             unsafe { transform_block(block) };
             continue;
         }
         #[cfg(target_arch = "aarch64")]
-        if level >= SimdLevel::Neon {
+        if simd >= SimdLevel::Neon {
             // SAFETY: as above.
             unsafe { transform_fours(block) };
             [4, 8].into_iter().for_each(|half| butterflies(block, half));
             continue;
         }
-        let _ = level;
+        let _ = simd;
         for half in [1, 2, 4, 8] {
             butterflies(block, half);
         }

@@ -109,7 +109,7 @@ impl SearchState {
         computer.prefetch_distances(&self.unvisited);
     }
 
-    /// Computes the distances of the remaining ids and inserts these into the frontier.
+    /// Computes the distances of the remaining slots and inserts these into the frontier.
     fn compute<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances) {
         self.distances.resize(self.unvisited.len(), 0.0);
         computer.compute(&self.unvisited, &mut self.distances);

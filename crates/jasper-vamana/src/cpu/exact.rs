@@ -8,9 +8,9 @@ use crate::top_k::TopK;
 use crate::{CpuExecutor, SearchError};
 
 /// Slots between two reports of progress.
-const PASS: usize = 1 << 16;
+const SLOTS_PER_REPORT: usize = 1 << 16;
 /// Vectors that are compared with all queries of a task while they are in cache.
-const BLOCK: usize = 256;
+const VECTORS_PER_CHUNK: usize = 256;
 /// Queries per task.
 const QUERIES_PER_TASK: usize = 16;
 
@@ -39,18 +39,18 @@ impl CpuExecutor {
         let mut lists: Vec<(DistanceComputer<'_, T>, TopK)> =
             rows.map(|row| (graph.vectors().distance_computer(row), TopK::new(k))).collect();
         let total = graph.slots();
-        for first in (0..total).step_by(PASS) {
+        for first in (0..total).step_by(SLOTS_PER_REPORT) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
-            let slots = (first..total.min(first + PASS)).map(Slot::from_index);
+            let slots = (first..total.min(first + SLOTS_PER_REPORT)).map(Slot::from_index);
             let slots: Vec<Slot> = slots.filter(|&slot| graph.keys().is_live(slot)).collect();
             self.pool().install(|| {
                 lists.par_chunks_mut(QUERIES_PER_TASK).for_each(|lists| {
-                    let mut distances = [0.0; BLOCK];
-                    for block in slots.chunks(BLOCK) {
-                        let distances = &mut distances[..block.len()];
+                    let mut distances = [0.0; VECTORS_PER_CHUNK];
+                    for chunk in slots.chunks(VECTORS_PER_CHUNK) {
+                        let distances = &mut distances[..chunk.len()];
                         for (computer, nearest) in &mut *lists {
-                            computer.compute(block, distances);
-                            let near = block.iter().zip(&*distances);
+                            computer.compute(chunk, distances);
+                            let near = chunk.iter().zip(&*distances);
                             near.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
                         }
                     }

@@ -68,8 +68,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with the definition: the nearest of all entries offered, each expanded at most once, while it is one
-        /// of the nearest `width`.
+        /// Compares with the definition: the nearest of all entries offered, each expanded at most once, while it is
+        /// one of the nearest `width`.
         #[test]
         fn holds_the_nearest_of_all(
             steps in proptest::collection::vec((0_u8..6, 0_u32..40, any::<bool>()), 0..200),
@@ -78,9 +78,9 @@ mod tests {
         ) {
             let (mut frontier, mut offered, mut expanded) = (Frontier::default(), Vec::new(), Vec::new());
             frontier.reset(BeamSize { width, frontier_len: width + beyond });
-            for (_, id, expand) in steps {
-                // The distance follows from the id, as it does in a search; many ids tie.
-                let entry = Neighbor::new((id / 4) as f32, Slot::new(id));
+            for (_, slot, expand) in steps {
+                // The distance follows from the slot, as it does in a search; many slots tie.
+                let entry = Neighbor::new((slot / 4) as f32, Slot::new(slot));
                 frontier.insert(&[entry.slot()], &[entry.distance()]);
                 offered.push(entry);
                 offered.sort_unstable();

@@ -16,7 +16,7 @@ const MEAN_SAMPLE: usize = 64;
 /// (docs/src/experiments.md#cpu-order-by-locality).
 const REFINEMENTS: usize = 2;
 
-/// The numbers of `rows` in an order where neighbors are near each other.
+/// The indices of `rows` in an order where neighbors are near each other.
 ///
 /// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. This takes
 /// nine passes over the rows for each of the log2(n / 8) levels, on the threads of the pool.

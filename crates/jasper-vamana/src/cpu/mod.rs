@@ -374,9 +374,9 @@ impl Scratch {
                 break;
             }
             let sample = sampling.positions(round, batch.len()).map(|position| batch[position]);
-            let others = sample.filter(|(id, is_linked)| *is_linked && *id != vertex);
+            let others = sample.filter(|(slot, is_linked)| *is_linked && *slot != vertex);
             self.candidates.clear();
-            self.compute(vectors, vertex, others.map(|(id, _)| id));
+            self.compute(vectors, vertex, others.map(|(slot, _)| slot));
             distances += self.slots.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
@@ -436,9 +436,11 @@ impl Scratch {
     /// Replaces the tombstones in the row of a live vertex.
     ///
     /// ```text
-    /// live         = live neighbors
-    /// replacements = live neighbors of the tombstones, nearest first, that no neighbor occludes
-    /// row          = live + replacements, until it is as long as before or half full
+    /// live         = live neighbors of the vertex
+    /// replacements = live neighbors of its tombstones that are not in live, the nearest first
+    /// row          = live, then each of replacements that no vertex of the row occludes (as in a robust prune),
+    ///                until the row is as long as before, or half of max_degree if that is longer
+    /// sort the replacements into the parts of the row whose prune round kept them
     /// ```
     ///
     /// Deviations from FreshDiskANN (Algorithm 4), and why each is right:
@@ -458,14 +460,14 @@ impl Scratch {
         new_rows: &mut NewRows,
     ) {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
-        let is_tombstone = |&id: &Slot| graph.keys().is_tombstone(id);
+        let is_tombstone = |&slot: &Slot| graph.keys().is_tombstone(slot);
         self.candidates.clear();
-        self.compute(vectors, vertex, old.iter().copied().filter(|id| !is_tombstone(id)));
+        self.compute(vectors, vertex, old.iter().copied().filter(|slot| !is_tombstone(slot)));
         let live_count = self.candidates.len();
         let tombstones = old.iter().copied().filter(is_tombstone);
         let mut replacements: Vec<_> =
-            tombstones.flat_map(|id| graph.adjacency().neighbors(id)).copied().collect();
-        replacements.retain(|&id| id != vertex && graph.keys().is_live(id) && !old.contains(&id));
+            tombstones.flat_map(|slot| graph.adjacency().neighbors(slot)).copied().collect();
+        replacements.retain(|&slot| slot != vertex && graph.keys().is_live(slot) && !old.contains(&slot));
         replacements.sort_unstable();
         replacements.dedup();
         self.compute(vectors, vertex, replacements.into_iter());
@@ -501,7 +503,7 @@ impl Scratch {
         self.distances.resize(self.slots.len(), 0.0);
         vectors.slot_distance_computer(vertex).compute(&self.slots, &mut self.distances);
         let found = self.slots.iter().zip(&self.distances);
-        self.candidates.extend(found.map(|(&id, &distance)| Neighbor::new(distance, id)));
+        self.candidates.extend(found.map(|(&slot, &distance)| Neighbor::new(distance, slot)));
     }
 
     /// Sorts the candidates, removes repeated ones, and keeps as many as a prune takes.
@@ -522,5 +524,5 @@ fn duplicate_of<V: Element, T: Element>(
     let own = Neighbor::new(vectors.slot_distance_computer(vertex).distance_to(vertex), vertex).distance();
     let vector = bytes_of(graph.vectors().padded(vertex));
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
-    ties.map(|candidate| candidate.slot()).find(|&id| bytes_of(graph.vectors().padded(id)) == vector)
+    ties.map(|candidate| candidate.slot()).find(|&slot| bytes_of(graph.vectors().padded(slot)) == vector)
 }

@@ -47,22 +47,22 @@ pub(crate) struct Prune {
     kept: Vec<Neighbor>,
     /// How many of them the first round kept.
     pub(crate) kept_first: usize,
-    /// Ids of the kept neighbors: [`ALREADY_PRUNED`], and [`OTHERS`].
-    kept_ids: [Vec<Slot>; 2],
+    /// Slots of the kept neighbors: [`ALREADY_PRUNED`], and [`OTHERS`].
+    kept_slots: [Vec<Slot>; 2],
     /// Candidates of the second round.
     deferred: Vec<Candidate>,
     /// Distances computed between candidates.
     distances: u64,
 }
 
-/// A candidate, and with how many of each of [`Prune::kept_ids`] it has been compared.
+/// A candidate, and with how many of each of [`Prune::kept_slots`] it has been compared.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     neighbor: Neighbor,
     compared: [usize; 2],
 }
 
-/// Indices of [`Prune::kept_ids`].
+/// Indices of [`Prune::kept_slots`].
 const ALREADY_PRUNED: usize = 0;
 const OTHERS: usize = 1;
 
@@ -70,8 +70,8 @@ impl Prune {
     /// Keeps up to `max_degree` of `candidates`. These are distinct, do not contain the vertex itself, and are tested
     /// in the given order.
     ///
-    /// Candidates marked as expanded are already pruned: an earlier prune kept them together. Those that it kept in its
-    /// second round are passed as `deferred`, and tested only in the second round.
+    /// [Already pruned](Neighbor::already_pruned) candidates were kept together by an earlier prune. Those that it kept
+    /// in its second round are passed as `deferred`, and tested only in the second round.
     pub(crate) fn keep<T: Element>(
         &mut self,
         vectors: &Vectors<T>,
@@ -81,7 +81,7 @@ impl Prune {
         alpha: f32,
     ) -> &[Neighbor] {
         self.kept.clear();
-        self.kept_ids.iter_mut().for_each(Vec::clear);
+        self.kept_slots.iter_mut().for_each(Vec::clear);
         let fresh = |&neighbor: &Neighbor| Candidate { neighbor, compared: [0; 2] };
         let mut second_round = std::mem::take(&mut self.deferred);
         second_round.clear();
@@ -126,7 +126,7 @@ impl Prune {
         let computer = vectors.slot_distance_computer(neighbor.slot());
         let mut distances = [0.0; COMPARE_CHUNK];
         for set in if is_pruned { OTHERS..=OTHERS } else { ALREADY_PRUNED..=OTHERS } {
-            for kept in self.kept_ids[set][compared[set]..].chunks(COMPARE_CHUNK) {
+            for kept in self.kept_slots[set][compared[set]..].chunks(COMPARE_CHUNK) {
                 let distances = &mut distances[..kept.len()];
                 computer.compute(kept, distances);
                 compared[set] += kept.len();
@@ -143,7 +143,7 @@ impl Prune {
             }
         }
         self.kept.push(*neighbor);
-        self.kept_ids[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.slot());
+        self.kept_slots[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.slot());
         false
     }
 
@@ -206,13 +206,13 @@ mod tests {
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
                 let computer = graph.vectors().slot_distance_computer(Slot::new(point));
                 let mut candidates: Vec<_> = (0..200)
-                    .filter(|&id| id != point)
-                    .map(|id| Neighbor::new(computer.distance_to(Slot::new(id)), Slot::new(id)))
+                    .filter(|&slot| slot != point)
+                    .map(|slot| Neighbor::new(computer.distance_to(Slot::new(slot)), Slot::new(slot)))
                     .collect();
                 candidates.sort_unstable();
                 let mut prune = Prune::default();
-                let ids = |kept: &[Neighbor]| kept.iter().map(|n| n.slot()).collect::<Vec<_>>();
-                let kept = ids(prune.keep(graph.vectors(), &candidates, &[], max_degree, alpha));
+                let slots = |kept: &[Neighbor]| kept.iter().map(|n| n.slot()).collect::<Vec<_>>();
+                let kept = slots(prune.keep(graph.vectors(), &candidates, &[], max_degree, alpha));
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
@@ -226,7 +226,7 @@ mod tests {
                     |run: &[Neighbor]| run.iter().map(|n| n.already_pruned()).collect::<Vec<_>>();
                 let (again, deferred) = (already_pruned(&first[..len]), already_pruned(&first[len..]));
                 prune.take_distances();
-                let already_pruned = ids(prune.keep(
+                let already_pruned = slots(prune.keep(
                     graph.vectors(),
                     &[&again[..], &more].concat(),
                     &deferred,
@@ -236,7 +236,7 @@ mod tests {
                 let pruned_cost = prune.take_distances();
                 let mut plain: Vec<_> = first.iter().chain(&more).copied().collect();
                 plain.sort_unstable();
-                let from_scratch = ids(prune.keep(graph.vectors(), &plain, &[], max_degree, alpha));
+                let from_scratch = slots(prune.keep(graph.vectors(), &plain, &[], max_degree, alpha));
                 assert_eq!(already_pruned, from_scratch);
                 assert!(pruned_cost <= prune.take_distances());
             }

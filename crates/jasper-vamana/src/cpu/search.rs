@@ -148,8 +148,8 @@ impl Scratch {
         Ok(report)
     }
 
-    /// Writes the results of the search in beam `i`, or of a scan. `computer` computes exact distances, or estimates if
-    /// there are no vectors.
+    /// Writes the results of the interleaved search `i`, or of a scan. `computer` computes exact distances, or estimates
+    /// if there are no vectors.
     fn finish<T: Element>(
         &mut self,
         plan: &SearchPlan<'_, T>,

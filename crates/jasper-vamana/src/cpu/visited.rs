@@ -2,42 +2,42 @@
 
 use jasper_core::Slot;
 
-/// A lossy set of visited ids, cleared for every query: each bucket holds the last two ids that were hashed to it.
+/// A lossy set of visited slots, cleared for every query: each bucket holds the last two slots that were hashed to it.
 ///
-/// It may forget an id. The vertex is then visited again, which costs a distance and does not change the frontier. It
-/// never contains an id that was not visited. An exact set with open addressing took 37% of a search of short vectors,
+/// It may forget a slot. The vertex is then visited again, which costs a distance and does not change the frontier. It
+/// never contains a slot that was not visited. An exact set with open addressing took 37% of a search of short vectors,
 /// mostly for mispredicted branches (docs/src/experiments.md#visited-table-without-branches); this one has none.
 #[derive(Debug, Default)]
 pub(crate) struct VisitedCache {
-    /// Buckets of two ids each, the later one in the low half.
+    /// Buckets of two slots each, the later one in the low half.
     buckets: Vec<u64>,
 }
 
-/// An empty bucket. Ids have 31 bits, so no id equals either half.
+/// An empty bucket. Slots have 31 bits, so no slot equals either half.
 const EMPTY: u64 = u64::MAX;
 
 impl VisitedCache {
     /// Clears the set, with capacity for a search of `beam_width`, which expands about as many vertices, each with
-    /// twenty to forty unvisited neighbors. With as many buckets as ids, one id in twenty has been forgotten when it
-    /// occurs again.
+    /// twenty to forty unvisited neighbors. With as many buckets as slots, one slot in twenty has been forgotten when
+    /// it occurs again.
     pub(crate) fn reset(&mut self, beam_width: usize) {
         self.buckets.clear();
         self.buckets.resize((beam_width * 40).next_power_of_two().max(512), EMPTY);
     }
 
-    /// Inserts `ids`, and sets `out` to those that were not in the set, in order.
+    /// Inserts `slots`, and sets `out` to those that were not in the set, in order.
     #[inline]
-    pub(crate) fn insert_all(&mut self, ids: &[Slot], out: &mut Vec<Slot>) {
-        out.resize(ids.len(), Slot::new(0));
-        let (out_ids, mask) = (&mut out[..ids.len()], self.buckets.len() - 1);
+    pub(crate) fn insert_all(&mut self, slots: &[Slot], out: &mut Vec<Slot>) {
+        out.resize(slots.len(), Slot::new(0));
+        let (out_slots, mask) = (&mut out[..slots.len()], self.buckets.len() - 1);
         let mut kept = 0;
-        for &id in ids {
-            // Multiplicative hashing (Knuth): the high bits of the product depend on all bits of the id.
-            let bucket = &mut self.buckets[(id.get().wrapping_mul(0x9E37_79B9) >> 7) as usize & mask];
+        for &slot in slots {
+            // Multiplicative hashing (Knuth): the high bits of the product depend on all bits of the slot.
+            let bucket = &mut self.buckets[(slot.get().wrapping_mul(0x9E37_79B9) >> 7) as usize & mask];
             let old = *bucket;
-            let is_new = (old as u32 != id.get()) & ((old >> 32) as u32 != id.get());
-            *bucket = if is_new { old << 32 | u64::from(id.get()) } else { old };
-            out_ids[kept] = id;
+            let is_new = (old as u32 != slot.get()) & ((old >> 32) as u32 != slot.get());
+            *bucket = if is_new { old << 32 | u64::from(slot.get()) } else { old };
+            out_slots[kept] = slot;
             kept += usize::from(is_new);
         }
         out.truncate(kept);
@@ -58,12 +58,12 @@ mod tests {
             let (mut ours, mut model, mut out) = (VisitedCache::default(), HashSet::new(), Vec::new());
             ours.reset(8);
             for hop in hops {
-                let ids: Vec<Slot> = hop.iter().copied().map(Slot::new).collect();
-                ours.insert_all(&ids, &mut out);
-                let new: Vec<Slot> = ids.iter().copied().filter(|&id| model.insert(id)).collect();
-                prop_assert!(new.iter().all(|id| out.contains(id)));
-                prop_assert!(out.iter().all(|id| ids.contains(id)));
-                ours.insert_all(&ids[ids.len().saturating_sub(1)..], &mut out);
+                let slots: Vec<Slot> = hop.iter().copied().map(Slot::new).collect();
+                ours.insert_all(&slots, &mut out);
+                let new: Vec<Slot> = slots.iter().copied().filter(|&slot| model.insert(slot)).collect();
+                prop_assert!(new.iter().all(|slot| out.contains(slot)));
+                prop_assert!(out.iter().all(|slot| slots.contains(slot)));
+                ours.insert_all(&slots[slots.len().saturating_sub(1)..], &mut out);
                 prop_assert!(out.is_empty());
             }
         }
@@ -73,11 +73,11 @@ mod tests {
     fn few_are_forgotten() {
         let mut visited = VisitedCache::default();
         visited.reset(64);
-        let ids: Vec<Slot> = (0..2560).map(|i| Slot::new(i * 7919)).collect();
+        let slots: Vec<Slot> = (0..2560).map(|i| Slot::new(i * 7919)).collect();
         let mut out = Vec::new();
-        visited.insert_all(&ids, &mut out);
-        assert_eq!(out, ids);
-        visited.insert_all(&ids, &mut out);
-        assert!(out.len() < ids.len() / 10, "{} of {}", out.len(), ids.len());
+        visited.insert_all(&slots, &mut out);
+        assert_eq!(out, slots);
+        visited.insert_all(&slots, &mut out);
+        assert!(out.len() < slots.len() / 10, "{} of {}", out.len(), slots.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Exact distances. As many rows are in flight as registers allow.
+//! Exact distances: a tile of lanes reads a row, with as many rows in flight as registers allow.
 
 use cuda_std::prelude::*;
 
@@ -70,7 +70,7 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> DistanceComputer for 
         let row_bytes = self.tile.row_bytes();
         let lines = row_bytes.div_ceil(LINE) as u32;
         let shape = &self.tile.shape;
-        let first = if shape.is_one_round() { shape.rows_in_flight } else { 0 };
+        let first = if shape.fits_in_flight() { shape.rows_in_flight } else { 0 };
         let begin = first * self.tiles() * lines + warp::lane_id();
         // SAFETY: line / lines < count, and slots name rows; the address is that of a line of the row.
         strided(begin, count * lines, WARP_SIZE, |line| unsafe {
@@ -95,7 +95,7 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> DistanceComputer for 
                     let place = (first + r) * tiles + tile;
                     self.rows.add(slots.add(place.min(count - 1)).load() as usize * row_bytes)
                 };
-                sum = self.tile.sums(row, |step| self.unit(step), first, sum);
+                sum = self.tile.sums(row, |i| self.unit(i), first, sum);
                 first += self.tile.shape.rows_in_flight;
             }
             let place = lane_in_tile * tiles + tile;
@@ -117,17 +117,17 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Exact<E, Op, LOADS> {
         WARP_SIZE >> self.tile.shape.log2_width
     }
 
-    /// This lane's unit of the query in a step.
+    /// Unit `i` of this lane of the query.
     ///
     /// # Safety
     /// A barrier has passed since the query was read.
     #[inline(always)]
-    unsafe fn unit(&self, step: u32) -> Unit {
+    unsafe fn unit(&self, i: u32) -> Unit {
         if self.tile.shape.query_in_registers() {
-            return RowTiles::<E, Op, LOADS>::query_unit(&self.query_units, step);
+            return RowTiles::<E, Op, LOADS>::query_unit(&self.query_units, i);
         }
         // SAFETY: the offset is within the query.
-        self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(step)).cast().load() }, step)
+        self.tile.zero_past_end(unsafe { self.query.byte_add(self.tile.offset(i)).cast().load() }, i)
     }
 }
 

@@ -23,13 +23,13 @@ pub(super) use tile_per_row::TilePerRow;
 pub(super) trait DistanceComputer: Sized {
     /// The arguments of the kernel.
     type Args: AsRef<SearchArgs>;
-    /// Rows that are being loaded.
+    /// What [`Self::fetch`] loads ahead, in registers.
     type Fetched: Copy;
 
     /// Bytes of shared memory for the query: a multiple of 16, 0 if it stays in registers.
     fn query_bytes(args: &Self::Args) -> u32;
 
-    /// Reads the query of this number. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a
+    /// Reads the query with this index. `memory` has room for [`Self::query_bytes`]. All `threads` call it, and a
     /// barrier of these threads must follow.
     ///
     /// # Safety
@@ -59,7 +59,7 @@ pub(super) trait DistanceComputer: Sized {
     unsafe fn entries(&self, fetched: Self::Fetched, slots: Shared<u32>, count: u32) -> u64;
 }
 
-/// The row of a query, given by its number, in the arrays of queries. The parts of a scan share it.
+/// The row in the arrays of queries of the query with this index. The parts of a scan share it.
 ///
 /// # Safety
 /// The arguments are valid, and the query is one of them.

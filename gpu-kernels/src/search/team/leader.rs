@@ -13,7 +13,7 @@ use crate::collectives::{compact, rank_in, strided, warp_min};
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_ENTRY};
 
-/// Marks a vertex that no mailbox holds: the number of trailing zeros of a ballot in which no lane votes.
+/// The mailbox of a vertex that none holds: the trailing zeros of a ballot in which no lane votes.
 const NO_MAILBOX: u32 = u32::BITS;
 /// In [`Leader::look_ahead`], lanes below this one stand for mailboxes, and the others for upcoming vertices.
 const HALF: u32 = WARP_SIZE / 2;
@@ -21,14 +21,15 @@ const HALF: u32 = WARP_SIZE / 2;
 /// The least entry, as a bound that rejects every entry.
 const MIN_ENTRY: u64 = 0;
 
-/// The batches of start points, which are assigned to the mailboxes in turn.
+/// The chunks of start points, which are assigned to the mailboxes in turn.
 #[derive(Default)]
-struct StartBatches {
+struct StartChunks {
     len: u32,
     requested: u32,
     merged: u32,
-    /// The mailbox of the next batch to request, and of the next one to merge.
+    /// The mailbox of the next chunk to request.
     next: u32,
+    /// The mailbox of the next chunk to merge.
     oldest: u32,
 }
 
@@ -78,14 +79,14 @@ impl Leader {
     pub(super) unsafe fn search(mut self, args: &SearchArgs, query: u32) {
         // SAFETY: the warp is converged, since conditions are the same in all lanes.
         unsafe {
-            let len = self.mailboxes.start_batches(args, query);
-            let mut batches = StartBatches { len, ..StartBatches::default() };
+            let len = self.mailboxes.start_chunks(args, query);
+            let mut chunks = StartChunks { len, ..StartChunks::default() };
             // The mailbox that was merged last: free, so that any vertex may be requested for it.
             let mut last = 0;
             // Start points and neighbors share one loop, because merging is most of the code.
             loop {
-                let (mailbox, next) = if batches.merged < batches.len {
-                    (self.request_start_batches(&mut batches), MIN_ENTRY)
+                let (mailbox, next) = if chunks.merged < chunks.len {
+                    (self.request_start_chunks(&mut chunks), MIN_ENTRY)
                 } else {
                     let nearest = if self.cost.hops < args.max_hops {
                         self.list.nearest_unexpanded()
@@ -98,7 +99,7 @@ impl Leader {
                     let mailbox = self.find_or_request(neighbor::slot(nearest), last);
                     self.look_ahead();
                     self.list.mark_nearest();
-                    results::log_expanded(args, query, self.cost.hops, nearest);
+                    results::record_expanded(args, query, self.cost.hops, nearest);
                     self.cost.hops += 1;
                     (mailbox, self.list.nearest_unexpanded())
                 };
@@ -112,22 +113,22 @@ impl Leader {
         }
     }
 
-    /// Requests batches of start points for all empty mailboxes; returns the mailbox of the oldest batch that is not
+    /// Requests chunks of start points for all empty mailboxes; returns the mailbox of the oldest chunk that is not
     /// merged.
     #[inline(always)]
-    unsafe fn request_start_batches(&mut self, batches: &mut StartBatches) -> u32 {
+    unsafe fn request_start_chunks(&mut self, chunks: &mut StartChunks) -> u32 {
         let len = self.mailboxes.len;
-        while batches.requested < batches.len && batches.requested - batches.merged < len {
+        while chunks.requested < chunks.len && chunks.requested - chunks.merged < len {
             // SAFETY: the mailbox is empty.
-            unsafe { self.request(warp::lane_id() == batches.next, batches.requested) };
-            // A mailbox with a batch of start points holds no vertex.
+            unsafe { self.request(warp::lane_id() == chunks.next, chunks.requested) };
+            // A mailbox with a chunk of start points holds no vertex.
             self.vertex = NO_SLOT;
-            batches.next = next_in_ring(batches.next, len);
-            batches.requested += 1;
+            chunks.next = next_in_ring(chunks.next, len);
+            chunks.requested += 1;
         }
-        let mailbox = batches.oldest;
-        batches.oldest = next_in_ring(mailbox, len);
-        batches.merged += 1;
+        let mailbox = chunks.oldest;
+        chunks.oldest = next_in_ring(mailbox, len);
+        chunks.merged += 1;
         mailbox
     }
 
@@ -154,19 +155,19 @@ impl Leader {
         unsafe { warp::ballot(self.vertex == vertex) }.trailing_zeros()
     }
 
-    /// Requests a vertex or a batch of start points for the mailboxes of some lanes, which are idle and whose entries
+    /// Requests a vertex or a chunk of start points for the mailboxes of some lanes, which are idle and whose entries
     /// all lanes have read.
     #[inline(always)]
-    unsafe fn request(&mut self, is_requested: bool, vertex_or_batch: u32) {
-        // SAFETY: mailboxes are below their number.
+    unsafe fn request(&mut self, is_requested: bool, vertex_or_chunk: u32) {
+        // SAFETY: the lanes are those of mailboxes.
         unsafe {
             thread::block_fence();
             if is_requested {
                 self.requests += 1;
                 let is_merged = self.vertex == NO_SLOT;
-                let request = Request { vertex_or_batch, count: self.requests, is_merged };
+                let request = Request { vertex_or_chunk, count: self.requests, is_merged };
                 self.mailboxes.request(warp::lane_id()).store_relaxed(request.to_bits());
-                self.vertex = vertex_or_batch;
+                self.vertex = vertex_or_chunk;
             }
         }
     }
@@ -175,7 +176,7 @@ impl Leader {
     #[inline(always)]
     unsafe fn idle(&self) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the warp is converged here; mailboxes are below their number.
+        // SAFETY: the warp is converged here; the lane is that of a mailbox.
         unsafe {
             let is_idle = lane < self.mailboxes.len
                 && self.mailboxes.done(lane).load_relaxed() == self.requests * self.mailboxes.workers;
@@ -199,12 +200,13 @@ impl Leader {
     /// Requests the nearest unexpanded vertices that no mailbox holds yet, for mailboxes that are idle and hold none of
     /// them.
     ///
-    /// One `match_any` compares all mailboxes with all upcoming vertices: a lane of the lower half has the vertex of its
-    /// mailbox, and a lane of the upper half an upcoming vertex. With 3 mailboxes, lanes 0 to 2 and 16 to 18 take part.
+    /// One `match_any` compares all mailboxes with all upcoming vertices: a lane of the lower half has the vertex of
+    /// its mailbox, and a lane of the upper half an upcoming vertex. With 3 mailboxes, lanes 0 to 2 and 16 to 18 take
+    /// part.
     #[inline(always)]
     unsafe fn look_ahead(&mut self) {
         let (lane, len) = (warp::lane_id(), self.mailboxes.len);
-        // SAFETY: the warp is converged here; mailboxes are below their number, which is at most half of the lanes.
+        // SAFETY: the warp is converged here; there are at most as many mailboxes as half of the lanes.
         unsafe {
             let idle = self.idle();
             self.list.copy_unexpanded(len, self.upcoming);
@@ -212,12 +214,14 @@ impl Leader {
             let entry = if index < len { self.upcoming.add(index).load() } else { NO_ENTRY };
             let upcoming = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
             let vertex = if lane < HALF { self.vertex } else { upcoming };
+            let other_half = if lane < HALF { !0 << HALF } else { !(!0 << HALF) };
             let same = warp::match_any(vertex);
-            let is_alone =
-                vertex == NO_SLOT || same & if lane < HALF { !0 << HALF } else { !(!0 << HALF) } == 0;
-            let alone = warp::ballot(is_alone);
-            let missing = warp::ballot(is_alone && vertex != NO_SLOT) >> HALF;
-            let free = alone & idle;
+            let is_unmatched = vertex == NO_SLOT || same & other_half == 0;
+            let unmatched = warp::ballot(is_unmatched);
+            // Upcoming vertices that no mailbox holds, and idle mailboxes that hold none of the upcoming vertices. The
+            // n-th free mailbox gets the n-th missing vertex.
+            let missing = warp::ballot(is_unmatched && vertex != NO_SLOT) >> HALF;
+            let free = unmatched & idle;
             let rank = rank_in(free);
             let is_filled = free >> lane & 1 != 0 && rank < missing.count_ones();
             let from = if is_filled { HALF + nth_bit(missing, rank) } else { 0 };
@@ -273,8 +277,8 @@ impl Leader {
     unsafe fn shut_down(&self) {
         let lane = warp::lane_id();
         if lane < self.mailboxes.len {
-            let request = Request { vertex_or_batch: SHUTDOWN, count: self.requests + 1, is_merged: false };
-            // SAFETY: mailboxes are below their number.
+            let request = Request { vertex_or_chunk: SHUTDOWN, count: self.requests + 1, is_merged: false };
+            // SAFETY: the lane is that of a mailbox.
             unsafe { self.mailboxes.request(lane).store_relaxed(request.to_bits()) };
         }
     }

@@ -12,10 +12,10 @@ pub(super) const SHUTDOWN: u32 = u32::MAX;
 /// A request to the workers of a mailbox. Consecutive requests differ.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
-    /// The vertex whose neighbors are wanted; in the first requests, the number of a batch of start points, which is as
-    /// long as a row.
-    pub(super) vertex_or_batch: u32,
-    /// The number of requests of this mailbox so far, including this one.
+    /// The vertex whose neighbors are wanted; in the first requests, the index of a chunk of start points. A chunk is
+    /// as long as a row of edges.
+    pub(super) vertex_or_chunk: u32,
+    /// How many requests this mailbox has had, including this one.
     pub(super) count: u32,
     /// Whether the entries of the previous request were merged. If so, its slots enter the visited cache.
     pub(super) is_merged: bool,
@@ -23,12 +23,12 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn to_bits(self) -> u64 {
-        u64::from(self.count << 1 | u32::from(self.is_merged)) << 32 | u64::from(self.vertex_or_batch)
+        u64::from(self.count << 1 | u32::from(self.is_merged)) << 32 | u64::from(self.vertex_or_chunk)
     }
 
     pub(super) fn from_bits(bits: u64) -> Self {
         let high = (bits >> 32) as u32;
-        Self { vertex_or_batch: bits as u32, count: high >> 1, is_merged: high & 1 != 0 }
+        Self { vertex_or_chunk: bits as u32, count: high >> 1, is_merged: high & 1 != 0 }
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Mailboxes {
     entries: Shared<u64>,
     /// `[mailboxes + 1]`: the request of each mailbox, then the bound of the frontier.
     requests: Shared<u64>,
-    /// `[mailboxes]`: the number of parts done, over all requests so far.
+    /// `[mailboxes]`: how many parts are done, of all requests so far. A *part* is what one worker does for a request.
     done: Shared<u32>,
     /// `[mailboxes][workers]`: the number of distances computed for the last request.
     computed: Shared<u32>,
@@ -108,8 +108,8 @@ impl Mailboxes {
         self.computed.add(mailbox * self.workers + worker)
     }
 
-    /// Batches of start points of the search for `query`.
-    pub(super) fn start_batches(&self, args: &SearchArgs, query: u32) -> u32 {
+    /// The number of chunks of start points of the search for `query`.
+    pub(super) fn start_chunks(&self, args: &SearchArgs, query: u32) -> u32 {
         args.start_points(query).1.div_ceil(self.stride)
     }
 }

@@ -22,9 +22,9 @@ pub(super) struct Worker {
     mailboxes: Mailboxes,
     visited: VisitedCache,
     mailbox: u32,
-    /// The number of this worker within the mailbox.
-    number: u32,
-    /// The number of edges in this worker's part.
+    /// The index of this worker among those of the mailbox.
+    index: u32,
+    /// The number of edges in this worker's part of a row.
     len: u32,
     /// `[len]`: neighbors whose distances are computed.
     slots: Shared<u32>,
@@ -40,19 +40,19 @@ struct RequestedSlots {
 }
 
 impl Worker {
-    /// Worker `number` of the team. Workers beyond a multiple of the mailboxes get a mailbox past the last, and do
-    /// nothing.
-    pub(super) fn new(layout: &Layout, mailboxes: Mailboxes, visited: VisitedCache, number: u32) -> Self {
+    /// The worker with this index in the team. Workers beyond a multiple of the mailboxes get a mailbox past the last,
+    /// and do nothing.
+    pub(super) fn new(layout: &Layout, mailboxes: Mailboxes, visited: VisitedCache, index: u32) -> Self {
         let slots: Shared<u32> = Layout::memory_at(layout.slots);
-        let (mailbox, number) = (number / mailboxes.workers, number % mailboxes.workers);
+        let (mailbox, index) = (index / mailboxes.workers, index % mailboxes.workers);
         let (share, extra) = (mailboxes.stride / mailboxes.workers, mailboxes.stride % mailboxes.workers);
-        let first = number * share + number.min(extra);
+        let first = index * share + index.min(extra);
         Self {
             mailboxes,
             visited,
             mailbox,
-            number,
-            len: share + u32::from(number < extra),
+            index,
+            len: share + u32::from(index < extra),
             slots: slots.add(mailbox * mailboxes.stride + first),
             entries: mailboxes.entries_of(mailbox).add(first),
         }
@@ -67,7 +67,7 @@ impl Worker {
         if self.mailbox >= self.mailboxes.len {
             return;
         }
-        let batches = self.mailboxes.start_batches(args, query);
+        let chunks = self.mailboxes.start_chunks(args, query);
         let (mut last, mut computed) = (0, 0);
         // SAFETY: the warp is converged, since conditions are the same in all lanes; the memory is this worker's from a
         // request until it is done.
@@ -75,16 +75,16 @@ impl Worker {
             loop {
                 last = self.wait_for_request(last);
                 let request = Request::from_bits(last);
-                if request.vertex_or_batch == SHUTDOWN {
+                if request.vertex_or_chunk == SHUTDOWN {
                     return;
                 }
-                // Batches of start points are assigned to the mailboxes in turn.
-                let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < batches;
-                let requested = self.requested_slots(args, query, request.vertex_or_batch, is_start);
+                // Chunks of start points are assigned to the mailboxes in turn.
+                let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < chunks;
+                let requested = self.requested_slots(args, query, request.vertex_or_chunk, is_start);
                 computed = self.gather(requested, if request.is_merged { computed } else { 0 });
                 self.compute_distances(args, computer, computed);
                 if warp::lane_id() == 0 {
-                    self.mailboxes.computed(self.mailbox, self.number).store(computed);
+                    self.mailboxes.computed(self.mailbox, self.index).store(computed);
                 }
                 warp::sync_warp();
                 if warp::lane_id() == 0 {
@@ -118,21 +118,21 @@ impl Worker {
         }
     }
 
-    /// The slots that a request is for: the neighbors of a vertex, or a batch of start points.
+    /// The slots that a request is for: the neighbors of a vertex, or a chunk of start points.
     fn requested_slots(
         &self,
         args: &SearchArgs,
         query: u32,
-        vertex_or_batch: u32,
+        vertex_or_chunk: u32,
         is_start: bool,
     ) -> RequestedSlots {
         let stride = self.mailboxes.stride;
         if is_start {
-            let (list, before) = (args.start_points(query), vertex_or_batch * stride);
-            RequestedSlots { first: list.0.add(before as usize), len: stride.min(list.1 - before) }
+            let ((list, len), before) = (args.start_points(query), vertex_or_chunk * stride);
+            RequestedSlots { first: list.add(before as usize), len: stride.min(len - before) }
         } else {
             RequestedSlots {
-                first: args.graph.edges.add(vertex_or_batch as usize * stride as usize),
+                first: args.graph.edges.add(vertex_or_chunk as usize * stride as usize),
                 len: stride,
             }
         }
@@ -146,10 +146,10 @@ impl Worker {
     /// of them.
     unsafe fn gather(&self, requested: RequestedSlots, merged: u32) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the warp is converged here; indices of the slots are below their number.
+        // SAFETY: the warp is converged here; indices are below `requested.len` and `self.len`.
         unsafe {
             let load = |at: u32| {
-                let index = at * self.mailboxes.workers + self.number;
+                let index = at * self.mailboxes.workers + self.index;
                 if index < requested.len {
                     global::load_readonly(requested.first.at(index as usize))
                 } else {
@@ -194,9 +194,9 @@ impl Worker {
             let bound = self.mailboxes.bound().load_relaxed();
             let mut near = 0;
             strided(0, count, WARP_SIZE, |first| {
-                let (slots, batch) = (self.slots.add(first), WARP_SIZE.min(count - first));
-                computer.prefetch(slots, batch);
-                let entry = computer.entries(computer.fetch(slots, batch), slots, batch);
+                let (slots, len) = (self.slots.add(first), WARP_SIZE.min(count - first));
+                computer.prefetch(slots, len);
+                let entry = computer.entries(computer.fetch(slots, len), slots, len);
                 near += compact(self.entries.add(near), entry, entry < bound);
                 if entry < bound {
                     let edges =

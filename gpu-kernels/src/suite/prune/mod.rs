@@ -11,7 +11,7 @@ pub use link::links_agree_with_the_reference;
 pub use merges::merges_agree_with_the_reference;
 pub use repairs::repaired_rows_agree_with_the_reference;
 
-/// Bytes per row: tiles of four lanes, of eight and of all, whole and not, and rows of several rounds.
+/// Bytes per row: tiles of four lanes, of eight and of all, whole and not, and rows that are not in flight as a whole.
 const ROW_BYTES: [usize; 5] = [16, 208, 512, 2416, 6144];
 
 /// Calls `test` with vertices of every element, metric and length.

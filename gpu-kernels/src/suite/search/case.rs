@@ -26,14 +26,14 @@ pub(super) struct SearchCase {
     pub(super) k: u32,
     pub(super) beam_width: u32,
     pub(super) frontier_len: u32,
-    /// Unless it is [`TO_THE_END`], visited vertices are logged.
+    /// Unless it is [`TO_THE_END`], expanded vertices are recorded.
     pub(super) max_hops: u32,
     pub(super) expansions: u32,
     pub(super) visited_buckets: u32,
-    /// Entries that are candidates to rerank.
-    pub(super) rerank_len: u32,
+    /// Entries that are candidates of a second launch.
+    pub(super) candidates_len: u32,
     /// Whether results of an earlier search fill the places that are left.
-    pub(super) has_rest: bool,
+    pub(super) has_fallback: bool,
     /// Start points of each query, with gaps; those of the graph if `None`.
     pub(super) start_points: Option<Vec<Vec<Option<Slot>>>>,
 }
@@ -44,13 +44,13 @@ pub(super) struct SearchOutput {
     pub(super) results: Vec<DeviceHit>,
     /// `[queries]`: hops and distances.
     pub(super) costs: Vec<[u32; 2]>,
-    /// `[queries][max_hops]`, if logged.
+    /// `[queries][max_hops]`, if recorded.
     pub(super) expanded: Option<Vec<u64>>,
-    /// `[queries][rerank_len]`
-    pub(super) rerank_slots: Vec<u32>,
+    /// `[queries][candidates_len]`
+    pub(super) candidates: Vec<u32>,
 }
 
-/// Result number `place` of an earlier search, which differs from all results of a search.
+/// Result `place` of an earlier search, which differs from all results of a search.
 pub(super) fn earlier(place: usize) -> DeviceHit {
     DeviceHit { key: 7 << 32 | place as u64, distance: 1.5, slot: u32::MAX - 2 }
 }
@@ -70,7 +70,7 @@ impl SearchCase {
         // A bound that some searches reach, and one that none does.
         let max_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
-        let rerank_len = if rng.random() { 0 } else { rng.random_range(1..=frontier_len) };
+        let candidates_len = if rng.random() { 0 } else { rng.random_range(1..=frontier_len) };
         let start_points = (rng.random_range(0..4) == 0).then(|| {
             let len = rng.random_range(1..40);
             let mut of_query = || {
@@ -91,8 +91,8 @@ impl SearchCase {
             max_hops: if form == DistanceForm::HalfSquaredL2 { TO_THE_END } else { max_hops },
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
             visited_buckets: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
-            rerank_len,
-            has_rest: rng.random(),
+            candidates_len,
+            has_fallback: rng.random(),
             start_points,
         }
     }
@@ -105,9 +105,9 @@ impl SearchCase {
         }
     }
 
-    /// Result number `place` after those found for query `i`.
-    pub(super) fn padding_hit(&self, i: usize, place: usize) -> DeviceHit {
-        if self.has_rest { earlier(i * self.k as usize + place) } else { NO_HIT }
+    /// Result `place` after those found for query `i`.
+    pub(super) fn fallback_hit(&self, i: usize, place: usize) -> DeviceHit {
+        if self.has_fallback { earlier(i * self.k as usize + place) } else { NO_HIT }
     }
 
     /// Uploads everything, calls `launch`, and downloads the output.
@@ -129,14 +129,14 @@ impl SearchCase {
         });
         let mut results = stream.allocate::<DeviceHit>(len * self.k as usize).unwrap();
         let mut work = stream.allocate::<[u32; 2]>(len).unwrap();
-        let mut log = (self.max_hops != TO_THE_END).then(|| {
-            let mut log = stream.allocate::<u64>(len * self.max_hops as usize).unwrap();
-            stream.fill(&mut log, u8::MAX).unwrap();
-            log
+        let mut expanded = (self.max_hops != TO_THE_END).then(|| {
+            let mut expanded = stream.allocate::<u64>(len * self.max_hops as usize).unwrap();
+            stream.fill(&mut expanded, u8::MAX).unwrap();
+            expanded
         });
-        let mut rerank_slots = stream.allocate::<u32>(len * self.rerank_len as usize).unwrap();
-        let padding_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
-        let padding_hits = self.has_rest.then(|| stream.upload(&padding_hits).unwrap());
+        let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
+        let fallback_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
+        let fallback_hits = self.has_fallback.then(|| stream.upload(&fallback_hits).unwrap());
         let start_points = self.start_points.as_ref().map(|start_points| {
             let start_points = start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, Slot::get));
             stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
@@ -152,12 +152,12 @@ impl SearchCase {
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
             results: results.output(),
-            padding_hits: padding_hits
+            fallback_hits: fallback_hits
                 .as_ref()
-                .map_or(DevicePtr::null(), |padding_hits| padding_hits.input()),
-            rerank_slots: rerank_slots.output(),
+                .map_or(DevicePtr::null(), |fallback_hits| fallback_hits.input()),
+            candidates: candidates.output(),
             costs: work.output().cast(),
-            expanded_entries: log.as_mut().map_or(DevicePtrMut::null(), |log| log.output()),
+            expanded_entries: expanded.as_mut().map_or(DevicePtrMut::null(), |expanded| expanded.output()),
             queries_len: len as u32,
             k: self.k,
             beam_width: self.beam_width,
@@ -167,8 +167,8 @@ impl SearchCase {
             visited_buckets: self.visited_buckets,
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
             start_point_parts: 1,
-            rerank_len: self.rerank_len,
-            distances_before: 0,
+            candidates_len: self.candidates_len,
+            earlier_distances: 0,
             form: self.form,
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.
@@ -176,8 +176,8 @@ impl SearchCase {
         SearchOutput {
             results: stream.download(&results).unwrap(),
             costs: stream.download(&work).unwrap(),
-            expanded: log.map(|log| stream.download(&log).unwrap()),
-            rerank_slots: stream.download(&rerank_slots).unwrap(),
+            expanded: expanded.map(|expanded| stream.download(&expanded).unwrap()),
+            candidates: stream.download(&candidates).unwrap(),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn agrees<T: Element>(
         };
         let expected = of.agrees(&output, graph);
         let is_plain =
-            case.start_points.is_none() && case.rerank_len == 0 && case.beam_width == case.frontier_len;
+            case.start_points.is_none() && case.candidates_len == 0 && case.beam_width == case.frontier_len;
         if (of.expansions(), case.max_hops) == (1, TO_THE_END) && is_plain {
             is_of_the_cpu(cpu, graph, query, &expected, case, &context);
         }
@@ -65,29 +65,29 @@ impl QueryCheck<'_> {
     pub(super) fn agrees<T: Element>(&self, output: &SearchOutput, graph: &Graph<T>) -> ReferenceSearch {
         let &Self { case, i, distance_to, context, .. } = self;
         let expected = search(graph, distance_to, case.start_points_of(graph, i), case, self.expansions());
-        let rerank_len = case.rerank_len as usize;
-        let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(rerank_len));
+        let candidates_len = case.candidates_len as usize;
+        let (candidates, entries) = expected.nearest.split_at(expected.nearest.len().min(candidates_len));
         let mut slots: Vec<u32> = candidates.iter().map(|near| near.slot().get()).collect();
-        slots.resize(rerank_len, NO_SLOT);
+        slots.resize(candidates_len, NO_SLOT);
         if case.form != DistanceForm::HalfSquaredL2 {
-            assert_eq!(output.rerank_slots[i * rerank_len..][..rerank_len], slots, "{}", context());
+            assert_eq!(output.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
         }
         let is_allowed = |near: &&Neighbor| {
             case.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.slot().index()))
         };
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
-        let (found, padding_hits) = output.results[i * k..][..k].split_at(nearest.len());
+        let (found, fallback_hits) = output.results[i * k..][..k].split_at(nearest.len());
         are_near(found, &nearest, distance_to, case.form, context);
         let behind: Vec<DeviceHit> =
-            (0..padding_hits.len()).map(|place| case.padding_hit(i, place)).collect();
-        assert_eq!(padding_hits, behind, "behind {found:?}, {}", context());
+            (0..fallback_hits.len()).map(|place| case.fallback_hit(i, place)).collect();
+        assert_eq!(fallback_hits, behind, "behind {found:?}, {}", context());
         let [hops, distances] = output.costs[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
-        if let Some(log) = &output.expanded {
-            let log = &log[i * case.max_hops as usize..][..expected.expanded.len()];
+        if let Some(recorded) = &output.expanded {
+            let recorded = &recorded[i * case.max_hops as usize..][..expected.expanded.len()];
             let expanded: Vec<u64> = expected.expanded.iter().map(|vertex| vertex.to_bits()).collect();
-            assert_eq!(log, expanded, "what was expanded, {}", context());
+            assert_eq!(recorded, expanded, "what was expanded, {}", context());
         }
         // The visited cache is lossy. Without it, distances are computed as often as vertices are encountered.
         let least = if case.visited_buckets == 0 { expected.met } else { expected.distinct };

@@ -55,7 +55,8 @@ fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slo
     graphs::random(rng, metric(form), dimension, slots)
 }
 
-/// Bytes per row, for tiles of each width, one to four steps and several rounds, with and without a partial step.
+/// Bytes per row: for tiles of each width, with one to four units per lane and more than are in flight, and with and
+/// without lanes that have a unit less.
 const ROW_BYTES: [u32; 8] = [16, 80, 128, 208, 528, 1600, 2416, 8704];
 
 /// Calls `$each::<T>($args)` with the element of `$kernel`.
@@ -132,7 +133,7 @@ pub fn wide_searches_agree_with_the_cpu(stream: &impl Stream, seed: u64) {
             k: frontier_len,
             max_hops: TO_THE_END,
             queries,
-            rerank_len: 0,
+            candidates_len: 0,
             ..random
         };
         agrees(stream, &cpu, kernel, &graph, &case);
@@ -162,7 +163,7 @@ pub fn searches_do_not_depend_on_the_batch(stream: &impl Stream, seed: u64) {
     }
 }
 
-/// Every vertex is a start point, so that there are several batches of them; without expansions, this is a scan.
+/// Every vertex is a start point, so that there are several chunks of them; without expansions, this is a scan.
 ///
 /// # Panics
 /// The same as for [`searches_agree_with_the_cpu`].

@@ -12,7 +12,7 @@ use crate::search::{Search, SearchArgs, scan_in_parts};
 use crate::{Buffer, Stream};
 
 /// Slots, queries, k and a bound of scratch memory: fewer slots and queries than a tile and more, fewer slots than k,
-/// several passes and pieces, and several segments.
+/// several chunks of queries and of slots, and several segments.
 const CASES: [(usize, usize, u32, usize); 6] = [
     (1, 1, 1, 1 << 20),
     (90, 3, 10, 1 << 20),
@@ -70,8 +70,8 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         max_hops: 0,
         expansions: 2,
         visited_buckets: 0,
-        rerank_len: 0,
-        has_rest: false,
+        candidates_len: 0,
+        has_fallback: false,
         start_points: None,
     };
     let kernel = |args: &SearchArgs, warps| {

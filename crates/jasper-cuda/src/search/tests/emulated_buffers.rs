@@ -44,8 +44,8 @@ pub(super) struct DeviceChunk<T> {
     query_factors: Buffer<QueryFactors>,
     pub(super) results: Buffer<DeviceHit>,
     costs: Buffer<u32>,
-    rerank_slots: Buffer<u32>,
-    padding_hits: Buffer<DeviceHit>,
+    candidates: Buffer<u32>,
+    fallback_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<EmulatedStream>>,
 }
 
@@ -79,8 +79,8 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
             query_factors: stream.upload(query_factors)?,
             results: stream.allocate(sizes.results)?,
             costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
-            rerank_slots: stream.allocate(sizes.rerank_slots)?,
-            padding_hits: stream.allocate(sizes.padding_hits)?,
+            candidates: stream.allocate(sizes.candidates)?,
+            fallback_hits: stream.allocate(sizes.fallback_hits)?,
             codes: None,
         });
         let costs = device.costs.output();
@@ -91,8 +91,8 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
             results: device.results.output(),
             costs,
             rerank_costs: costs.add(sizes.costs),
-            rerank_slots: device.rerank_slots.output(),
-            padding_hits: device.padding_hits.output(),
+            candidates: device.candidates.output(),
+            fallback_hits: device.fallback_hits.output(),
         })
     }
 

@@ -374,7 +374,7 @@ fn prepared<T: Element>(graph: &Graph<T>, queries: &[T]) -> Vec<T> {
     graph.vectors().prepare_all(MatrixView::new(queries, graph.dimension()).unwrap()).unwrap()
 }
 
-/// Searches of a quantized graph for queries in device memory, in one part or several.
+/// Searches of a quantized graph for queries in device memory, in one chunk or several.
 fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, code: Quantization, seed: u64) {
     let mut both = Both::new(seed);
     let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
@@ -402,7 +402,7 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
         ] {
             let params = SearchParams::new(7).beam_width(40).distances(distances);
             // Batches for single warps and for teams, of one query, which the host would quantize, and of none; in
-            // parts of all queries down to one.
+            // chunks of all queries down to one.
             let most = if vectors == MemorySpace::Device { 5 } else { 1 };
             for &(n, bytes) in &[(9, SCRATCH_BYTES), (9, 2 << 10), (4, 0), (1, 0), (0, 0)][..most] {
                 agree(&both, &graph, params, n, bytes);

@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::{CodeBlock, VectorError};
+use crate::{CodeChunk, VectorError};
 
 /// What is done to a [`Disk`].
 enum Operation {
@@ -123,8 +123,8 @@ fn graph(bits: Option<u32>, tuned: usize) -> Graph<u8> {
             graph.keys().vertices().flat_map(|slot| graph.vectors().get(slot).to_vec()).collect();
         let rows = MatrixView::new(&rows, 16).expect("whole rows");
         let quantizer = Rabitq::train(rows, &RabitqParams::new(Metric::L2, bits)).expect("a quantizer");
-        let fill = |blocks: Vec<CodeBlock<'_, u8>>| {
-            blocks.into_iter().for_each(CodeBlock::fill);
+        let fill = |chunks: Vec<CodeChunk<'_, u8>>| {
+            chunks.into_iter().for_each(CodeChunk::fill);
             Ok::<_, VectorError>(())
         };
         let codes = graph.encode(Arc::new(quantizer), fill).expect("memory");

@@ -90,7 +90,7 @@ impl PlaneSums {
     /// Adds the products of a group.
     ///
     /// # Safety
-    /// `group` and the group's words of every row are readable; the CPU supports the level.
+    /// `group` and the group's words of every row are readable; the CPU supports the instructions.
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn add_group<const WIDTH: usize, const DOT: bool>(
@@ -121,7 +121,7 @@ impl PlaneSums {
 /// The words of a group, repeated until they fill four registers, of which this is one.
 ///
 /// # Safety
-/// `2 * WIDTH` words are readable; the CPU supports the level.
+/// `2 * WIDTH` words are readable; the CPU supports the instructions.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn quarter_of_bits<const WIDTH: usize>(words: *const u32, quarter: usize) -> uint32x4_t {

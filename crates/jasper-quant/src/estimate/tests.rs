@@ -49,20 +49,20 @@ fn products_are_those_of_the_levels() {
         let expected = row_levels
             .map(|levels| levels.iter().zip(&query).map(|(u, y)| i32::from(*u) * i32::from(*y)).sum::<i32>());
         let lanes = QueryGroups::new(&layout, &query);
-        for level in SimdLevel::available() {
-            assert_eq!(products(level, &lanes, &rows), expected, "{level:?} {layout:?}");
+        for simd in SimdLevel::available() {
+            assert_eq!(products(simd, &lanes, &rows), expected, "{simd:?} {layout:?}");
         }
     }
 }
 
 simd_fn! {
-    /// [`Simd::products`] in a function that is compiled for the level.
-    fn products(level => SimdLevel, lanes: &QueryGroups, rows: &[Vec<u32>; ROWS]) -> [i32; ROWS] {
+    /// [`Simd::products`] in a function that is compiled for the SIMD level.
+    fn products(simd => SimdLevel, lanes: &QueryGroups, rows: &[Vec<u32>; ROWS]) -> [i32; ROWS] {
         let (planes, groups) = (&lanes.planes, &lanes.groups);
         let rows = rows.each_ref().map(|row| row.as_ptr());
-        // SAFETY: the CPU supports the level, and groups and rows have one layout.
+        // SAFETY: the CPU supports the instructions, and groups and rows have one layout.
         unsafe {
-            match level {
+            match simd {
                 #[cfg(target_arch = "x86_64")]
                 SimdLevel::Avx512 => avx512::Avx512::products(planes, groups, rows),
                 #[cfg(target_arch = "x86_64")]

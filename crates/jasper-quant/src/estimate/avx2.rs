@@ -76,12 +76,12 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn unpack_f16(words: [u32; ROWS]) -> [[f32; ROWS]; 2] {
-        // SAFETY: the level has F16C; an array of 16 bytes is read, one of 32 written.
+        // SAFETY: these instructions include F16C; an array of 16 bytes is read, one of 32 written.
         unsafe {
             let mut pairs = [[0.0; 2]; ROWS];
             let both = _mm256_cvtph_ps(_mm_loadu_si128(words.as_ptr().cast()));
             _mm256_storeu_ps(pairs.as_mut_ptr().cast(), both);
-            // No closures: one that is not inlined is compiled for the baseline level, and is slow.
+            // No closures: one that is not inlined is compiled for the baseline instructions, and is slow.
             let mut halves = [[0.0; ROWS]; 2];
             for (row, [low, high]) in pairs.into_iter().enumerate() {
                 (halves[0][row], halves[1][row]) = (low, high);
@@ -97,7 +97,7 @@ const LANES: usize = 8;
 /// The sums of a group, over both its halves.
 ///
 /// # Safety
-/// `group` is readable; the CPU supports the level.
+/// `group` is readable; the CPU supports the instructions.
 #[inline(always)]
 unsafe fn group_sums<const WIDTH: usize>(bits: __m256i, mask: __m256i, group: *const Group) -> __m256i {
     // SAFETY: a group is two registers, aligned.
@@ -154,7 +154,7 @@ unsafe fn add_bytes(
 /// The words of a group, repeated until they fill a register.
 ///
 /// # Safety
-/// `2 * WIDTH` words are readable; the CPU supports the level.
+/// `2 * WIDTH` words are readable; the CPU supports the instructions.
 #[inline(always)]
 unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m256i {
     // SAFETY: the caller's promise: 8 bytes times the width.
@@ -171,7 +171,7 @@ unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m256i {
 #[inline(always)]
 unsafe fn words_of_lanes<const WIDTH: usize>() -> __m256i {
     let words: [i32; LANES] = std::array::from_fn(|lane| (lane % (2 * WIDTH)) as i32);
-    // SAFETY: an array of 32 bytes; the CPU supports the level.
+    // SAFETY: an array of 32 bytes; the CPU supports the instructions.
     unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
 }
 
@@ -180,6 +180,6 @@ unsafe fn words_of_lanes<const WIDTH: usize>() -> __m256i {
 unsafe fn shifts_of_lanes<const WIDTH: usize>(half: usize) -> __m256i {
     let shifts: [i32; LANES] =
         std::array::from_fn(|lane| (WIDTH * ((half * LANES + lane) / (2 * WIDTH))) as i32);
-    // SAFETY: an array of 32 bytes; the CPU supports the level.
+    // SAFETY: an array of 32 bytes; the CPU supports the instructions.
     unsafe { _mm256_loadu_si256(shifts.as_ptr().cast()) }
 }

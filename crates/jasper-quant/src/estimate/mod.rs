@@ -10,9 +10,9 @@
 //!
 //! 64 dimensions of a plane of `width` bits are `2 * width` words. Repeated to 64 bytes, they hold each of the group's
 //! 16 pairs of (word, field) once, and one AND with a mask extracts them all. The query is stored in the same order,
-//! with zeros past the end of a plane. Sums are integers, so every level gives the same result.
+//! with zeros past the end of a plane. Sums are integers, so every SIMD level gives the same result.
 //!
-//! Scoring four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
+//! Taking four rows at a time loads the query once for them, hides the latency of the sums, and shares the reduction
 //! across lanes.
 
 #[cfg(target_arch = "x86_64")]
@@ -115,7 +115,7 @@ trait Simd {
     /// Zero sums.
     ///
     /// # Safety
-    /// The CPU supports the level.
+    /// The CPU supports the instructions.
     unsafe fn zeros() -> Self::Sums;
 
     /// Adds the products of a plane of `WIDTH` bits, times its `2^shift`, to the totals of each row.
@@ -132,13 +132,13 @@ trait Simd {
     /// Sums each row's lanes.
     ///
     /// # Safety
-    /// The CPU supports the level.
+    /// The CPU supports the instructions.
     unsafe fn sums(totals: [Self::Sums; ROWS]) -> [i32; ROWS];
 
     /// The products of each row's levels with `groups`, one byte of a query.
     ///
     /// # Safety
-    /// - The CPU supports the level.
+    /// - The CPU supports the instructions.
     /// - `groups` holds the groups of `planes`, one plane after the other.
     /// - `rows` are readable for the words of the layout.
     #[inline(always)]
@@ -163,21 +163,21 @@ trait Simd {
     /// Converts words of two f16 to f32: all low halves, and all high halves.
     ///
     /// # Safety
-    /// The CPU supports the level.
+    /// The CPU supports the instructions.
     unsafe fn unpack_f16(words: [u32; ROWS]) -> [[f32; ROWS]; 2];
 }
 
 /// Bytes of rows prefetched ahead, as for exact distances.
 const PREFETCH_BYTES: usize = 4096;
 
-/// Writes the estimate of row `row(i)` to `out[i]`, for every `i`, at the fastest SIMD level up to `level`.
+/// Writes the estimate of row `row(i)` to `out[i]`, for every `i`, at the fastest SIMD level up to `simd`.
 pub(crate) fn estimates<'a>(
-    level: SimdLevel,
+    simd: SimdLevel,
     query: &QueryCode,
     row: impl Fn(usize) -> &'a [u32],
     out: &mut [f32],
 ) {
-    match level.min(SimdLevel::detect()) {
+    match simd.min(SimdLevel::detect()) {
         #[cfg(target_arch = "x86_64")]
         SimdLevel::Avx512 => estimates_by(SimdLevel::Avx512, query, row, out, avx512::Avx512),
         #[cfg(target_arch = "x86_64")]
@@ -191,13 +191,13 @@ pub(crate) fn estimates<'a>(
 }
 
 simd_fn! {
-    /// [`estimates`] by the operations of the level, which the CPU supports.
+    /// [`estimates`] by the operations of one SIMD level, which the CPU supports.
     fn estimates_by['r, F: Fn(usize) -> &'r [u32], S: Simd](
         _ => SimdLevel,
         query: &QueryCode,
         row: F,
         out: &mut [f32],
-        _simd: S,
+        _operations: S,
     ) {
         let (layout, query_factors, QueryGroups { planes, groups }) = (query.layout(), query.factors(), query.groups());
         let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
@@ -231,14 +231,14 @@ simd_fn! {
             for (byte, groups) in
                 [first_byte, second_byte].into_iter().enumerate().take(query_factors.level_bytes as usize)
             {
-                // SAFETY: the CPU supports the level; `QueryGroups::new` made the groups of a byte, plane after plane,
-                // for this layout, and the rows have its words.
+                // SAFETY: the CPU supports the instructions; `QueryGroups::new` made the groups of a byte, plane after
+                // plane, for this layout, and the rows have its words.
                 let sums = unsafe { S::products(planes, groups, pointers) };
                 for k in 0..ROWS {
                     products[k] += query_factors.scale[byte] * (sums[k] as f32 + query_factors.offset[byte]);
                 }
             }
-            // SAFETY: the CPU supports the level.
+            // SAFETY: the CPU supports the instructions.
             let ([mut adds, rescales], [_, lows]) =
                 unsafe { (S::unpack_f16(factors[0]), S::unpack_f16(factors[1])) };
             for k in 0..ROWS {

@@ -79,7 +79,7 @@ impl Simd for Avx512 {
 /// The words of a group, repeated until they fill a register.
 ///
 /// # Safety
-/// `2 * WIDTH` words are readable; the CPU supports the level.
+/// `2 * WIDTH` words are readable; the CPU supports the instructions.
 #[inline(always)]
 unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m512i {
     // SAFETY: the caller's promise: 8 bytes times the width.
@@ -98,7 +98,7 @@ unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m512i {
 unsafe fn words_of_lanes<const WIDTH: usize>() -> __m512i {
     const { assert!(PAIRS * 4 == GROUP) };
     let words: [i32; PAIRS] = std::array::from_fn(|lane| (lane % (2 * WIDTH)) as i32);
-    // SAFETY: an array of 64 bytes; the CPU supports the level.
+    // SAFETY: an array of 64 bytes; the CPU supports the instructions.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }
 
@@ -106,6 +106,6 @@ unsafe fn words_of_lanes<const WIDTH: usize>() -> __m512i {
 #[inline(always)]
 unsafe fn shifts_of_lanes<const WIDTH: usize>() -> __m512i {
     let shifts: [i32; PAIRS] = std::array::from_fn(|lane| (WIDTH * (lane / (2 * WIDTH))) as i32);
-    // SAFETY: an array of 64 bytes; the CPU supports the level.
+    // SAFETY: an array of 64 bytes; the CPU supports the instructions.
     unsafe { _mm512_loadu_si512(shifts.as_ptr().cast()) }
 }

@@ -1,27 +1,26 @@
-//! The loop of kernels without masked loads. Tails are copied into zero-filled blocks.
+//! The loop over the elements of two vectors, a register at a time, for CPUs without masked loads.
 
-/// Calls `step(register, a, b)` for each block of `LANES` elements of both vectors, with `register` cycling through
-/// `0..REGISTERS`. A partial last block is a zero-padded copy.
+/// Calls `step(register, a, b)` for every `LANES` elements of both vectors, with `register` cycling through
+/// `0..REGISTERS`. If fewer elements are left at the end, they are in a copy that is filled with zeros.
 ///
 /// # Safety
 /// Both vectors are readable for `len` elements.
 #[inline(always)]
-pub(super) unsafe fn registers<T: Copy + Default, const REGISTERS: usize, const LANES: usize>(
+pub(super) unsafe fn for_registers<T: Copy + Default, const REGISTERS: usize, const LANES: usize>(
     a: *const T,
     b: *const T,
     len: usize,
     mut step: impl FnMut(usize, *const T, *const T),
 ) {
-    let block = REGISTERS * LANES;
-    let whole = len / block * block;
-    for at in (0..whole).step_by(block) {
+    let whole = len / (REGISTERS * LANES) * (REGISTERS * LANES);
+    for first in (0..whole).step_by(REGISTERS * LANES) {
         for register in 0..REGISTERS {
-            let at = at + register * LANES;
-            // SAFETY: the block that holds `at` ends at or before `whole`, and `whole <= len`.
+            let at = first + register * LANES;
+            // SAFETY: `at + LANES <= whole <= len`.
             unsafe { step(register, a.add(at), b.add(at)) };
         }
     }
-    // The remainder. Unrolled over registers, so that each number is a compile-time constant.
+    // The remainder. Unrolled over registers, so that each index is a compile-time constant.
     for register in 0..REGISTERS {
         let at = whole + register * LANES;
         if at + LANES <= len {
