@@ -210,10 +210,8 @@ long_calls! {
     /// # Errors
     /// Returns [`TuneError`] as [`Self::auto_quantize`].
     pub fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError> {
-        index.change(|change| {
-            index.change_codes(change, |change| {
-                index.choose_codes(CostUnit::of(device), change, progress)
-            })
+        index.change_codes(None, progress, |change, progress| {
+            index.choose_codes(CostUnit::of(device), change, progress)
         })
     }
 }
