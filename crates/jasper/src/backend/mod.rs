@@ -50,7 +50,7 @@ pub(crate) trait StartedSearch: Send {
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
 pub(crate) trait Backend<T: Element>: Send + Sync {
-    /// [`Device::Cpu`], [`Device::Cuda`] or [`Device::CudaSet`].
+    /// Where the graph is.
     fn device(&self) -> Device;
 
     /// Name of the CPU or GPU.
