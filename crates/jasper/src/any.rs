@@ -296,8 +296,8 @@ forward! {
     long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
     long fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
-    long fn save(path: &Path) -> Result<SaveStats, FileError>;
-    long fn save_durable(folder: &Path) -> Result<SaveStats, JournalError>;
+    long fn save(path: impl AsRef<Path>) -> Result<SaveStats, FileError>;
+    long fn save_durable(folder: impl AsRef<Path>) -> Result<SaveStats, JournalError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
 }

@@ -9,7 +9,7 @@ use jasper_vamana::MemorySpace;
 
 use crate::{CudaSet, Index, Spread, backend};
 
-/// Where an index is: what [`Index::device`] returns.
+/// Where an index is: what [`Index::device`] returns. Written as `cpu`, `cuda:1` or `cuda:0,1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
     /// The CPU. A graph built here is the same on every machine.
@@ -21,7 +21,7 @@ pub enum Device {
 }
 
 /// Where a caller wants an index to be built, or to be [moved](Index::to_device). Methods that take one also take a
-/// [`Device`].
+/// [`Device`]. Its names are `auto`, `cuda:all`, and those of devices; `cuda` is `cuda:0`.
 ///
 /// ```
 /// use jasper::{CudaSet, Device, DeviceChoice};
@@ -77,13 +77,13 @@ impl DeviceChoice {
 ///
 /// ```
 /// use jasper::bench::synthetic::Clusters;
-/// use jasper::{Device, DeviceOptions, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
+/// use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
 ///
 /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
 /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
 /// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
 /// let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
-/// let index = index.to_device_with(Device::Auto, options)?;
+/// let index = index.to_device_with(DeviceChoice::Auto, options)?;
 /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
 /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -152,6 +152,24 @@ pub mod cuda {
 }
 
 /// Files of vectors, keys and true neighbors; exact search; runbooks.
+///
+/// ```
+/// use jasper::data::{VectorFile, write_vectors};
+/// use jasper::{IndexBuilder, Key, KeyFilter, MatrixView, Metric, SearchParams};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("vectors.npy");
+/// write_vectors(&path, MatrixView::new(&[0.0_f32, 0.0, 3.0, 4.0, 3.0, 5.0], 2)?)?;
+/// let file = VectorFile::open(&path)?; // Its extension is its format: here an array of numpy.
+/// let keys: [Key; 3] = [0x1f83_d9ab_fb41_bd6b, 17, 4]; // One per vector, of any size.
+/// let index = IndexBuilder::new(Metric::L2).keys(&keys).build::<f32>(&file)?;
+///
+/// let some: KeyFilter = keys[..2].iter().copied().collect();
+/// let vectors = file.load::<f32>()?; // All of them, in memory.
+/// let hits = index.search(vectors.view().row(2), SearchParams::new(1).filter(&some))?;
+/// assert_eq!((hits[0].key, hits[0].distance), (17, 1.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub mod data {
     pub use jasper_data::{
         GroundTruth, KnnError, NpyError, Operation, ParseFormatError, PathError, ReadCause, ReadError, Rows,

@@ -268,7 +268,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// The key of each vector; 0, 1, 2 ... by default.
+    /// The keys, one per vector, all different; 0, 1, 2 ... by default.
     pub fn keys(mut self, keys: &'a [Key]) -> Self {
         self.keys = Some(keys);
         self

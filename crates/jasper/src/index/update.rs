@@ -21,6 +21,18 @@ long_calls! {
 
     /// Adds vectors, each under the key at the same position.
     ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric};
+    /// let index = IndexBuilder::new(Metric::L2).empty::<f32>(2)?;
+    /// let report = index.insert(&MatrixView::new(&[0.5, 1.5, 2.5, 3.5], 2)?, &[70, 50])?;
+    /// assert_eq!((report.keys, index.vector(50)), (2, Some(vec![2.5, 3.5])));
+    /// assert!(index.insert(&MatrixView::new(&[4.5, 5.5], 2)?, &[50]).is_err(), "the key is there");
+    /// index.upsert(&MatrixView::new(&[4.5, 5.5], 2)?, &[50])?;
+    /// index.delete(&[70])?;
+    /// index.undelete(&[70])?; // Until `consolidate`.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// Identical vectors share a vertex of the graph. The cost is that of a search per vector, so small batches are
     /// fine. On a CUDA device, large batches are faster.
     ///
@@ -184,7 +196,7 @@ impl<T: Element> Index<T> {
         self.change(Some(&Record::Insert(new)), progress, |_, hooks| self.backend.insert(new, hooks))
     }
 
-    /// Makes a change, in its turn and under the writer lock: every change of an index is made here. The journal of a
+    /// Makes a change, in its turn and under the writer lock. Every change that a journal has is made here. The journal of a
     /// durable index has `record`, which is checked before it is logged, or what `make` logs if there is none. `make`
     /// gets the change and its hooks, and checks the change again.
     pub(crate) fn change<R, E: From<UpdateError>>(
