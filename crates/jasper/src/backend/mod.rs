@@ -13,6 +13,7 @@ mod sharded;
 mod sources;
 mod vote;
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -270,6 +271,12 @@ impl<T: Element> dyn Backend<T> + '_ {
         self.change_graph(&mut |graph| result = Some(change(graph)))?;
         Ok(result.expect("the backend makes the change"))
     }
+}
+
+/// The names of the devices of several backends, each once.
+fn joined_names<'a, T: Element>(backends: impl Iterator<Item = &'a dyn Backend<T>>) -> String {
+    let names: BTreeSet<String> = backends.map(Backend::device_name).collect();
+    Vec::from_iter(names).join(" and ")
 }
 
 /// Queries that a backend takes from a queue at once, if it does not divide batches itself.
