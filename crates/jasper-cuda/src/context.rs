@@ -1,8 +1,9 @@
 //! CUDA contexts: the state that all threads of the process share per device.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cust::context::CurrentContext;
 use cust::error::CudaError;
@@ -31,7 +32,7 @@ struct Inner {
     driver: (u32, u32),
     /// Whether streams allocate from a memory pool.
     has_memory_pool: bool,
-    /// The loaded kernels. Declared before `primary`, so that they are dropped first.
+    /// The loaded kernels.
     kernels: Kernels,
     primary: cust::context::Context,
     /// The names of the functions that were found, to report the last with a fault.
@@ -64,8 +65,12 @@ pub fn with_current_context_kept<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The open contexts, at most one per device.
-static OPEN: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+/// The contexts that were opened, by device. As those of the CUDA runtime, they stay open until the process ends, with
+/// the kernels that were loaded: a build and then searches, or one index after another, would each open the device anew.
+static OPEN: Mutex<BTreeMap<usize, Arc<OpenedContext>>> = Mutex::new(BTreeMap::new());
+
+/// A context, once it is open. Opening it blocks only other callers that want the same device.
+type OpenedContext = Mutex<Option<Context>>;
 
 /// Locks a mutex whose value is valid also after a panic of another thread that held it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,24 +78,26 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Context {
-    /// Opens a device. The first call takes some tenths of a second, in which the driver initializes the device.
+    /// Opens a device. The first call takes some tenths of a second, in which the driver initializes the device, which
+    /// stays open until the process ends.
     ///
     /// # Errors
     /// Returns the errors of [`DeviceInfo::get`], and the driver's error.
     pub fn open(ordinal: usize) -> Result<Self> {
-        let mut open = lock(&OPEN);
-        open.retain(|context| context.strong_count() > 0);
-        let shared = open.iter().filter_map(Weak::upgrade).find(|inner| inner.device.ordinal == ordinal);
-        if let Some(inner) = shared {
-            return Ok(Self { inner });
+        let opened = Arc::clone(lock(&OPEN).entry(ordinal).or_default());
+        match &mut *lock(&opened) {
+            Some(context) => Ok(context.clone()),
+            none => Ok(none.insert(Self::new(ordinal)?).clone()),
         }
-        // Not before: reading the properties of a device takes most of a millisecond.
+    }
+
+    fn new(ordinal: usize) -> Result<Self> {
         let device = DeviceInfo::get(ordinal)?;
         let driver = crate::device::driver_version()?;
         let has_memory_pool = device.has_memory_pools()?;
         let primary = cust::context::Context::new(device.raw()?)
             .map_err(|error| ErrorKind::new(failure_of(error as i32), || (0, device.memory)).on(ordinal))?;
-        let inner = Arc::new(Inner {
+        let inner = Inner {
             device,
             driver,
             has_memory_pool,
@@ -100,9 +107,8 @@ impl Context {
             last_launch: AtomicUsize::new(usize::MAX),
             retentions: Mutex::default(),
             lost: OnceLock::new(),
-        });
-        open.push(Arc::downgrade(&inner));
-        Ok(Self { inner })
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The device.
@@ -240,12 +246,5 @@ impl Context {
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Context({})", self.inner.device)
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // The kernels are unloaded next, in the current context.
-        let _ = CurrentContext::set_current(&self.primary);
     }
 }

@@ -1,8 +1,8 @@
 //! Stores vectors in slots: reads, checks, prepares and deduplicates them in parallel.
 
 use std::hash::Hasher;
-use std::io;
 use std::ops::Range;
+use std::{io, mem};
 
 use jasper_core::{
     Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, VectorSource, padded_len,
@@ -64,12 +64,14 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<Slot>, UpdateError> {
     let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
-    let mut slots = Vec::with_capacity(total);
     let table = executor.install(|| DedupTable::new(total));
+    // All threads touch the memory for the first time.
+    let mut slots = executor.install(|| (0..total).into_par_iter().map(|_| Slot::new(0)).collect::<Vec<_>>());
     let mut staging = IngestBuffer::new(vectors, metric);
-    while slots.len() < total {
-        Progress { stage: Stage::Reading, done: slots.len(), total }.report(progress)?;
-        staging.read(executor, vectors, slots.len())?;
+    while staging.range.end < total {
+        let done = staging.range.end;
+        Progress { stage: Stage::Reading, done, total }.report(progress)?;
+        staging.read(executor, vectors, done)?;
         graph.change_host(|host| executor.install(|| staging.store(host, &table, &mut slots)))??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
@@ -110,6 +112,10 @@ struct IngestBuffer<'a, T> {
     prepared: Vec<T>,
     /// `[capacity]`
     norms_and_hashes: Vec<NormAndHash>,
+    /// The first vector that is identical to each one.
+    firsts: Vec<usize>,
+    /// Those vectors of the chunk that are the first of their content, by their place in the chunk.
+    new: Vec<usize>,
 }
 
 /// The squared norm of a vector before preparation, and a hash of it after.
@@ -159,6 +165,8 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             raw: vec![T::default(); if is_padded { capacity * dimension } else { 0 }],
             prepared: vec![T::default(); if in_memory.is_some() { 0 } else { capacity * width }],
             norms_and_hashes: vec![NormAndHash::default(); capacity],
+            firsts: Vec::with_capacity(capacity),
+            new: Vec::with_capacity(capacity),
         }
     }
 
@@ -233,28 +241,30 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
         results.into_iter().collect()
     }
 
-    /// Adds the vectors that are not identical to an earlier one to the graph, and appends the slots of all to `slots`.
+    /// Adds the vectors that are not identical to an earlier one to the graph, and writes the slots of all to `slots`,
+    /// which has those of the chunks before.
     fn store(
-        &self,
+        &mut self,
         graph: &mut Graph<T>,
         table: &DedupTable,
-        slots: &mut Vec<Slot>,
+        slots: &mut [Slot],
     ) -> Result<(), UpdateError> {
-        let vector = |number: usize| match number.checked_sub(self.range.start) {
+        let (mut firsts, mut new) = (mem::take(&mut self.firsts), mem::take(&mut self.new));
+        let start = self.range.start;
+        let vector = |number: usize| match number.checked_sub(start) {
             Some(index) => self.vector(index),
             None => graph.vectors().padded(slots[number]),
         };
         let insert = |number: usize| {
             let own = bytes_of(vector(number));
-            let hash = self.norms_and_hashes[number - self.range.start].hash;
+            let hash = self.norms_and_hashes[number - start].hash;
             table.insert(hash, number, |other| bytes_of(vector(other)) == own)
         };
-        let mut representatives: Vec<usize> = self.range.clone().into_par_iter().map(insert).collect();
+        self.range.clone().into_par_iter().map(insert).collect_into_vec(&mut firsts);
         // Only now is every vector of the chunk in the table.
-        representatives.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
-        let of_chunk = || self.range.clone().zip(&representatives);
-        let new = of_chunk().filter(|(number, representative)| number == *representative);
-        let new: Vec<usize> = new.map(|(number, _)| number - self.range.start).collect();
+        firsts.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
+        new.clear();
+        new.extend((0..firsts.len()).filter(|&index| firsts[index] == start + index));
         let added = graph.add_vectors(new.len(), |blocks| {
             blocks.into_par_iter().for_each(|mut block| {
                 for i in block.numbers() {
@@ -263,10 +273,12 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             });
         })?;
         let mut added = added.into_iter();
-        for (number, representative) in self.range.clone().zip(representatives) {
-            let slot = if representative == number { added.next() } else { Some(slots[representative]) };
-            slots.push(slot.expect("each new vector was added"));
+        for (number, &first) in self.range.clone().zip(&firsts) {
+            let is_new = first == number;
+            slots[number] =
+                if is_new { added.next().expect("each new vector was added") } else { slots[first] };
         }
+        (self.firsts, self.new) = (firsts, new);
         Ok(())
     }
 

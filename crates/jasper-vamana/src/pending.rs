@@ -85,15 +85,18 @@ impl<'a, T> QueryQueue<'a, T> {
 
     /// Moves the next `count` queries, or as many as are left, to the end of `chunk`.
     pub fn take(&self, count: usize, chunk: &mut Vec<PendingQuery<'a, T>>) {
-        let Rest { first, queries, matches, k, put_back } = &mut *self.lock();
-        let again = put_back.len().min(count);
-        chunk.extend(put_back.drain(put_back.len() - again..));
-        let taken = queries.len().min(count - again);
-        let (vectors, rest) = queries.split_at(taken);
-        let (rows, rest_matches) = mem::take(matches).split_at(taken * *k);
-        let new = vectors.iter().zip(rows.rows(*k)).zip(*first..);
+        let (first, vectors, matches, k) = {
+            let Rest { first, queries, matches, k, put_back } = &mut *self.lock();
+            let again = put_back.len().min(count);
+            chunk.extend(put_back.drain(put_back.len() - again..));
+            let (vectors, rest) = queries.split_at(queries.len().min(count - again));
+            let (rows, rest_matches) = mem::take(matches).split_at(vectors.len() * *k);
+            (*queries, *matches) = (rest, rest_matches);
+            (mem::replace(first, *first + vectors.len()), vectors, rows, *k)
+        };
+        // Others take theirs meanwhile.
+        let new = vectors.iter().zip(matches.rows(k)).zip(first..);
         chunk.extend(new.map(|((vector, out), row)| PendingQuery::new(row, vector, out)));
-        (*first, *queries, *matches) = (*first + taken, rest, rest_matches);
     }
 
     /// Puts back queries that were taken and not answered.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use jasper::{Element, SearchFuture, SearchParams};
+use jasper::{Element, MatrixView, SearchFuture, SearchParams};
 use serde_json::json;
 
 use super::latency::{least_width, quantile};
@@ -25,6 +25,10 @@ const THREADS: [usize; 6] = [1, 4, 16, 64, 128, 256];
 /// Threads that submit, and searches that each has under way.
 const SUBMITTERS: usize = 16;
 const UNDER_WAY: [usize; 3] = [4, 32, 256];
+/// Threads that search beside one that inserts, how many vectors it inserts per second, and how many in a call.
+const BESIDE_INSERTS: [usize; 2] = [64, 256];
+const INSERTED: f64 = 100_000.0;
+const INSERTED_AT_ONCE: usize = 10_000;
 /// Time of a measurement, after some that is not counted.
 const TIMED: Duration = Duration::from_millis(1500);
 const UNTIMED: Duration = Duration::from_millis(500);
@@ -38,24 +42,25 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     };
     let (beam_width, recall) = least_width(K, RECALL, recall)?.context("no beam width reaches the recall")?;
     let params = params(beam_width);
-    let print = |how, callers, mut times: Vec<f64>| {
+    let print = |how, callers, inserted_per_second: Option<f64>, mut times: Vec<f64>| {
         times.sort_unstable_by(f64::total_cmp);
         let fields = json!({
             "how": how, "callers": callers, "k": K, "beam_width": beam_width, "recall": rounded(recall, 5),
             "queries_per_second": rounded(times.len() as f64 / TIMED.as_secs_f64(), 0),
+            "inserted_per_second": inserted_per_second.map(|rate| rounded(rate, 0)),
             "median_us": rounded(quantile(&times, 0.5), 1), "p99_us": rounded(quantile(&times, 0.99), 1),
         });
         println!("{}", bench.line("callers", fields));
     };
+    let search = |first, finish: &mut dyn FnMut(Instant)| {
+        let query = bench.queries(first, 1);
+        let begun = Instant::now();
+        bench.index.search(query.row(0), params).map(drop)?;
+        finish(begun);
+        Ok(())
+    };
     for threads in THREADS {
-        let times = time(threads, |first, finish| {
-            let query = bench.queries(first, 1);
-            let begun = Instant::now();
-            bench.index.search(query.row(0), params).map(drop)?;
-            finish(begun);
-            Ok(())
-        })?;
-        print("search", threads, times);
+        print("search", threads, None, time(threads, search)?);
     }
     for under_way in UNDER_WAY {
         let times = time(SUBMITTERS, |first, finish| {
@@ -66,9 +71,42 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
             }
             await_all(submitted, finish)
         })?;
-        print("submit", SUBMITTERS * under_way, times);
+        print("submit", SUBMITTERS * under_way, None, times);
+    }
+    for threads in BESIDE_INSERTS {
+        let is_done = AtomicBool::new(false);
+        let (times, inserted_per_second) = thread::scope(|scope| {
+            let inserter = scope.spawn(|| insert(bench, &is_done));
+            let times = time(threads, search);
+            is_done.store(true, Ordering::Relaxed);
+            (times, inserter.join().expect("no insert panics"))
+        });
+        print("search beside inserts", threads, Some(inserted_per_second?), times?);
     }
     Ok(())
+}
+
+/// Inserts new vectors, as many per second as [`INSERTED`] says at most. Returns how many per second it inserted.
+fn insert<T: Element>(bench: &Bench<'_, T>, is_done: &AtomicBool) -> Result<f64> {
+    let (dimension, begun) = (bench.index.dimension(), Instant::now());
+    let mut inserted = 0;
+    // Other vectors than those of an earlier call.
+    for round in bench.index.len() / INSERTED_AT_ONCE.. {
+        if is_done.load(Ordering::Relaxed) {
+            break;
+        }
+        // Near a query, and different in each round.
+        let queries = bench.queries(0, 2 * INSERTED_AT_ONCE);
+        let vectors: Vec<T> = (0..INSERTED_AT_ONCE)
+            .flat_map(|i| queries.row(i).iter().zip(queries.row(i + round)))
+            .map(|(one, other)| T::from_f32(0.8 * one.to_f32() + 0.2 * other.to_f32()))
+            .collect();
+        bench.index.insert_auto(&MatrixView::new(&vectors, dimension)?)?;
+        inserted += INSERTED_AT_ONCE;
+        let due = Duration::from_secs_f64(inserted as f64 / INSERTED);
+        thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    Ok(inserted as f64 / begun.elapsed().as_secs_f64())
 }
 
 /// Polls the searches until all are finished.

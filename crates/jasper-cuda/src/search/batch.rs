@@ -42,10 +42,14 @@ const QUERIES_PER_MULTIPROCESSOR: usize = 16;
 const CHUNK_BYTES: usize = 12 << 20;
 /// Chunks that are prepared, searched or taken in at the same time.
 pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 8;
+/// The first chunk of a batch of several is this part of the others, and the second twice that, so that the device
+/// begins sooner.
+const FIRST_CHUNK_PART: usize = 4;
 /// Bytes per task of the thread pool.
 const TASK_BYTES: usize = 32 << 10;
-/// Up to this many tasks, one thread is faster than waking up the pool.
+/// Up to this many tasks, one thread is faster than waking up the pool: to prepare queries, and to take in results.
 const MAX_TASKS_ALONE: usize = 8;
+const MAX_RESULT_TASKS_ALONE: usize = 32;
 
 /// A search plan, and where it is executed.
 pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
@@ -216,7 +220,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             }
         };
         let task_len = (TASK_BYTES / (k * size_of::<DeviceHit>())).max(1);
-        if chunk.len() <= MAX_TASKS_ALONE * task_len {
+        if chunk.len() <= MAX_RESULT_TASKS_ALONE * task_len {
             take((chunk, results));
         } else {
             let tasks = (chunk.par_chunks_mut(task_len), results.par_chunks(task_len * k));
@@ -295,7 +299,8 @@ impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
             answers.answered += answered;
             answers.to_scan.append(&mut chunk.queries);
         }
-        lock(batch).take(&mut chunk);
+        let (queue, len) = lock(batch).next_len();
+        queue.take(len, &mut chunk.queries);
         if chunk.queries.is_empty() {
             return None;
         }
@@ -318,14 +323,13 @@ impl<'q, T: Element, B: SearchBuffers<T>> Run<'_, '_, '_, 'q, T, B> {
 
 /// A set of buffers, and the queries whose search is launched in them.
 struct Chunk<'s, 'q, T: Element, B: SearchBuffers<T>> {
-    number: usize,
     queries: Vec<PendingQuery<'q, T>>,
     buffers: &'s mut B,
 }
 
 impl<'s, T: Element, B: SearchBuffers<T>> Chunk<'s, '_, T, B> {
     fn new(buffers: &'s mut B) -> Self {
-        Self { number: 0, queries: Vec::new(), buffers }
+        Self { queries: Vec::new(), buffers }
     }
 }
 
@@ -351,7 +355,7 @@ struct Batch<'b, 'q, T> {
     /// Chunks that were taken.
     taken: usize,
     answers: Answers<'q, T>,
-    /// The number of the first chunk with an error, and the error.
+    /// The first query of the first chunk with an error, and the error.
     error: Option<(usize, SearchError)>,
     /// The queries of chunks with errors.
     unanswered: Vec<PendingQuery<'q, T>>,
@@ -363,21 +367,21 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
         Self { queue, chunk_len, taken: 0, answers, error: None, unanswered: Vec::new() }
     }
 
-    /// Moves the next queries into a chunk, unless there are none or an error.
-    fn take<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>) {
-        if self.error.is_none() {
-            self.queue.take(self.chunk_len, &mut chunk.queries);
-            self.taken += 1;
-            chunk.number = self.taken;
-        }
+    /// The queue, and how many queries the next chunk takes from it: none after an error.
+    fn next_len(&mut self) -> (&'b QueryQueue<'q, T>, usize) {
+        let is_long = FIRST_CHUNK_PART * self.chunk_len <= self.queue.queries_per_taker();
+        let part = if is_long { (FIRST_CHUNK_PART >> self.taken.min(2)).max(1) } else { 1 };
+        self.taken += 1;
+        (self.queue, if self.error.is_some() { 0 } else { self.chunk_len.div_ceil(part) })
     }
 
     /// Notes the error of a chunk, whose queries are not answered. As chunks are taken in order, the first that has an
     /// error is among those that were taken, whatever thread comes first.
     fn fail<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>, error: SearchError) {
+        let row = chunk.queries.first().map_or(usize::MAX, |query| query.row);
         self.unanswered.append(&mut chunk.queries);
-        if self.error.as_ref().is_none_or(|(first, _)| chunk.number < *first) {
-            self.error = Some((chunk.number, error));
+        if self.error.as_ref().is_none_or(|&(first, _)| row < first) {
+            self.error = Some((row, error));
         }
     }
 }

@@ -36,8 +36,8 @@ pub(crate) use cuda::{
 };
 pub(crate) use host::HostBackend;
 pub(crate) use replicated::Replicated;
-pub(crate) use sharded::{MAX_SHARDS, Sharded, rows_by_shard, shard_of};
-pub(crate) use sources::{SharedRows, Subset};
+pub(crate) use sharded::{MAX_SHARDS, Sharded, shard_of};
+pub(crate) use sources::{RowsByShard, ShardVectors, SharedRows};
 pub(crate) use vote::Vote;
 
 /// A search that has begun.

@@ -20,7 +20,7 @@ use jasper_vamana::{
     MemorySpace, NewVectors, SearchError, SearchParams, SearchReport,
 };
 
-use super::sources::{SharedRows, Subset};
+use super::sources::{RowsByShard, ShardVectors, SharedRows};
 use super::vote::Vote;
 use super::{Backend, at_once, joined_names};
 use crate::{Device, DeviceError, UpdateError};
@@ -35,13 +35,6 @@ pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((hash ^ hash >> 31) % MAX_SHARDS as u64) as usize % shards
-}
-
-/// The rows of each shard, in ascending order.
-pub(crate) fn rows_by_shard(keys: impl Iterator<Item = Key>, shards: usize) -> Vec<Vec<usize>> {
-    let mut rows = vec![Vec::new(); shards];
-    keys.enumerate().for_each(|(row, key)| rows[shard_of(key, shards)].push(row));
-    rows
 }
 
 /// Several backends, each with a part of the vectors.
@@ -273,13 +266,16 @@ impl<T: Element> Backend<T> for Sharded<T> {
         }
         let shared = SharedRows::new(vectors)?;
         let all = shared.view()?;
-        let rows = rows_by_shard(keys.iter().copied(), self.shards.len());
+        let pool = self.executor.pool();
+        let rows = pool.install(|| RowsByShard::new(Some(keys), keys.len(), self.shards.len()));
         let reports = self.change_all(hooks, |shard, backend, hooks| {
-            let rows = &rows[shard];
-            let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
-            let new = NewVectors { vectors: &Subset::new(&all, rows), keys: &keys, on_conflict };
+            let vectors = ShardVectors::new(&all, &rows, shard);
+            let keys = pool.install(|| rows.keys(shard));
+            let new = NewVectors { vectors: &vectors, keys: &keys, on_conflict };
             backend.insert(new, hooks).map_err(|error| match error {
-                UpdateError::Vector(error) => UpdateError::Vector(error.map_row(|row| rows[row])),
+                UpdateError::Vector(error) => {
+                    UpdateError::Vector(error.map_row(|row| vectors.row_in_source(row)))
+                }
                 error => error,
             })
         })?;
@@ -499,7 +495,8 @@ mod tests {
     #[test]
     fn buckets_are_even() {
         for shards in [2, 3, 7, 256] {
-            let sizes: Vec<usize> = rows_by_shard(0..100_000, shards).iter().map(Vec::len).collect();
+            let rows = RowsByShard::new(None, 100_000, shards);
+            let sizes: Vec<usize> = (0..shards).map(|shard| rows.len(shard)).collect();
             let mean = 100_000 / shards;
             assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
         }

@@ -1,11 +1,13 @@
-//! Sources of vectors for several backends: all of the caller's vectors, or some of them.
+//! Sources of vectors for several backends: all of the caller's vectors, or those of a shard.
 
-use std::io;
 use std::ops::Range;
+use std::{io, iter};
 
-use jasper_core::{Element, MatrixView, VectorSource};
+use jasper_core::{Element, Key, MatrixView, VectorSource};
 use jasper_graph::VectorError;
+use rayon::prelude::*;
 
+use super::sharded::shard_of;
 use crate::UpdateError;
 
 /// All vectors of a source, in memory.
@@ -33,22 +35,99 @@ impl<'a, T: Element> SharedRows<'a, T> {
     }
 }
 
-/// Some of the vectors of a source.
-pub(crate) struct Subset<'a, T> {
-    source: &'a (dyn VectorSource<T> + Sync),
-    /// Their rows in the source, in ascending order.
-    rows: &'a [usize],
+/// The rows of each shard, in ascending order: those whose keys hash to it. Numbers of rows are not stored, which would
+/// take 8 bytes each, but found again from the keys.
+pub(crate) struct RowsByShard<'a> {
+    /// The key of each row, or `None` if it is the number of the row.
+    keys: Option<&'a [Key]>,
+    len: usize,
+    block_len: usize,
+    /// For each shard, how many of its rows come before each block of `block_len` rows, and how many it has.
+    before: Vec<Vec<usize>>,
 }
 
-impl<'a, T> Subset<'a, T> {
-    pub(crate) fn new(source: &'a (dyn VectorSource<T> + Sync), rows: &'a [usize]) -> Self {
-        Self { source, rows }
+/// Rows that a shard has in a block, approximately.
+const ROWS_PER_BLOCK: usize = 1024;
+
+impl<'a> RowsByShard<'a> {
+    /// Counts the rows of `len` that each shard has. Runs in the current rayon pool.
+    pub(crate) fn new(keys: Option<&'a [Key]>, len: usize, shards: usize) -> Self {
+        let mut rows = Self { keys, len, block_len: ROWS_PER_BLOCK * shards, before: Vec::new() };
+        let count = |block: usize| {
+            let mut counts = vec![0; shards];
+            rows.block(block).for_each(|row| counts[shard_of(rows.key(row), shards)] += 1);
+            counts
+        };
+        let counts: Vec<Vec<usize>> = (0..len.div_ceil(rows.block_len)).into_par_iter().map(count).collect();
+        let before = |shard: usize| {
+            let mut sum = 0;
+            let ends = counts.iter().map(|counts| {
+                sum += counts[shard];
+                sum
+            });
+            iter::once(0).chain(ends).collect()
+        };
+        rows.before = (0..shards).map(before).collect();
+        rows
+    }
+
+    fn key(&self, row: usize) -> Key {
+        self.keys.map_or(row as Key, |keys| keys[row])
+    }
+
+    fn block(&self, block: usize) -> Range<usize> {
+        block * self.block_len..self.len.min((block + 1) * self.block_len)
+    }
+
+    /// Number of rows of a shard.
+    pub(crate) fn len(&self, shard: usize) -> usize {
+        *self.before[shard].last().expect("the number of rows is the last")
+    }
+
+    /// Those rows of a shard whose number among all of its rows is at least `first`.
+    pub(crate) fn rows_from(&self, shard: usize, first: usize) -> impl Iterator<Item = usize> {
+        let (before, shards) = (&self.before[shard], self.before.len());
+        let block = before.partition_point(|&before| before <= first) - 1;
+        let rows = block * self.block_len..self.len;
+        rows.filter(move |&row| shard_of(self.key(row), shards) == shard).skip(first - before[block])
+    }
+
+    /// The keys of a shard. Runs in the current rayon pool.
+    pub(crate) fn keys(&self, shard: usize) -> Vec<Key> {
+        let mut keys = vec![0; self.len(shard)];
+        keys.par_chunks_mut(ROWS_PER_BLOCK).enumerate().for_each(|(chunk, keys)| {
+            let rows = self.rows_from(shard, chunk * ROWS_PER_BLOCK);
+            keys.iter_mut().zip(rows).for_each(|(key, row)| *key = self.key(row));
+        });
+        keys
     }
 }
 
-impl<T: Element> VectorSource<T> for Subset<'_, T> {
+/// The vectors of a shard.
+pub(crate) struct ShardVectors<'a, T> {
+    source: &'a (dyn VectorSource<T> + Sync),
+    rows: &'a RowsByShard<'a>,
+    shard: usize,
+}
+
+impl<'a, T> ShardVectors<'a, T> {
+    pub(crate) fn new(
+        source: &'a (dyn VectorSource<T> + Sync),
+        rows: &'a RowsByShard<'a>,
+        shard: usize,
+    ) -> Self {
+        Self { source, rows, shard }
+    }
+
+    /// The row in the source of a vector of the shard, for errors.
+    pub(crate) fn row_in_source(&self, row: usize) -> usize {
+        self.rows.rows_from(self.shard, row).next().expect("the shard has this vector")
+    }
+}
+
+impl<T: Element> VectorSource<T> for ShardVectors<'_, T> {
     fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.len(self.shard)
     }
 
     fn dimension(&self) -> usize {
@@ -56,10 +135,40 @@ impl<T: Element> VectorSource<T> for Subset<'_, T> {
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        self.source.gather(&self.rows[range], out)
+        let rows: Vec<usize> = self.rows.rows_from(self.shard, range.start).take(range.len()).collect();
+        self.source.gather(&rows, out)
     }
 
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_again() {
+        let keys: Vec<Key> = (0..9000).map(|row| row * row % 100_003).collect();
+        for (keys, len) in [(None, 0), (None, 1), (None, 9000), (Some(&keys[..]), 9000)] {
+            for shards in [1, 2, 3, 256] {
+                let rows = RowsByShard::new(keys, len, shards);
+                let key = |row: usize| keys.map_or(row as Key, |keys| keys[row]);
+                for shard in 0..shards {
+                    let expected: Vec<usize> =
+                        (0..len).filter(|&row| shard_of(key(row), shards) == shard).collect();
+                    assert_eq!(rows.len(shard), expected.len());
+                    assert!(rows.keys(shard).into_iter().eq(expected.iter().map(|&row| key(row))));
+                    for first in (0..expected.len()).step_by(97) {
+                        assert!(
+                            rows.rows_from(shard, first)
+                                .take(300)
+                                .eq(expected[first..].iter().copied().take(300))
+                        );
+                    }
+                }
+            }
+        }
     }
 }

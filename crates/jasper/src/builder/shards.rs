@@ -7,7 +7,7 @@ use jasper_graph::Graph;
 use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
-use crate::backend::{MAX_SHARDS, SharedRows, Subset, Vote, rows_by_shard};
+use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
 use crate::{Device, DeviceChoice, DeviceError, Index, Spread};
 
 /// The graph of a shard.
@@ -70,13 +70,18 @@ impl IndexBuilder<'_> {
         let host = Bytes { host: free_host_memory(), device: u64::MAX };
         plan.clone().without(SKETCHES).check(host)?;
         // Shards of one device are built one after another, and hash to shares that differ by little.
-        for device in &devices {
-            if let DeviceChoice::Device(Device::Cuda(ordinal)) = *device {
-                let largest = count.div_ceil(shards);
-                let share = self.device(*device).unsharded().memory_plan::<T>(largest, dimension)?;
+        let check = |device: DeviceChoice| {
+            if let DeviceChoice::Device(Device::Cuda(ordinal)) = device {
+                let share = self.device(device).unsharded();
+                let share = share.memory_plan::<T>(count.div_ceil(shards), dimension)?;
                 share.check(Bytes { host: u64::MAX, ..BuildDevice::open(ordinal)?.free_memory()? })?;
             }
-        }
+            Ok(())
+        };
+        // At the same time, because the first call opens a device.
+        let mut checks = devices.into_iter().map(|device| move || check(device));
+        let first = checks.next().expect("there is a device");
+        at_once(first, checks).into_iter().collect::<Result<(), BuildError>>()?;
         Ok(plan)
     }
 
@@ -107,17 +112,17 @@ impl IndexBuilder<'_> {
             (None, Some(view)) => view,
             (None, None) => unreachable!("vectors are read if several threads cannot"),
         };
-        let key = |row: usize| self.keys.map_or(row as Key, |keys| keys[row]);
-        let rows = rows_by_shard((0..vectors.len()).map(key), shards);
+        let pool = executor.pool();
+        let rows = pool.install(|| RowsByShard::new(self.keys, all.len(), shards));
         let devices = self.build_devices()?;
         let build = |shard: usize, progress: &mut ProgressFn<'_>| {
-            let rows = &rows[shard];
-            let keys: Vec<Key> = rows.iter().map(|&row| key(row)).collect();
+            let vectors = ShardVectors::new(all, &rows, shard);
+            let keys = pool.install(|| rows.keys(shard));
             let builder = IndexBuilder { keys: Some(&keys), ..self.device(devices[shard % devices.len()]) };
-            let built = builder.build_graph(executor, &Subset::new(all, rows), progress);
+            let built = builder.build_graph(executor, &vectors, progress);
             built.map_err(|error| match error {
                 BuildError::Input(UpdateError::Vector(error)) => {
-                    BuildError::Input(UpdateError::Vector(error.map_row(|row| rows[row])))
+                    BuildError::Input(UpdateError::Vector(error.map_row(|row| vectors.row_in_source(row))))
                 }
                 error => error,
             })
