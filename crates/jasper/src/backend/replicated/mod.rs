@@ -146,7 +146,7 @@ impl<T: Element> Replicated<T> {
     }
 
     /// Searches on one replica for queries of a queue. If its device faults, those that it has not answered are in the queue
-    /// again, and what the others cost is not counted.
+    /// again, which has the cost of the others.
     fn search_some(
         &self,
         replica: &Replica<T>,
@@ -307,6 +307,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
             }
             // A device that faults may put its queries back after the others have ended.
             if queue.is_empty() {
+                sum += queue.failed_report();
                 return Ok(sum);
             }
         }
