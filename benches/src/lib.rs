@@ -10,7 +10,8 @@ use std::time::Instant;
 use jasper::bench::recall::mean_recall;
 use jasper::data::GroundTruth;
 use jasper::{
-    Device, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchError, SearchParams,
+    DeviceChoice, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchError,
+    SearchParams,
 };
 use serde_json::json;
 
@@ -36,7 +37,7 @@ pub struct BuildArgs {
 
 impl BuildArgs {
     /// Starts a build.
-    pub fn builder(self, metric: Metric, device: Device) -> IndexBuilder<'static> {
+    pub fn builder(self, metric: Metric, device: impl Into<DeviceChoice>) -> IndexBuilder<'static> {
         let Self { max_degree, alpha, build_beam_width, batch_share, exact_linking } = self;
         let builder = IndexBuilder::new(metric).device(device).max_degree(max_degree);
         let builder = builder.alpha(alpha).build_beam_width(build_beam_width);

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use jasper::{Device, Index, SearchParams};
+use jasper::{DeviceChoice, Index, SearchParams};
 
 /// Results per query.
 const K: usize = 10;
@@ -27,10 +27,7 @@ fn main() -> Result<()> {
         bail!("usage: single_queries INDEX QUERIES BEAM_WIDTH DEVICE");
     };
     let index = Index::<f32>::open(index)?;
-    let index = match device.parse()? {
-        Device::Cpu => index,
-        device => index.to_device(device)?,
-    };
+    let index = index.to_device(device.parse::<DeviceChoice>()?)?;
     let bytes = std::fs::read(queries)?;
     let (numbers, _) = bytes.as_chunks();
     let queries: Vec<f32> = numbers.iter().map(|&number| f32::from_ne_bytes(number)).collect();

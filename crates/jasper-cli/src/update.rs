@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jasper::file::{SaveStats, is_durable};
-use jasper::{AnyIndex, Device, OpenOptions};
+use jasper::{AnyIndex, Device, DeviceChoice, OpenOptions};
 use jasper_data::FileLock;
 use serde::Serialize;
 
@@ -38,8 +38,8 @@ pub struct UpdateArgs {
     output: OutputArgs,
     /// Where to compute the update: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all. A GPU is worth it for large updates
     /// only, because the whole index is copied there and back
-    #[arg(long, default_value_t = Device::Cpu, display_order = 92)]
-    device: Device,
+    #[arg(long, default_value_t = Device::Cpu.into(), display_order = 92)]
+    device: DeviceChoice,
     #[command(flatten)]
     placement: PlacementArgs,
 }
@@ -159,7 +159,7 @@ impl UpdateArgs {
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
         let Self { output: OutputArgs { index, output, threads }, device, placement } = self;
-        device.check()?;
+        device.resolve()?;
         let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
         let path = index;
@@ -194,7 +194,8 @@ impl OutputArgs {
         terminal: Terminal,
         update: impl FnOnce(&AnyIndex) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let args = UpdateArgs { output: self, device: Device::Cpu, placement: PlacementArgs::default() };
+        let args =
+            UpdateArgs { output: self, device: Device::Cpu.into(), placement: PlacementArgs::default() };
         args.update(LinkingArgs::default(), terminal, update)
     }
 }

@@ -93,7 +93,8 @@ pub struct VectorFile<S = File> {
 }
 
 impl VectorFile {
-    /// Opens the file `path` in the format of its extension, and reads its header.
+    /// Opens the file `path` in the format of its extension, and reads its header. Extensions are fvecs, bvecs, fbin,
+    /// f16bin, u8bin, i8bin and npy: see [`VectorFormat`].
     ///
     /// # Errors
     /// Returns [`ReadError`] if the file cannot be opened, its extension is unknown, or its header and length disagree.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jasper::{
-    AnyIndex, BuildError, Device, DeviceOptions, ElementKind, MemorySpace, VectorSource, with_element,
+    AnyIndex, BuildError, Device, DeviceChoice, DeviceOptions, ElementKind, MemorySpace, VectorSource,
+    with_element,
 };
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
@@ -69,7 +70,7 @@ impl Index {
     #[staticmethod]
     #[pyo3(signature = (vectors, *, keys = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
                         alpha = None, max_batch_share = None, seed = None, threads = None,
-                        device = DeviceArgument(Device::Auto), spread = "replicated", shards = None,
+                        device = DeviceArgument(DeviceChoice::Auto), spread = "replicated", shards = None,
                         exact_linking = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
                         progress = None),
            text_signature = "(vectors, *, keys=None, metric=\"l2\", dtype=None, max_degree=None, \
@@ -145,7 +146,7 @@ impl Index {
     /// >>> jasper.Index.estimate_memory(1_000_000, 96, dtype="float16", device="cpu").device_bytes
     /// 0
     #[staticmethod]
-    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = DeviceArgument(Device::Auto),
+    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = DeviceArgument(DeviceChoice::Auto),
                         quantization = None),
            text_signature = "(rows, dim, *, dtype=None, max_degree=None, device=\"auto\", quantization=None)")]
     fn estimate_memory<'py>(
@@ -181,7 +182,7 @@ impl Index {
     /// >>> index = jasper.Index.build(np.random.default_rng(0).random((1000, 16), dtype=np.float32))
     /// >>> len(index.rebuild("cpu"))
     /// 1000
-    #[pyo3(signature = (device = DeviceArgument(Device::Cpu), *, progress = None),
+    #[pyo3(signature = (device = DeviceArgument(Device::Cpu.into()), *, progress = None),
            text_signature = "($self, device=\"cpu\", *, progress=None)")]
     fn rebuild(&self, py: Python<'_>, device: DeviceArgument, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         let rebuilt = self.long(py, progress, |index| {
@@ -205,8 +206,12 @@ impl Index {
 
 /// Moves a new index to the GPUs that its caller named. If that fails, the index stays in host memory, because a build
 /// may have taken hours, and there is a warning.
-fn move_to_named(index: AnyIndex, device: Device, options: DeviceOptions) -> (AnyIndex, Option<CString>) {
-    if matches!(device, Device::Auto | Device::Cpu) {
+fn move_to_named(
+    index: AnyIndex,
+    device: DeviceChoice,
+    options: DeviceOptions,
+) -> (AnyIndex, Option<CString>) {
+    if device == DeviceChoice::Auto || device == Device::Cpu.into() {
         return (index, None);
     }
     match index.to_device_with(device, options) {

@@ -86,7 +86,7 @@ impl Index {
         match index.device() {
             Device::Cpu => call(index),
             // Other libraries of this thread find their device as they left it.
-            Device::Auto | Device::Cuda(_) | Device::CudaSet(_) => device::keep_current(|| call(index)),
+            Device::Cuda(_) | Device::CudaSet(_) => device::keep_current(|| call(index)),
         }
     }
 }
@@ -144,7 +144,7 @@ impl Index {
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
     /// OutOfMemoryError if the device cannot have it.
     #[staticmethod]
-    #[pyo3(signature = (file, *, mmap = false, device = DeviceArgument(Device::Cpu), vector_storage = None,
+    #[pyo3(signature = (file, *, mmap = false, device = DeviceArgument(Device::Cpu.into()), vector_storage = None,
                         spread = "replicated", threads = None, exact_linking = false, progress = None),
            text_signature = "(file, *, mmap=False, device=\"cpu\", vector_storage=None, spread=\"replicated\", \
                              threads=None, exact_linking=False, progress=None)")]

@@ -1,6 +1,6 @@
 //! Names and keyword arguments that choose how an index is built, and where it is.
 
-use jasper::{Device, DeviceOptions, IndexBuilder, MemorySpace, Quantization, Spread};
+use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MemorySpace, Quantization, Spread};
 use pyo3::prelude::*;
 
 use crate::errors::{ParameterError, parse};
@@ -36,7 +36,7 @@ pub fn builder<'a>(
 
 /// The argument `device`: a name such as "cuda:0,1", or a list of names.
 #[derive(Clone, Copy)]
-pub struct DeviceArgument(pub Device);
+pub struct DeviceArgument(pub DeviceChoice);
 
 impl<'py> FromPyObject<'_, 'py> for DeviceArgument {
     type Error = PyErr;

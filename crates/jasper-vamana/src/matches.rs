@@ -155,11 +155,6 @@ impl<'a> MatchesMut<'a> {
         }
     }
 
-    /// Borrows the arrays again, for a shorter time.
-    pub fn reborrow(&mut self) -> MatchesMut<'_> {
-        MatchesMut { keys: self.keys, distances: self.distances }
-    }
-
     /// Splits the arrays at an entry.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{MatchesMut, SearchError};
+use crate::{MatchesMut, SearchError, SearchReport};
 
 /// A query, and the arrays for its results.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ struct Rest<'a, T> {
     k: usize,
     /// Queries that were taken and not answered.
     put_back: Vec<PendingQuery<'a, T>>,
+    /// What the answers cost of those who put queries back.
+    report: SearchReport,
 }
 
 impl<'a, T> QueryQueue<'a, T> {
@@ -60,15 +62,18 @@ impl<'a, T> QueryQueue<'a, T> {
             return Err(SearchError::ZeroK);
         }
         matches.check(queries.len(), k)?;
-        let rest = Rest { first: 0, queries, matches, k, put_back: Vec::new() };
-        Ok(Self { rest: Mutex::new(rest), len: queries.len(), takers })
+        let len = queries.len();
+        let report = SearchReport::default();
+        let rest = Rest { first: 0, queries, matches, k, put_back: Vec::new(), report };
+        Ok(Self { rest: Mutex::new(rest), len, takers })
     }
 
     /// A queue of these queries, for one taker.
     pub fn of(queries: Vec<PendingQuery<'a, T>>) -> Self {
         // As if all of a call had been taken, and these were put back.
         let len = queries.len();
-        let rest = Rest { first: 0, queries: &[], matches: MatchesMut::default(), k: 1, put_back: queries };
+        let (matches, report) = (MatchesMut::default(), SearchReport::default());
+        let rest = Rest { first: 0, queries: &[], matches, k: 1, put_back: queries, report };
         Self { rest: Mutex::new(rest), len, takers: 1 }
     }
 
@@ -86,7 +91,7 @@ impl<'a, T> QueryQueue<'a, T> {
     /// Moves the next `count` queries, or as many as are left, to the end of `chunk`.
     pub fn take(&self, count: usize, chunk: &mut Vec<PendingQuery<'a, T>>) {
         let (first, vectors, matches, k) = {
-            let Rest { first, queries, matches, k, put_back } = &mut *self.lock();
+            let Rest { first, queries, matches, k, put_back, .. } = &mut *self.lock();
             let again = put_back.len().min(count);
             chunk.extend(put_back.drain(put_back.len() - again..));
             let (vectors, rest) = queries.split_at(queries.len().min(count - again));
@@ -99,9 +104,16 @@ impl<'a, T> QueryQueue<'a, T> {
         chunk.extend(new.map(|((vector, out), row)| PendingQuery::new(row, vector, out)));
     }
 
-    /// Puts back queries that were taken and not answered.
-    pub fn put_back(&self, mut queries: Vec<PendingQuery<'a, T>>) {
-        self.lock().put_back.append(&mut queries);
+    /// Puts back queries that were taken and not answered, and notes what the taker's answers to others cost.
+    pub fn put_back(&self, mut queries: Vec<PendingQuery<'a, T>>, answered: SearchReport) {
+        let mut rest = self.lock();
+        rest.put_back.append(&mut queries);
+        rest.report += answered;
+    }
+
+    /// What the answers cost of takers that failed, and [put queries back](Self::put_back).
+    pub fn failed_report(&self) -> SearchReport {
+        self.lock().report
     }
 
     fn lock(&self) -> MutexGuard<'_, Rest<'a, T>> {
@@ -125,7 +137,9 @@ mod tests {
         queue.take(30, &mut failed);
         queue.take(20, &mut taken);
         assert!(failed.iter().chain(&taken).map(|query| query.row).eq(0..50));
-        queue.put_back(failed);
+        let answered = SearchReport { scanned: 3, ..SearchReport::default() };
+        queue.put_back(failed, answered);
+        assert_eq!(queue.failed_report(), answered);
         while !queue.is_empty() {
             let before = taken.len();
             queue.take(40, &mut taken);

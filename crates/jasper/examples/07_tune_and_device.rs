@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{Device, Index, IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+use jasper::{DeviceChoice, Index, IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let set = Clusters::new(24, 6);
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir();
     let path = folder.join(format!("tuned-{}.jasper", std::process::id()));
     index.save(&path)?;
-    let index = Index::<f32>::open(&path)?.to_device(Device::Auto)?;
+    let index = Index::<f32>::open(&path)?.to_device(DeviceChoice::Auto)?;
     std::fs::remove_file(&path)?;
     let params = index.tuned(goal, 100).ok_or("this goal was tuned above")?;
     let matches = index.search_batch(MatrixView::new(&queries, 24)?, params)?;

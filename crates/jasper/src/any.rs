@@ -24,8 +24,8 @@ use crate::progress::long_calls;
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
-    BuildError, Device, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError, OpenError,
-    OpenOptions, SearchFuture, SearchLimits, UpdateError,
+    BuildError, Device, DeviceChoice, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError,
+    OpenError, OpenOptions, SearchFuture, SearchLimits, UpdateError,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -294,10 +294,10 @@ forward! {
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
     long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
-    long fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError>;
+    long fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
-    long fn save(path: &Path) -> Result<SaveStats, FileError>;
-    long fn save_durable(folder: &Path) -> Result<SaveStats, JournalError>;
+    long fn save(path: impl AsRef<Path>) -> Result<SaveStats, FileError>;
+    long fn save_durable(folder: impl AsRef<Path>) -> Result<SaveStats, JournalError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
 }
@@ -412,7 +412,7 @@ impl AnyIndex {
     ///
     /// # Errors
     /// Returns [`MoveError`].
-    pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
+    pub fn to_device(self, device: impl Into<DeviceChoice>) -> Result<Self, MoveError<Self>> {
         self.to_device_with(device, DeviceOptions::new())
     }
 
@@ -420,7 +420,11 @@ impl AnyIndex {
     ///
     /// # Errors
     /// Returns [`MoveError`].
-    pub fn to_device_with(self, device: Device, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
+    pub fn to_device_with(
+        self,
+        device: impl Into<DeviceChoice>,
+        options: DeviceOptions,
+    ) -> Result<Self, MoveError<Self>> {
         any!(AnyIndex(self), index => index.to_device_with(device, options).map(Into::into).map_err(|error| error.map(Into::into)))
     }
 
@@ -474,7 +478,7 @@ long_calls! {
     ///
     /// # Errors
     /// Returns [`BuildError`].
-    pub fn rebuild(device: Device) -> Result<AnyIndex, BuildError> {
+    pub fn rebuild(device: impl Into<DeviceChoice>) -> Result<AnyIndex, BuildError> {
         any!(AnyIndex(any), index => index.with_progress(progress).rebuild(device).map(Into::into))
     }
 

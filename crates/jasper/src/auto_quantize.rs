@@ -24,7 +24,7 @@ use crate::error::TuneError;
 use crate::journal::{Change, Record};
 use crate::progress::long_calls;
 use crate::tune::{HeldOut, least_width};
-use crate::{Device, Index, UpdateError, backend};
+use crate::{Device, DeviceChoice, Index, UpdateError, backend};
 
 /// The result of [`Index::auto_quantize`].
 #[derive(Clone, Debug, PartialEq)]
@@ -109,12 +109,12 @@ const GROUP: usize = 64;
 
 impl CostUnit {
     /// What searches on `device` are limited by.
-    fn of(device: Device) -> Self {
+    fn of(device: DeviceChoice) -> Self {
         let is_cpu = match device {
-            Device::Cpu => true,
+            DeviceChoice::Device(device) => device == Device::Cpu,
             // Without a GPU or its driver this is an error.
-            Device::Auto => backend::ordinals().map_or(true, |devices| devices.is_empty()),
-            Device::Cuda(_) | Device::CudaSet(_) => false,
+            DeviceChoice::Auto => backend::ordinals().map_or(true, |devices| devices.is_empty()),
+            DeviceChoice::AllCuda => false,
         };
         if is_cpu { Self::Nanoseconds } else { Self::Bytes }
     }
@@ -205,15 +205,13 @@ long_calls! {
     }
 
     /// Chooses as [`Self::auto_quantize`] does, for searches on `device`, where the index need not be. For
-    /// [`Device::Auto`], that is a GPU if there is one.
+    /// [`DeviceChoice::Auto`], that is a GPU if there is one.
     ///
     /// # Errors
     /// Returns [`TuneError`] as [`Self::auto_quantize`].
-    pub fn auto_quantize_for(device: Device) -> Result<QuantizeReport, TuneError> {
-        index.change(|change| {
-            index.change_codes(change, |change| {
-                index.choose_codes(CostUnit::of(device), change, progress)
-            })
+    pub fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+        index.change_codes(None, progress, |change, progress| {
+            index.choose_codes(CostUnit::of(device.into()), change, progress)
         })
     }
 }

@@ -9,12 +9,9 @@ use jasper_vamana::MemorySpace;
 
 use crate::{CudaSet, Index, Spread, backend};
 
-/// Where an index is built, and where it is searched and changed once [moved there](Index::to_device).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where an index is: what [`Index::device`] returns. Written as `cpu`, `cuda:1` or `cuda:0,1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// The first CUDA device with room for the work, or the CPU if there is none or the feature `cuda` is off.
-    #[default]
-    Auto,
     /// The CPU. A graph built here is the same on every machine.
     Cpu,
     /// The CUDA device of this number.
@@ -23,17 +20,70 @@ pub enum Device {
     CudaSet(CudaSet),
 }
 
+/// Where a caller wants an index to be built, or to be [moved](Index::to_device). Methods that take one also take a
+/// [`Device`]. Its names are `auto`, `cuda:all`, and those of devices; `cuda` is `cuda:0`.
+///
+/// ```
+/// use jasper::{CudaSet, Device, DeviceChoice};
+///
+/// assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Device(Device::Cuda(1))));
+/// let set = CudaSet::new(&[0, 1]).expect("two different numbers");
+/// assert_eq!("cuda:0,1".parse(), Ok(DeviceChoice::from(Device::CudaSet(set))));
+/// assert_eq!(DeviceChoice::AllCuda.to_string(), "cuda:all");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The first CUDA device with room for the work, or the CPU if there is none or the feature `cuda` is off.
+    #[default]
+    Auto,
+    /// All CUDA devices of the host.
+    AllCuda,
+    /// This device.
+    Device(Device),
+}
+
+impl From<Device> for DeviceChoice {
+    fn from(device: Device) -> Self {
+        Self::Device(device)
+    }
+}
+
+impl DeviceChoice {
+    /// The chosen device. `None` for [`Self::Auto`], which depends on the work.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError`] if the device does not exist; its [source](std::error::Error::source) says what is
+    /// missing. An index may still be too large for a device that exists.
+    pub fn resolve(self) -> Result<Option<Device>, DeviceError> {
+        match self {
+            Self::Auto => Ok(None),
+            Self::AllCuda => {
+                let all = backend::ordinals()?;
+                if all.is_empty() {
+                    // The error says why there are none.
+                    backend::check_device(0)?;
+                }
+                Ok(Some(Device::several(all.into_iter().map(Device::Cuda))))
+            }
+            Self::Device(device) => {
+                device.cuda_ordinals().into_iter().try_for_each(backend::check_device)?;
+                Ok(Some(Device::several([device])))
+            }
+        }
+    }
+}
+
 /// Options for moving an index to a CUDA device: see [`Index::to_device_with`]. They do nothing on the CPU.
 ///
 /// ```
 /// use jasper::bench::synthetic::Clusters;
-/// use jasper::{Device, DeviceOptions, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
+/// use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
 ///
 /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
 /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
 /// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
 /// let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
-/// let index = index.to_device_with(Device::Auto, options)?;
+/// let index = index.to_device_with(DeviceChoice::Auto, options)?;
 /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
 /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -121,34 +171,18 @@ impl<I> From<MoveError<I>> for DeviceError {
 }
 
 impl Device {
-    /// Checks that the device exists. An index may still be too large for it.
-    ///
-    /// # Errors
-    /// Returns [`DeviceError`]; its [source](std::error::Error::source) says what is missing.
-    pub fn check(self) -> Result<(), DeviceError> {
+    /// The numbers of its CUDA devices, in ascending order; none for the CPU.
+    pub fn cuda_ordinals(self) -> Vec<usize> {
         match self {
-            Self::Auto | Self::Cpu => Ok(()),
-            Self::Cuda(ordinal) => backend::check_device(ordinal),
-            Self::CudaSet(set) => set.ordinals().map(drop),
-        }
-    }
-
-    /// The numbers of the CUDA devices that an index is on.
-    pub(crate) fn cuda_ordinals(self) -> Vec<usize> {
-        match self {
-            Self::Auto | Self::Cpu => Vec::new(),
+            Self::Cpu => Vec::new(),
             Self::Cuda(ordinal) => vec![ordinal],
-            Self::CudaSet(set) => set.ordinals().unwrap_or_default(),
+            Self::CudaSet(set) => set.ordinals(),
         }
     }
 
     /// The CUDA devices among some devices as one, or the CPU if there is none.
     pub(crate) fn several(devices: impl IntoIterator<Item = Self>) -> Self {
-        let ordinals = devices.into_iter().filter_map(|device| match device {
-            Self::Cuda(ordinal) => Some(ordinal),
-            _ => None,
-        });
-        let mut ordinals: Vec<usize> = ordinals.collect();
+        let mut ordinals: Vec<usize> = devices.into_iter().flat_map(Self::cuda_ordinals).collect();
         ordinals.sort_unstable();
         ordinals.dedup();
         match ordinals[..] {
@@ -170,7 +204,6 @@ impl serde::Serialize for Device {
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(device) => write!(f, "cuda:{device}"),
             Self::CudaSet(devices) => write!(f, "cuda:{devices}"),
@@ -178,28 +211,42 @@ impl fmt::Display for Device {
     }
 }
 
-/// A text is not the name of a device, or numbers are not those of a [`CudaSet`].
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::AllCuda => f.write_str("cuda:all"),
+            Self::Device(device) => device.fmt(f),
+        }
+    }
+}
+
+/// A text is not the name of a [`DeviceChoice`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all, with different numbers below 63"
+    "device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all, with different numbers below 64"
 )]
-pub struct ParseDeviceError(pub(crate) String);
+pub struct ParseDeviceError(String);
 
-impl FromStr for Device {
+impl FromStr for DeviceChoice {
     type Err = ParseDeviceError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let unknown = || ParseDeviceError(name.to_owned());
-        match name {
-            "auto" => Ok(Self::Auto),
-            "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda(0)),
-            _ => {
-                let name = name.strip_prefix("cuda:").ok_or_else(unknown)?;
-                let one = name.parse().ok().map(Self::Cuda);
-                one.or_else(|| CudaSet::parse(name).map(Self::CudaSet)).ok_or_else(unknown)
-            }
-        }
+        let set = |numbers: &str| {
+            let ordinals = numbers.split(',').map(|ordinal| ordinal.parse().ok());
+            Some(Device::CudaSet(CudaSet::new(&ordinals.collect::<Option<Vec<_>>>()?)?))
+        };
+        let device = match name {
+            "auto" => return Ok(Self::Auto),
+            "cuda:all" => return Ok(Self::AllCuda),
+            "cpu" => Some(Device::Cpu),
+            "cuda" => Some(Device::Cuda(0)),
+            _ => name.strip_prefix("cuda:").and_then(|numbers| match numbers.parse() {
+                Ok(ordinal) => Some(Device::Cuda(ordinal)),
+                Err(_) => set(numbers),
+            }),
+        };
+        device.map(Self::Device).ok_or_else(|| ParseDeviceError(name.to_owned()))
     }
 }
 
@@ -217,14 +264,16 @@ mod tests {
     #[test]
     fn names_round_trip() {
         let set = Device::several([Device::Cuda(3), Device::Cuda(1)]);
-        for device in
-            [Device::Auto, Device::Cpu, Device::Cuda(0), Device::Cuda(3), set, Device::CudaSet(CudaSet::ALL)]
-        {
-            assert_eq!(device.to_string().parse(), Ok(device));
+        let devices = [Device::Cpu, Device::Cuda(0), Device::Cuda(3), set].map(DeviceChoice::Device);
+        for choice in [DeviceChoice::Auto, DeviceChoice::AllCuda].into_iter().chain(devices) {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
         }
         assert_eq!(set.to_string(), "cuda:1,3");
-        assert_eq!(Device::several([Device::Cuda(2), Device::Cuda(2)]), Device::Cuda(2));
-        assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
-        assert!("gpu".parse::<Device>().is_err() && "cuda:x".parse::<Device>().is_err());
+        assert_eq!("cuda:3,1".parse(), Ok(DeviceChoice::Device(set)));
+        assert_eq!("cuda".parse(), Ok(DeviceChoice::Device(Device::Cuda(0))));
+        assert_eq!(Device::several([Device::Cuda(2), Device::Cpu, Device::Cuda(2)]), Device::Cuda(2));
+        for name in ["gpu", "cuda:x", "cuda:", "cuda:0,", "cuda:0,0", "cuda:0,64", "cuda:0,x"] {
+            assert!(name.parse::<DeviceChoice>().is_err(), "{name}");
+        }
     }
 }

@@ -3,79 +3,28 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::device::ParseDeviceError;
-use crate::{DeviceError, backend};
-
 /// Several CUDA devices of one host, for one index: see [`Spread`].
-///
-/// ```
-/// use jasper::{CudaSet, Device};
-///
-/// let devices: Device = "cuda:0,1".parse()?;
-/// assert_eq!(devices, Device::CudaSet(CudaSet::new(&[0, 1])?));
-/// assert_eq!(Device::CudaSet(CudaSet::ALL).to_string(), "cuda:all");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaSet(u64);
 
 impl CudaSet {
-    /// All CUDA devices of the host.
-    pub const ALL: Self = Self(u64::MAX);
-
-    /// The devices of these numbers.
-    ///
-    /// # Errors
-    /// Returns [`ParseDeviceError`] if there is no number, one is given twice, or one is above 62.
-    pub fn new(ordinals: &[usize]) -> Result<Self, ParseDeviceError> {
-        let set = ordinals.iter().filter(|&&ordinal| ordinal < 63).fold(0, |set, ordinal| set | 1 << ordinal);
-        if ordinals.is_empty() || u64::count_ones(set) as usize != ordinals.len() {
-            return Err(ParseDeviceError(format!("cuda:{}", join(ordinals))));
-        }
-        Ok(Self(set))
+    /// The devices of these numbers. `None` if there is no number, one is given twice, or one is above 63.
+    pub fn new(ordinals: &[usize]) -> Option<Self> {
+        let bits =
+            ordinals.iter().filter(|&&ordinal| ordinal < 64).fold(0, |set, ordinal| set | 1 << ordinal);
+        (bits != 0 && u64::count_ones(bits) as usize == ordinals.len()).then_some(Self(bits))
     }
 
     /// The numbers of the devices, in ascending order.
-    ///
-    /// # Errors
-    /// Returns [`DeviceError`] if one does not exist.
-    pub fn ordinals(self) -> Result<Vec<usize>, DeviceError> {
-        if self != Self::ALL {
-            self.named().try_for_each(backend::check_device)?;
-            return Ok(self.named().collect());
-        }
-        let all = backend::ordinals()?;
-        // If there are none, the error says why.
-        if all.is_empty() { backend::check_device(0).map(|()| all) } else { Ok(all) }
-    }
-
-    fn named(self) -> impl Iterator<Item = usize> {
-        (0..63).filter(move |ordinal| self.0 >> ordinal & 1 == 1)
-    }
-}
-
-/// The numbers, separated by commas, or `all`.
-impl fmt::Display for CudaSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::ALL {
-            return f.write_str("all");
-        }
-        f.write_str(&join(&self.named().collect::<Vec<_>>()))
+    pub fn ordinals(self) -> Vec<usize> {
+        (0..64).filter(|ordinal| self.0 >> ordinal & 1 == 1).collect()
     }
 }
 
 /// The numbers, separated by commas.
-fn join(ordinals: &[usize]) -> String {
-    ordinals.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
-}
-
-impl CudaSet {
-    /// The set that [`Display`](fmt::Display) writes.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        if text == "all" {
-            return Some(Self::ALL);
-        }
-        Self::new(&text.split(',').map(|ordinal| ordinal.parse().ok()).collect::<Option<Vec<_>>>()?).ok()
+impl fmt::Display for CudaSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.ordinals().iter().map(usize::to_string).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -126,16 +75,12 @@ mod tests {
 
     #[test]
     fn a_set_has_each_device_once() {
-        let set = CudaSet::new(&[3, 0]).unwrap();
-        assert_eq!(set.to_string(), "0,3");
-        assert_eq!(CudaSet::parse("3,0"), Some(set));
-        for text in ["", "0,", "0,0", "0,63", "0,x", "0,99999999999"] {
-            assert_eq!(CudaSet::parse(text), None, "{text}");
+        assert_eq!(CudaSet::new(&[3, 0]).unwrap().to_string(), "0,3");
+        for ordinals in [&[][..], &[0, 0], &[5, 64]] {
+            assert_eq!(CudaSet::new(ordinals), None);
         }
-        assert_eq!(CudaSet::new(&Vec::from_iter(0..63)).unwrap().named().count(), 63);
-        let error = CudaSet::new(&[5, 63]).unwrap_err().to_string();
-        assert!(error.starts_with("device `cuda:5,63` is not known"), "{error}");
-        assert!(CudaSet::new(&[]).is_err());
+        let all = Vec::from_iter(0..64);
+        assert_eq!(CudaSet::new(&all).unwrap().ordinals(), all);
     }
 
     #[test]

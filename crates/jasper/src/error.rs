@@ -3,6 +3,7 @@
 pub use crate::builder::BuildError;
 pub use crate::check::CheckError;
 pub use crate::device::{MoveError, ParseDeviceError};
+pub use crate::device_set::ParseSpreadError;
 pub use crate::index::OpenError;
 pub use crate::journal::{JournalError, JournalFault};
 pub use crate::tune::error::TuneError;

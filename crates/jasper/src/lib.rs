@@ -46,9 +46,9 @@
 //! # use jasper::bench::synthetic::Clusters;
 //! # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
-//! use jasper::Device;
+//! use jasper::DeviceChoice;
 //!
-//! let device = Device::Auto; // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
+//! let device = DeviceChoice::Auto; // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
 //! let index = IndexBuilder::new(Metric::L2).device(device).build(&MatrixView::new(&vectors, 16)?)?;
 //! let index = index.to_device(device)?;
 //! assert_eq!(index.search(&vectors[..16], SearchParams::new(10))?.len(), 10);
@@ -67,7 +67,7 @@
 //! | item | for |
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
-//! | [`Device`], [`DeviceOptions`], [`CudaSet`], [`Spread`] (replicas or shards) | where an index is built, searched and changed |
+//! | [`Device`], [`DeviceChoice`], [`DeviceOptions`], [`CudaSet`], [`Spread`] (replicas or shards) | where an index is built, searched and changed |
 //! | [`AnyIndex`] | an index whose element type is known at run time |
 //! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
@@ -122,7 +122,7 @@ pub mod tune;
 pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
-pub use device::{Device, DeviceOptions};
+pub use device::{Device, DeviceChoice, DeviceOptions};
 pub use device_set::{CudaSet, Spread};
 pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
@@ -152,6 +152,24 @@ pub mod cuda {
 }
 
 /// Files of vectors, keys and true neighbors; exact search; runbooks.
+///
+/// ```
+/// use jasper::data::{VectorFile, write_vectors};
+/// use jasper::{IndexBuilder, Key, KeyFilter, MatrixView, Metric, SearchParams};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("vectors.npy");
+/// write_vectors(&path, MatrixView::new(&[0.0_f32, 0.0, 3.0, 4.0, 3.0, 5.0], 2)?)?;
+/// let file = VectorFile::open(&path)?; // Its extension is its format: here an array of numpy.
+/// let keys: [Key; 3] = [0x1f83_d9ab_fb41_bd6b, 17, 4]; // One per vector, of any size.
+/// let index = IndexBuilder::new(Metric::L2).keys(&keys).build::<f32>(&file)?;
+///
+/// let some: KeyFilter = keys[..2].iter().copied().collect();
+/// let vectors = file.load::<f32>()?; // All of them, in memory.
+/// let hits = index.search(vectors.view().row(2), SearchParams::new(1).filter(&some))?;
+/// assert_eq!((hits[0].key, hits[0].distance), (17, 1.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub mod data {
     pub use jasper_data::{
         GroundTruth, KnnError, NpyError, Operation, ParseFormatError, PathError, ReadCause, ReadError, Rows,

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use jasper::{
-    CudaSet, Device, DeviceOptions, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams, Spread,
+    Device, DeviceChoice, DeviceOptions, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams,
+    Spread,
 };
 use jasper_benches::Stages;
 use serde_json::json;
@@ -28,13 +29,13 @@ const BUILDS: usize = 2;
 
 /// Measures a set on one device and on all, and prints a line per build and per batch.
 pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
-    let devices = CudaSet::ALL.ordinals()?.len();
+    let devices = DeviceChoice::AllCuda.resolve()?.map_or(0, |all| all.cuda_ordinals().len());
     ensure!(devices > 1, "several devices are needed, and there is one");
     let (vectors, loaded) = (set.vectors::<T>()?, set.queries::<T>()?);
     let rows = (0..MAX_QUERIES).flat_map(|i| loaded.view().row(i % loaded.view().len()));
     let queries: Vec<T> = rows.copied().collect();
     let queries = MatrixView::new(&queries, loaded.view().dimension())?;
-    let all = Device::CudaSet(CudaSet::ALL);
+    let all = DeviceChoice::AllCuda;
     let build = |what: &str, builder: IndexBuilder<'_>| -> Result<Index<T>> {
         let (mut fastest, mut built) = (f64::INFINITY, None);
         for _ in 0..BUILDS {

@@ -30,7 +30,10 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
-use jasper::{Device, DeviceOptions, Distances, Element, ElementKind, Index, MemorySpace, Quantization, f16};
+use jasper::{
+    Device, DeviceChoice, DeviceOptions, Distances, Element, ElementKind, Index, MemorySpace, Quantization,
+    f16,
+};
 use jasper_benches::BuildArgs;
 
 use measure::Bench;
@@ -55,7 +58,7 @@ struct Options {
     cache: Option<PathBuf>,
     /// Where graphs are built: cpu or cuda.
     #[arg(long = "build", value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    device: DeviceChoice,
     /// Measure only these elements; sets of f32 are measured as f16 and f32 by default.
     #[arg(long, value_delimiter = ',')]
     elements: Vec<String>,

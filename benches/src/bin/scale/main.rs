@@ -19,8 +19,8 @@ use anyhow::{Result, anyhow, ensure};
 use jasper::data::{GroundTruth, ThreadPoolBuilder};
 use jasper::error::BuildError;
 use jasper::{
-    Device, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric, Quantization,
-    SearchParams, Spread, VectorSource,
+    DeviceChoice, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
+    Quantization, SearchParams, Spread, VectorSource,
 };
 use serde_json::json;
 
@@ -32,7 +32,7 @@ use truth::Scanner;
 #[derive(clap::Parser)]
 struct Args {
     /// Where indexes are: cpu, cuda:0, cuda:0,1 or cuda:all.
-    device: Device,
+    device: DeviceChoice,
     /// Vectors of each index.
     #[arg(required = true)]
     sizes: Vec<usize>,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use jasper::bench::recall::Truth;
 use jasper::cuda::Context;
 use jasper::data::{GroundTruth, ThreadPool, exact_knn};
-use jasper::{Device, Element, MatrixView, Metric, no_progress};
+use jasper::{DeviceChoice, Element, MatrixView, Metric, no_progress};
 use jasper_cuda::{DeviceInfo, exact_knn_on_device};
 
 use super::rule::Rule;
@@ -19,7 +19,7 @@ const KEPT: usize = 20;
 /// Where and how exact distances are computed.
 pub struct Scanner<'a> {
     pub rule: &'a Rule,
-    pub device: Device,
+    pub device: DeviceChoice,
     pub pool: &'a ThreadPool,
 }
 
@@ -30,11 +30,9 @@ impl Scanner<'_> {
     /// The nearest of the vectors of these numbers to each query.
     pub fn nearest<T: Element>(&self, queries: MatrixView<'_, T>, numbers: Range<usize>) -> Result<Nearest> {
         let mut nearest = Nearest(vec![Vec::new(); queries.len()]);
-        let ordinal = match self.device {
-            Device::Cpu => None,
-            Device::Cuda(ordinal) => Some(ordinal),
-            Device::CudaSet(set) => set.ordinals()?.first().copied(),
-            Device::Auto => DeviceInfo::list()?.first().map(|device| device.ordinal),
+        let ordinal = match self.device.resolve()? {
+            Some(device) => device.cuda_ordinals().first().copied(),
+            None => DeviceInfo::list()?.first().map(|device| device.ordinal),
         };
         let context = ordinal.map(Context::open).transpose()?;
         let vectors = self.rule.vectors(numbers.clone());

@@ -25,7 +25,7 @@ use anyhow::Result;
 use jasper::bench::recall::mean_recall;
 use jasper::bench::synthetic::Clusters;
 use jasper::data::{ThreadPool, ThreadPoolBuilder, exact_knn};
-use jasper::{Device, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{DeviceChoice, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, no_progress};
 
 use report::{Process, Report, Sample};
 use searchers::Shared;
@@ -34,7 +34,7 @@ use searchers::Shared;
 #[derive(clap::Parser)]
 struct Args {
     /// Where the index is: cpu or cuda:0.
-    device: Device,
+    device: DeviceChoice,
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
     /// Live vectors.

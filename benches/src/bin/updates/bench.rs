@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
-use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{DeviceChoice, Element, Index, Key, MatrixView, Metric, SearchParams, no_progress};
 use rayon::prelude::*;
 
 use jasper_benches::{BuildArgs, measure_search, step};
@@ -27,7 +27,7 @@ pub enum Part {
 pub struct Settings {
     pub part: Part,
     /// Where the index is: cpu or cuda:0.
-    device: Device,
+    device: DeviceChoice,
     /// File of the vectors.
     pub vectors: PathBuf,
     metric: Metric,

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{AnyIndex, Device, DeviceOptions, MemorySpace, OpenOptions, Spread};
+use jasper::{AnyIndex, Device, DeviceChoice, DeviceOptions, MemorySpace, OpenOptions, Spread};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -19,8 +19,8 @@ pub struct DeviceArgs {
     pub threads: Option<usize>,
     /// Where to search: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is the first CUDA device that can hold the
     /// index, or the CPU
-    #[arg(long, default_value_t = Device::Auto)]
-    pub device: Device,
+    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    pub device: DeviceChoice,
     #[command(flatten)]
     pub placement: PlacementArgs,
 }

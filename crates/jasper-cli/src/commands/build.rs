@@ -10,7 +10,7 @@ use anyhow::{Result, bail, ensure};
 use jasper::MemorySpace;
 use jasper::file::{check_new_durable, is_sharded, remove_checkpoint};
 use jasper::memory::MemoryPlan;
-use jasper::{Device, IndexBuilder, Key, Progress, Spread, Stage, with_element};
+use jasper::{Device, DeviceChoice, IndexBuilder, Key, Progress, Spread, Stage, with_element};
 use jasper_data::{VectorFile, read_keys};
 use serde_json::json;
 
@@ -42,8 +42,8 @@ pub struct Args {
     threads: Option<usize>,
     /// Where to build: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is the first CUDA device that can hold the
     /// build, or the CPU. The CPU builds the same graph on every machine
-    #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
     /// How several GPUs will hold the index: replicated, each of them all of it, for which the first of them builds it;
     /// or sharded, a part on each, which all build together. The index is then the folder INDEX
     #[arg(long, default_value_t = Spread::Replicated)]
@@ -85,7 +85,7 @@ impl Args {
 
     /// Builds and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.check()?;
+        self.device.resolve()?;
         if self.durable && self.is_sharded() {
             bail!(Usage("--durable: an index of several shards cannot be durable; leave out --durable, or --shards and --spread".into()));
         }
@@ -141,7 +141,7 @@ impl Args {
         let (index, report) = built.map_err(|error| stopped(named(error.into())))?;
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None)
-            .then(|| quantize(&index, self.quantization, report.device, self.drop_vectors, terminal));
+            .then(|| quantize(&index, self.quantization, report.device.into(), self.drop_vectors, terminal));
         let seconds = start.elapsed().as_secs_f64();
         let (saved, save_seconds) = timed(|| {
             let index = index.with_progress(&mut progress);

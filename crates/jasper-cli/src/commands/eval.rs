@@ -66,7 +66,7 @@ impl Args {
 
     /// Measures and shows.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.device.check()?;
+        self.device.device.resolve()?;
         let (k, is_tuned) = (self.k, !self.recall.is_empty());
         SearchParams::new(k).check()?;
         let widths = match &self.beam_widths[..] {

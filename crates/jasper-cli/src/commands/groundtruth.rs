@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Device, Element, MatrixView, Metric, SearchParams, with_element};
+use jasper::{Device, DeviceChoice, Element, MatrixView, Metric, SearchParams, with_element};
 use jasper_data::{GroundTruth, ThreadPoolBuilder, VectorFile, exact_knn};
 use serde_json::json;
 
@@ -35,8 +35,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Where to compute: auto, cpu, cuda or cuda:N; auto is the first CUDA device with enough memory, or the CPU
-    #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
     /// The file to write: ibin, with distances, or ivecs
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -50,7 +50,7 @@ impl Args {
 
     /// Computes and writes the neighbors.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.check()?;
+        self.device.resolve()?;
         SearchParams::new(self.k).check()?;
         let base = VectorFile::open(&self.base)?;
         let queries = open_queries(&self.queries, base.element(), base.dimension())?;
@@ -92,11 +92,9 @@ impl Args {
         #[cfg(feature = "cuda")]
         {
             use jasper::cuda;
-            let ordinals = match self.device {
-                Device::Cpu => Vec::new(),
-                Device::Cuda(ordinal) => vec![ordinal],
-                Device::CudaSet(set) => set.ordinals()?,
-                Device::Auto => cuda::DeviceInfo::list()
+            let ordinals = match self.device.resolve()? {
+                Some(device) => device.cuda_ordinals(),
+                None => cuda::DeviceInfo::list()
                     .unwrap_or_default()
                     .into_iter()
                     .map(|device| device.ordinal)
@@ -113,7 +111,7 @@ impl Args {
                     _ => false,
                 };
                 match truth {
-                    Err(error) if self.device == Device::Auto && can_fall_back(&error) => {}
+                    Err(error) if self.device == DeviceChoice::Auto && can_fall_back(&error) => {}
                     truth => return Ok((truth?, Device::Cuda(ordinal))),
                 }
             }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::{Result, ensure};
 use jasper::report::{CostUnit, QuantizeReport};
-use jasper::{AnyIndex, Device, IndexStats, MemorySpace, Quantization};
+use jasper::{AnyIndex, DeviceChoice, IndexStats, MemorySpace, Quantization};
 use serde::Serialize;
 
 use crate::args::QuantizationChoice;
@@ -27,8 +27,8 @@ pub struct Args {
     #[arg(long, value_name = "QUANTIZATION", default_value_t = QuantizationChoice::Auto)]
     quantization: QuantizationChoice,
     /// Where auto expects searches: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is a GPU if there is one
-    #[arg(long, default_value_t = Device::Auto)]
-    device: Device,
+    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
     /// Keep only the quantized codes: results have estimated distances, and the index accepts no inserts
     #[arg(long)]
     drop_vectors: bool,
@@ -74,7 +74,7 @@ struct DeviceBytes {
 pub fn quantize(
     index: &AnyIndex,
     choice: QuantizationChoice,
-    device: Device,
+    device: DeviceChoice,
     drop_vectors: bool,
     terminal: Terminal,
 ) -> Result<Quantized> {

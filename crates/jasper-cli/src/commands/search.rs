@@ -69,7 +69,7 @@ impl Args {
 
     /// Searches and writes.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.device.check()?;
+        self.device.device.resolve()?;
         let k = self.k;
         let beam_search = beam_search(k, self.beam_width);
         beam_search.check()?;

@@ -62,7 +62,7 @@ impl Args {
 
     /// Tunes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.device.check()?;
+        self.device.device.resolve()?;
         let goal = Goal { k: self.k, recall: self.recall };
         goal.check()?;
         let sample = self.sample;

@@ -80,11 +80,8 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             SearchLaunch::new(plan, self.graph, allowed, multiprocessors, queries)
         };
         let answers = self.run(&launch(plan, queue.queries_per_taker())?, queue, sets, &add)?;
-        let Answers { mut report, answered, to_scan } = answers;
-        if plan.strategy == Strategy::Scan {
-            // If no slot is allowed, nothing was scanned: the launch only checked the queries.
-            report.scanned = if plan.needs_scan(0) { answered } else { 0 };
-        } else if !to_scan.is_empty() {
+        let Answers { mut report, to_scan } = answers;
+        if !to_scan.is_empty() {
             report.scanned = to_scan.len();
             let rest = QueryQueue::of(to_scan);
             let scanned = launch(&plan.as_scan(), rest.queries_per_taker())
@@ -92,7 +89,9 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
                 .inspect_err(|_| {
                     let mut unanswered = Vec::new();
                     rest.take(usize::MAX, &mut unanswered);
-                    queue.put_back(unanswered);
+                    report.scanned -= unanswered.len();
+                    report += rest.failed_report();
+                    queue.put_back(unanswered, report);
                 });
             report += scanned?.report;
         }
@@ -141,13 +140,13 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
                 starters::<T>(launch.row_len(), chunk_len, self.pool),
             );
         }
-        let Batch { answers, error, unanswered, .. } =
+        let Batch { mut answers, error, mut unanswered, .. } =
             run.batch.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Some((_, error)) = error else { return Ok(answers) };
         // A launch that failed in part may still read the slots.
         sets.iter().for_each(|buffers| _ = buffers.stream().synchronize());
-        queue.put_back(unanswered);
-        queue.put_back(answers.to_scan);
+        unanswered.append(&mut answers.to_scan);
+        queue.put_back(unanswered, answers.report);
         Err(error)
     }
 
@@ -294,13 +293,13 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
     {
         let Self { search, launch, slots, batch } = self;
         if !chunk.queries.is_empty() {
-            let answered = chunk.queries.len();
-            let report = search.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
+            let mut report = search.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
             let is_scan = search.plan.strategy == Strategy::Scan;
+            // If no slot is allowed, nothing was scanned: the launch only checked the queries.
+            report.scanned = if is_scan && search.plan.needs_scan(0) { chunk.queries.len() } else { 0 };
             chunk.queries.retain(|query| !is_scan && search.plan.needs_scan(query.filled));
             let answers = &mut lock(batch).answers;
             answers.report += report;
-            answers.answered += answered;
             answers.to_scan.append(&mut chunk.queries);
         }
         let (queue, len) = lock(batch).next_len();
@@ -346,8 +345,6 @@ struct Launched<'s, 'q, T: Element, B: SearchBuffers<T>> {
 /// What is known of the queries that were taken from a queue.
 struct Answers<'q, T> {
     report: SearchReport,
-    /// Number of queries whose results are there.
-    answered: usize,
     /// Queries for which a scan might find more hits.
     to_scan: Vec<PendingQuery<'q, T>>,
 }
@@ -367,7 +364,7 @@ struct Batch<'b, 'q, T> {
 
 impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
     fn new(queue: &'b QueryQueue<'q, T>, chunk_len: usize) -> Self {
-        let answers = Answers { report: SearchReport::default(), answered: 0, to_scan: Vec::new() };
+        let answers = Answers { report: SearchReport::default(), to_scan: Vec::new() };
         Self { queue, chunk_len, taken: 0, answers, error: None, unanswered: Vec::new() }
     }
 

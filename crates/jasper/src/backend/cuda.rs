@@ -21,7 +21,7 @@ use jasper_vamana::{
 
 use super::{Backend, StartedSearch};
 use crate::bench::DevicePeaks;
-use crate::{Device, DeviceError};
+use crate::{Device, DeviceChoice, DeviceError};
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
@@ -90,16 +90,14 @@ pub(crate) struct SearchPreload(Option<JoinHandle<Option<KernelPreload>>>);
 
 impl SearchPreload {
     /// Starts the thread for a device, or the first device. Errors are reported when the index is moved there.
-    pub(crate) fn start<T: Element>(device: Device, path: &Path) -> Self {
+    pub(crate) fn start<T: Element>(device: DeviceChoice, path: &Path) -> Self {
         let path = path.to_owned();
         let preload = move || {
-            let ordinal = match device {
-                Device::Cpu => return None,
-                Device::Cuda(ordinal) => ordinal,
-                Device::CudaSet(set) => *set.ordinals().ok()?.first()?,
-                Device::Auto => *ordinals().ok()?.first()?,
+            let ordinals = match device.resolve().ok()? {
+                Some(device) => device.cuda_ordinals(),
+                None => ordinals().ok()?,
             };
-            let context = Context::open(ordinal).ok()?;
+            let context = Context::open(*ordinals.first()?).ok()?;
             Some(KernelPreload::for_query(&context, &Graph::<T>::map(path).ok()?))
         };
         Self(thread::Builder::new().name("jasper-preload".into()).spawn(preload).ok())

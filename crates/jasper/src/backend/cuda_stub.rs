@@ -13,7 +13,7 @@ use jasper_vamana::{
 };
 
 use super::Backend;
-use crate::{Device, DeviceError};
+use crate::{DeviceChoice, DeviceError};
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
@@ -60,7 +60,7 @@ pub(crate) struct SearchPreload;
 
 impl SearchPreload {
     #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-    pub(crate) fn start<T: Element>(_: Device, _: &Path) -> Self {
+    pub(crate) fn start<T: Element>(_: DeviceChoice, _: &Path) -> Self {
         Self
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Controls {
     /// Microseconds per query.
     pub(super) delay: AtomicUsize,
     pub(super) queries: AtomicUsize,
+    /// The device faults at this number of queries, unless it is 0.
+    pub(super) faults_at: AtomicUsize,
 }
 
 impl Controls {
@@ -83,7 +85,10 @@ impl Faulty {
 
     fn note(&self, queries: usize) -> Result<(), SearchError> {
         thread::sleep(Duration::from_micros((self.controls.delay.load(Relaxed) * queries) as u64));
-        self.controls.queries.fetch_add(queries, Relaxed);
+        let sum = self.controls.queries.fetch_add(queries, Relaxed) + queries;
+        if (1..=sum).contains(&self.controls.faults_at.load(Relaxed)) {
+            self.controls.fault();
+        }
         Ok(self.check()?)
     }
 }

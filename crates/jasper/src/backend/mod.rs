@@ -13,6 +13,7 @@ mod sharded;
 mod sources;
 mod vote;
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(crate) trait StartedSearch: Send {
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
 pub(crate) trait Backend<T: Element>: Send + Sync {
-    /// [`Device::Cpu`], [`Device::Cuda`] or [`Device::CudaSet`].
+    /// Where the graph is.
     fn device(&self) -> Device;
 
     /// Name of the CPU or GPU.
@@ -153,7 +154,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
                 }
                 Err(error) => {
                     let error = error.map_row(|row| chunk[row].row);
-                    queue.put_back(chunk);
+                    queue.put_back(chunk, sum);
                     return Err(error);
                 }
             }
@@ -270,6 +271,12 @@ impl<T: Element> dyn Backend<T> + '_ {
         self.change_graph(&mut |graph| result = Some(change(graph)))?;
         Ok(result.expect("the backend makes the change"))
     }
+}
+
+/// The names of the devices of several backends, each once.
+fn joined_names<'a, T: Element>(backends: impl Iterator<Item = &'a dyn Backend<T>>) -> String {
+    let names: BTreeSet<String> = backends.map(Backend::device_name).collect();
+    Vec::from_iter(names).join(" and ")
 }
 
 /// Queries that a backend takes from a queue at once, if it does not divide batches itself.

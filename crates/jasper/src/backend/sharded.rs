@@ -22,7 +22,7 @@ use jasper_vamana::{
 
 use super::sources::{RowsByShard, ShardVectors, SharedRows};
 use super::vote::Vote;
-use super::{Backend, at_once};
+use super::{Backend, at_once, joined_names};
 use crate::{Device, DeviceError, UpdateError};
 
 /// Maximum number of shards, and the number of buckets that keys are hashed to.
@@ -183,10 +183,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
     }
 
     fn device_name(&self) -> String {
-        let mut names: Vec<String> = self.shards.iter().map(|shard| shard.device_name()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.join(" and ")
+        joined_names(self.shards.iter().map(|shard| &**shard))
     }
 
     fn is_on_cpu(&self) -> bool {

@@ -24,7 +24,7 @@ use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
 use crate::error::TuneError;
 use crate::progress::long_calls;
-use crate::{Device, DeviceError, Index, Spread};
+use crate::{Device, DeviceChoice, DeviceError, Index, Spread};
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ pub enum BuildError {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BuildReport {
-    /// Where the graph was built: [`Device::Cpu`] or [`Device::Cuda`].
+    /// Where the graph, or those of the shards, were built.
     pub device: Device,
     /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
@@ -124,7 +124,7 @@ pub struct IndexBuilder<'a> {
     metric: Metric,
     params: BuildParamsBuilder,
     threads: Option<usize>,
-    device: Device,
+    device: DeviceChoice,
     shards: Option<usize>,
     spread: Spread,
     keys: Option<&'a [Key]>,
@@ -140,7 +140,7 @@ impl<'a> IndexBuilder<'a> {
             metric,
             params: BuildParams::builder(),
             threads: None,
-            device: Device::Auto,
+            device: DeviceChoice::Auto,
             shards: None,
             spread: Spread::default(),
             keys: None,
@@ -223,22 +223,22 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Where to build. The default, [`Device::Auto`], is the first CUDA device with room for the build, or else the
-    /// CPU. [`BuildReport::device`] says which it was.
+    /// Where to build. The default, [`DeviceChoice::Auto`], is the first CUDA device with room for the build, or else
+    /// the CPU. [`BuildReport::device`] says which it was.
     ///
     /// After the build, the index is in host memory, and the CPU searches it. [`Index::to_device`] moves it to a GPU:
     ///
     /// ```
-    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
-    /// # let (vectors, device) = (MatrixView::new(&[0_u8, 1, 2, 3], 2)?, Device::Auto);
+    /// # use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric};
+    /// # let (vectors, device) = (MatrixView::new(&[0_u8, 1, 2, 3], 2)?, DeviceChoice::Auto);
     /// let index = IndexBuilder::new(Metric::L2).device(device).build(&vectors)?.to_device(device)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
     /// floats, its sums round differently, and some edges differ.
-    pub fn device(mut self, device: Device) -> Self {
-        self.device = device;
+    pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
+        self.device = device.into();
         self
     }
 
@@ -268,7 +268,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// The key of each vector; 0, 1, 2 ... by default.
+    /// The keys, one per vector, all different; 0, 1, 2 ... by default.
     pub fn keys(mut self, keys: &'a [Key]) -> Self {
         self.keys = Some(keys);
         self
@@ -375,7 +375,7 @@ impl<'a> IndexBuilder<'a> {
         let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
         match plan_build::<T>(spec, true, device.ordinal())?.check(free) {
             Ok(()) => Ok(Some(device)),
-            Err(_) if self.device == Device::Auto => Ok(None),
+            Err(_) if self.device == DeviceChoice::Auto => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -393,7 +393,7 @@ impl<'a> IndexBuilder<'a> {
         if let Some((_, option)) = needs_vectors.into_iter().find(|&(is_set, _)| is_set) {
             return Err(BuildError::Empty(option));
         }
-        self.device.check()?;
+        self.device.resolve()?;
         let params = self.params.build()?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let graph = || Graph::new(self.metric, dimension, params);
@@ -407,8 +407,8 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
-    /// part. A [`Device::Cuda`] need not exist. [`Device::Auto`] means the device on which [`Self::build`] would build
-    /// now.
+    /// part. A [`Device::Cuda`] need not exist. [`DeviceChoice::Auto`] means the device on which [`Self::build`] would
+    /// build now.
     ///
     /// # Errors
     /// Returns [`BuildError`] if a parameter is out of bounds.
@@ -420,7 +420,9 @@ impl<'a> IndexBuilder<'a> {
         let spec = self.spec(count, dimension)?;
         let exact_linking = self.links_exactly::<T>();
         match self.device {
-            Device::Cuda(ordinal) => self.plan::<T>(&spec, exact_linking, Some(ordinal)),
+            DeviceChoice::Device(Device::Cuda(ordinal)) => {
+                self.plan::<T>(&spec, exact_linking, Some(ordinal))
+            }
             _ => self.choose_device::<T>(&spec, exact_linking).map(|plan| plan.memory),
         }
     }
@@ -465,11 +467,9 @@ impl<'a> IndexBuilder<'a> {
         spec: &BuildSpec,
         exact_linking: bool,
     ) -> Result<BuildPlan, BuildError> {
-        let cuda = match self.device {
-            Device::Cpu => None,
-            Device::Cuda(ordinal) => Some(BuildDevice::open(ordinal)?),
-            Device::CudaSet(set) => Some(BuildDevice::open(set.ordinals()?[0])?),
-            Device::Auto => first_available(|ordinal| {
+        let cuda = match self.device.resolve()? {
+            Some(device) => device.cuda_ordinals().first().copied().map(BuildDevice::open).transpose()?,
+            None => first_available(|ordinal| {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
                 // below reports the latter.

@@ -8,7 +8,7 @@ use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, Updat
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
-use crate::{Device, DeviceError, Index, Spread};
+use crate::{Device, DeviceChoice, DeviceError, Index, Spread};
 
 /// The graph of a shard.
 type Built<T> = (Graph<T>, BuildReport);
@@ -33,11 +33,14 @@ impl IndexBuilder<'_> {
     }
 
     /// The devices that build shards.
-    fn build_devices(&self) -> Result<Vec<Device>, DeviceError> {
-        match self.device {
-            Device::CudaSet(set) => Ok(set.ordinals()?.into_iter().map(Device::Cuda).collect()),
-            device => Ok(vec![device]),
-        }
+    fn build_devices(&self) -> Result<Vec<DeviceChoice>, DeviceError> {
+        Ok(match self.device.resolve()? {
+            Some(Device::CudaSet(set)) => {
+                set.ordinals().into_iter().map(|ordinal| Device::Cuda(ordinal).into()).collect()
+            }
+            Some(device) => vec![device.into()],
+            None => vec![DeviceChoice::Auto],
+        })
     }
 
     /// The memory of a build of shards, of all devices together.
@@ -67,8 +70,8 @@ impl IndexBuilder<'_> {
         let host = Bytes { host: free_host_memory(), device: u64::MAX };
         plan.clone().without(SKETCHES).check(host)?;
         // Shards of one device are built one after another, and hash to shares that differ by little.
-        let check = |device: Device| {
-            if let Device::Cuda(ordinal) = device {
+        let check = |device: DeviceChoice| {
+            if let DeviceChoice::Device(Device::Cuda(ordinal)) = device {
                 let share = self.device(device).unsharded();
                 let share = share.memory_plan::<T>(count.div_ceil(shards), dimension)?;
                 share.check(Bytes { host: u64::MAX, ..BuildDevice::open(ordinal)?.free_memory()? })?;
@@ -156,12 +159,7 @@ impl IndexBuilder<'_> {
 impl BuildReport {
     /// The report of two shards.
     fn merge(mut self, other: Self) -> Self {
-        self.device = match (self.device, other.device) {
-            (Device::Cpu, Device::Cpu) => Device::Cpu,
-            (a, b) => {
-                Device::several(a.cuda_ordinals().into_iter().chain(b.cuda_ordinals()).map(Device::Cuda))
-            }
-        };
+        self.device = Device::several([self.device, other.device]);
         if !self.device_name.contains(&other.device_name) {
             self.device_name = format!("{} and {}", self.device_name, other.device_name);
         }

@@ -25,7 +25,7 @@ use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::journal::Journal;
 use crate::progress::long_calls;
-use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError};
+use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError};
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
@@ -133,15 +133,16 @@ impl<T: Element> Index<T> {
         backend.into_graphs()
     }
 
-    /// Moves the index to a device. [`Device::Auto`] is the first CUDA device with room for it, or the CPU if there is
-    /// none. A [`Device::CudaSet`] has [replicas](crate::Spread::Replicated), or the shards of an index that has some.
+    /// Moves the index to a device. [`DeviceChoice::Auto`] is the first CUDA device with room for it, or the CPU if
+    /// there is none. A [`Device::CudaSet`] has [replicas](crate::Spread::Replicated), or the shards of an index that
+    /// has some.
     ///
     /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well; edges do not, and are
     /// copied back by calls that need them, such as [`Self::save`].
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
-    pub fn to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
+    pub fn to_device(self, device: impl Into<DeviceChoice>) -> Result<Self, MoveError<Self>> {
         self.to_device_with(device, DeviceOptions::new())
     }
 
@@ -150,22 +151,29 @@ impl<T: Element> Index<T> {
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
-    pub fn to_device_with(self, device: Device, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
-        if device == self.device() || device == Device::Auto && self.device() != Device::Cpu {
+    pub fn to_device_with(
+        self,
+        device: impl Into<DeviceChoice>,
+        options: DeviceOptions,
+    ) -> Result<Self, MoveError<Self>> {
+        let device = match device.into().resolve() {
+            Ok(device) => device,
+            Err(error) => return Err(MoveError::new(self, error)),
+        };
+        let is_there = match device {
+            Some(device) => device == self.device(),
+            None => self.device() != Device::Cpu,
+        };
+        if is_there {
             return Ok(self);
-        }
-        if let Device::CudaSet(set) = device {
-            return self.move_to_devices(set, options);
-        }
-        if let Err(error) = device.check() {
-            return Err(MoveError::new(self, error));
         }
         let index = self.to_host()?;
         let upload = |ordinal| index.upload(&[ordinal], options).map(Some);
         let uploaded = match device {
-            Device::Cuda(ordinal) => upload(ordinal),
-            Device::Auto => first_available(upload),
-            Device::Cpu | Device::CudaSet(_) => Ok(None),
+            Some(Device::CudaSet(set)) => return index.move_to_devices(&set.ordinals(), options),
+            Some(Device::Cuda(ordinal)) => upload(ordinal),
+            Some(Device::Cpu) => Ok(None),
+            None => first_available(upload),
         };
         match uploaded {
             Err(error) => Err(MoveError::new(index, error)),
@@ -296,8 +304,7 @@ impl<T: Element> Index<T> {
         self.backend.max_beam_width()
     }
 
-    /// Where the index is: [`Device::Cpu`], [`Device::Cuda`], or the [`Device::CudaSet`] of the devices that are in
-    /// use.
+    /// Where the index is. Devices that are [left out](Self::device_faults) do not count.
     pub fn device(&self) -> Device {
         self.backend.device()
     }

@@ -12,7 +12,7 @@ use super::shard_files::{is_sharded, shard_files};
 use crate::backend::SearchPreload;
 use crate::journal::{JournalError, OpenJournal};
 use crate::progress::long_calls;
-use crate::{Device, DeviceOptions, Index};
+use crate::{DeviceChoice, DeviceOptions, Index};
 
 /// Options for opening an index file.
 ///
@@ -33,7 +33,7 @@ pub struct OpenOptions {
     threads: Option<usize>,
     is_mapped: bool,
     exact_linking: bool,
-    device: Option<(Device, DeviceOptions)>,
+    device: Option<(DeviceChoice, DeviceOptions)>,
 }
 
 /// An index file could not be opened.
@@ -83,8 +83,8 @@ impl OpenOptions {
     /// The device to open the index on, as if [moved there](Index::to_device_with) once it is open; by default it stays
     /// in host memory. The first search is answered sooner than with two calls, because the device is initialized and
     /// compiles kernels while the file is read.
-    pub fn device(mut self, device: Device, options: DeviceOptions) -> Self {
-        self.device = Some((device, options));
+    pub fn device(mut self, device: impl Into<DeviceChoice>, options: DeviceOptions) -> Self {
+        self.device = Some((device.into(), options));
         self
     }
 
@@ -130,7 +130,7 @@ impl OpenOptions {
         let Some((device, _)) = self.device else {
             return Ok(self.open_on_host(path, progress)?);
         };
-        device.check()?;
+        device.resolve()?;
         let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
         let _preload = SearchPreload::start::<T>(device, &first);
         let index = self.open_on_host::<T>(path, progress)?;
@@ -174,7 +174,7 @@ long_calls! {
     /// As [`Self::open`], with `<bytes>` for a path.
     pub fn open_bytes<T: Element>(bytes: &[u8]) -> Result<Index<T>, OpenError> {
         if let Some((device, _)) = options.device {
-            device.check()?;
+            device.resolve()?;
         }
         let graph = Graph::read_from(bytes, progress);
         let index = graph.and_then(|graph| options.index(graph)).map_err(in_bytes)?;

@@ -3,7 +3,7 @@
 use std::io;
 
 use jasper_core::{Element, ProgressFn, no_progress};
-use jasper_graph::VectorError;
+use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{CodeReport, UpdateError, code_report, encode};
 
@@ -33,29 +33,28 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
-    /// Waits until earlier changes of the journal have ended, and makes a change of the codes, which logs itself. If it
-    /// leaves no codes, whether it fails or not, the drop is logged in its place.
+    /// Makes a [change](Self::change) of the codes. If it leaves no codes, whether it fails or not, the drop is logged in
+    /// its place.
     pub(crate) fn change_codes<R, E: From<UpdateError>>(
         &self,
-        change: &mut Change<'_>,
-        make: impl FnOnce(&mut Change<'_>) -> Result<R, E>,
+        record: Option<&Record<'_, T>>,
+        progress: &mut ProgressFn<'_>,
+        make: impl FnOnce(&mut Change<'_>, &mut ProgressFn<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        change.wait();
-        let _writer = self.lock_writer();
-        let kept = || {
-            self.backend
-                .read(|graph| (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty()))
+        let kept = |graph: &Graph<T>| {
+            (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty())
         };
-        let before = kept();
-        let made = make(change);
-        let after = kept();
-        if after != before && (made.is_err() || !after.0) {
-            // Tuned searches are dropped with the codes, and when there are new ones.
-            let had_codes = before.0;
-            change.log::<T>(&if had_codes { Record::DropCodes } else { Record::Tune(Vec::new()) })?;
-            change.keep();
-        }
-        made
+        self.change(record, progress, |change, hooks| {
+            let before @ (had_codes, _) = self.backend.read(kept);
+            let made = make(change, hooks.progress);
+            let after @ (has_codes, _) = self.backend.read(kept);
+            if after != before && (made.is_err() || !has_codes) {
+                // Tuned searches are dropped with the codes, and when there are new ones.
+                change.log::<T>(&if had_codes { Record::DropCodes } else { Record::Tune(Vec::new()) })?;
+                change.keep();
+            }
+            made
+        })
     }
 
     /// Drops the codes. Searches are exact again.
@@ -64,7 +63,7 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError`] if the index has codes only, or is durable and the change cannot be written to its
     /// journal ([`UpdateError::Journal`]).
     pub fn drop_codes(&self) -> Result<(), UpdateError> {
-        self.make_change(&Record::DropCodes, &mut no_progress, |_| {
+        self.change(Some(&Record::DropCodes), &mut no_progress, |_, _| {
             self.backend.read(|graph| graph.require_vectors())?;
             Ok(self.backend.change(|graph| graph.drop_codes())?)
         })
@@ -77,7 +76,7 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError::NoCodes`], or [`UpdateError::Journal`] if the index is durable and the change cannot be
     /// written to its journal; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
-        self.make_change(&Record::DropVectors, &mut no_progress, |_| {
+        self.change(Some(&Record::DropVectors), &mut no_progress, |_, _| {
             if self.backend.read(|graph| graph.vectors().codes().is_none()) {
                 return Err(UpdateError::NoCodes);
             }
@@ -128,9 +127,8 @@ long_calls! {
     /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
     pub fn quantize(quantization: Quantization) -> Result<(), UpdateError> {
         quantization.check()?;
-        index.change(|change| {
-            change.log::<T>(&Record::Quantize(quantization))?;
-            index.change_codes(change, |_| index.quantize_locked(quantization, progress))
+        index.change_codes(Some(&Record::Quantize(quantization)), progress, |_, progress| {
+            index.quantize_locked(quantization, progress)
         })
     }
 }

@@ -9,7 +9,7 @@ use jasper_graph::Graph;
 use jasper_vamana::UpdateError;
 
 use crate::progress::long_calls;
-use crate::{BuildError, Device, Index, IndexBuilder};
+use crate::{BuildError, DeviceChoice, Index, IndexBuilder};
 
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
@@ -39,8 +39,9 @@ long_calls! {
     ///
     /// # Errors
     /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).
-    pub fn rebuild(device: Device) -> Result<Index<T>, BuildError> {
+    pub fn rebuild(device: impl Into<DeviceChoice>) -> Result<Index<T>, BuildError> {
         let _writer = index.lock_writer();
+        let device = device.into();
         let mut build =
             |graph: &Graph<T>| build_again(index.builder_like(graph).device(device), graph, progress);
         let rebuilt = match index.backend.shards() {
@@ -122,8 +123,8 @@ mod tests {
     use jasper_quant::Quantization;
 
     use super::*;
-    use crate::SearchParams;
     use crate::bench::synthetic::Clusters;
+    use crate::{Device, SearchParams};
 
     #[test]
     fn a_rebuilt_index_is_that_of_the_live_vectors() {

@@ -74,6 +74,20 @@ impl<T: Element> Index<T> {
     /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`, and a
     /// [report](Matches::report) of the hops and distances that they took.
     ///
+    /// ```
+    /// # use jasper::bench::synthetic::Clusters;
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
+    /// let vectors = MatrixView::new(&vectors, 16)?;
+    /// let index = IndexBuilder::new(Metric::L2).build(&vectors)?;
+    /// let found = index.search_batch(vectors.slice(0..100), SearchParams::new(10))?;
+    /// assert_eq!((found.queries(), found.k(), found.keys().len()), (100, 10, 1000));
+    /// for (query, hits) in found.iter().enumerate() {
+    ///     assert_eq!(hits.map(|hit| hit.key).next(), Some(query as u64));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Self::search`] if one of the queries is refused, or [`SearchError::Memory`] if the arrays cannot be
     /// allocated.
@@ -131,6 +145,14 @@ impl<T: Element> Index<T> {
     /// Returns the keys within `radius` of a vector, nearest first: all keys that the beam search finds and whose
     /// distance, in the metric of the index, is at most `radius`. L2 distances are squared, so give the square of the
     /// radius.
+    ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[0_u8, 0, 3, 4, 9, 9], 2)?)?;
+    /// let within_five = index.search_within(&[0, 0], 5.0 * 5.0, SearchParams::new(10))?;
+    /// assert_eq!(within_five.iter().map(|hit| hit.distance).collect::<Vec<_>>(), [0.0, 25.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// Starts with `params` and doubles `k` and the beam width until the farthest hit is beyond the radius, or every
     /// key is a hit. Each hit is within the radius. As in any approximate search, keys may be missed, less likely with

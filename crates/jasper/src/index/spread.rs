@@ -15,7 +15,7 @@ use super::rebuild::build_again;
 use crate::backend::{
     Backend, DeviceGraph, HostBackend, Replicated, Sharded, at_once, cuda_backend, upload_graph,
 };
-use crate::{CudaSet, Device, DeviceError, DeviceOptions, MoveError, Spread};
+use crate::{Device, DeviceError, DeviceOptions, MoveError, Spread};
 
 impl<T: Element> Index<T> {
     /// An index of several graphs in host memory, each with the vectors of its shard.
@@ -35,39 +35,30 @@ impl<T: Element> Index<T> {
         self.backend.shards_or_self().len()
     }
 
-    /// Moves the index to several devices.
+    /// Moves the index from the host to several devices.
     pub(super) fn move_to_devices(
         self,
-        set: CudaSet,
+        ordinals: &[usize],
         options: DeviceOptions,
     ) -> Result<Self, MoveError<Self>> {
-        let ordinals = match set.ordinals() {
-            Ok(ordinals) => ordinals,
-            Err(error) => return Err(MoveError::new(self, error)),
-        };
-        let device = Device::several(ordinals.iter().copied().map(Device::Cuda));
-        if device == self.device() || ordinals.len() == 1 {
-            return self.to_device_with(device, options);
-        }
-        let index = self.to_host()?;
         let error = match options.spread {
-            _ if index.shards() > 1 => match index.upload(&ordinals, options) {
-                Ok(copies) => return Ok(index.moved_to(copies)),
+            _ if self.shards() > 1 => match self.upload(ordinals, options) {
+                Ok(copies) => return Ok(self.moved_to(copies)),
                 Err(error) => error,
             },
-            Spread::Replicated => match index.copy_to_all(&ordinals, options) {
-                Ok(copies) => return Ok(index.moved_to_replicas(copies)),
+            Spread::Replicated => match self.copy_to_all(ordinals, options) {
+                Ok(copies) => return Ok(self.moved_to_replicas(copies)),
                 Err(error) => error,
             },
-            Spread::Sharded => match index.build_shards(&ordinals, options) {
+            Spread::Sharded => match self.build_shards(ordinals, options) {
                 Ok(sharded) => {
-                    sharded.set_limits(index.limits());
+                    sharded.set_limits(self.limits());
                     return Ok(sharded);
                 }
                 Err(error) => error,
             },
         };
-        Err(MoveError::new(index, error))
+        Err(MoveError::new(self, error))
     }
 
     /// Copies the graph, or that of each shard, to one of the devices, in turn.
@@ -140,9 +131,9 @@ impl<T: Element> Index<T> {
         if self.journal.is_some() {
             return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
         }
-        let set = CudaSet::new(ordinals).expect("the numbers of a set");
+        let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));
         let built = self.backend.read(|graph| {
-            let builder = self.builder_like(graph).device(Device::CudaSet(set)).spread(Spread::Sharded);
+            let builder = self.builder_like(graph).device(devices).spread(Spread::Sharded);
             build_again(builder, graph, &mut no_progress)
         });
         let index = built.map_err(|error| refuse(error.into()))?;

@@ -21,6 +21,18 @@ long_calls! {
 
     /// Adds vectors, each under the key at the same position.
     ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric};
+    /// let index = IndexBuilder::new(Metric::L2).empty::<f32>(2)?;
+    /// let report = index.insert(&MatrixView::new(&[0.5, 1.5, 2.5, 3.5], 2)?, &[70, 50])?;
+    /// assert_eq!((report.keys, index.vector(50)), (2, Some(vec![2.5, 3.5])));
+    /// assert!(index.insert(&MatrixView::new(&[4.5, 5.5], 2)?, &[50]).is_err(), "the key is there");
+    /// index.upsert(&MatrixView::new(&[4.5, 5.5], 2)?, &[50])?;
+    /// index.delete(&[70])?;
+    /// index.undelete(&[70])?; // Until `consolidate`.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// Identical vectors share a vertex of the graph. The cost is that of a search per vector, so small batches are
     /// fine. On a CUDA device, large batches are faster.
     ///
@@ -42,7 +54,7 @@ long_calls! {
     /// As [`Self::insert`], but no key can be refused unless the new ones would reach [`NO_KEY`](crate::NO_KEY). The
     /// index is unchanged.
     pub fn insert_auto(vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
-        index.make_change(&Record::InsertAuto(vectors), progress, |hooks| {
+        index.change(Some(&Record::InsertAuto(vectors)), progress, |_, hooks| {
             let first = index.next_key();
             let keys = index.next_keys(vectors.len())?;
             let new = NewVectors { vectors, keys: &keys, on_conflict: OnConflict::Refuse };
@@ -68,7 +80,7 @@ long_calls! {
     /// Returns [`UpdateError`] if the device failed, vectors were [dropped](Self::drop_vectors), or the index is
     /// durable and the change cannot be written to its journal ([`UpdateError::Journal`]); the index is unchanged.
     pub fn consolidate() -> Result<ConsolidateReport, UpdateError> {
-        index.make_change(&Record::Consolidate, progress, |hooks| index.backend.consolidate(hooks))
+        index.change(Some(&Record::Consolidate), progress, |_, hooks| index.backend.consolidate(hooks))
     }
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
@@ -81,7 +93,7 @@ long_calls! {
     /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
     /// failed: if a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
     pub fn compact() -> Result<CompactReport, UpdateError> {
-        index.make_change(&Record::Compact, progress, |hooks| {
+        index.change(Some(&Record::Compact), progress, |_, hooks| {
             let total = index.stats().free_slots;
             Progress { stage: Stage::Compacting, done: 0, total }.report(hooks.progress)?;
             index.backend.compact()
@@ -123,9 +135,7 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError`] if a device fails, or if the index is durable and the change cannot be written to its
     /// journal ([`UpdateError::Journal`]); none is deleted then.
     pub fn delete_if_present(&self, keys: &[Key]) -> Result<usize, UpdateError> {
-        self.change(|change| {
-            change.wait();
-            let _writer = self.lock_writer();
+        self.change(None, &mut no_progress, |change, _| {
             let mut present = keys.to_vec();
             present.sort_unstable();
             present.dedup();
@@ -154,7 +164,7 @@ impl<T: Element> Index<T> {
         keys: &[Key],
         change_and_undo: [KeyChange; 2],
     ) -> Result<(), UpdateError> {
-        self.make_change(record, &mut no_progress, |_| {
+        self.change(Some(record), &mut no_progress, |_, _| {
             self.check_change(record)?;
             self.change_checked_keys(keys, change_and_undo)
         })
@@ -183,39 +193,28 @@ impl<T: Element> Index<T> {
         new: NewVectors<'_, T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        self.make_change(&Record::Insert(new), progress, |hooks| self.backend.insert(new, hooks))
+        self.change(Some(&Record::Insert(new)), progress, |_, hooks| self.backend.insert(new, hooks))
     }
 
-    /// Begins a change, which `make` logs and makes, and ends it.
+    /// Makes a change, in its turn and under the writer lock. Every change that a journal has is made here. The journal of a
+    /// durable index has `record`, which is checked before it is logged, or what `make` logs if there is none. `make`
+    /// gets the change and its hooks, and checks the change again.
     pub(crate) fn change<R, E: From<UpdateError>>(
         &self,
-        make: impl FnOnce(&mut Change<'_>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        let mut change = Change::begin(self.journal.as_ref());
-        let made = make(&mut change);
-        let result = change.end(made)?;
-        self.snapshot_if_due();
-        Ok(result)
-    }
-
-    /// Waits until earlier changes of the journal have ended (its turn), makes the change under the writer lock and
-    /// logs it; without a journal, only makes it. `make` gets the hooks of the change, and checks it again.
-    pub(crate) fn make_change<R>(
-        &self,
-        record: &Record<'_, T>,
+        record: Option<&Record<'_, T>>,
         progress: &mut ProgressFn<'_>,
-        make: impl FnOnce(ChangeHooks<'_>) -> Result<R, UpdateError>,
-    ) -> Result<R, UpdateError> {
-        if self.journal.is_some() {
+        make: impl FnOnce(&mut Change<'_>, ChangeHooks<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if let (Some(_), Some(record)) = (&self.journal, record) {
             // Most changes that will be refused need not be logged.
             self.check_change(record)?;
         }
-        self.change(|change| {
-            change.make(record, progress, |hooks| {
-                let _writer = self.lock_writer();
-                make(hooks)
-            })
-        })
+        let made = Change::make(self.journal.as_ref(), record, progress, |change, hooks| {
+            let _writer = self.lock_writer();
+            make(change, hooks)
+        })?;
+        self.snapshot_if_due();
+        Ok(made)
     }
 
     /// Checks what can be checked of a change before it is made.

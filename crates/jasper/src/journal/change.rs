@@ -13,12 +13,10 @@ use jasper_vamana::{ChangeHooks, UpdateError};
 use super::turns::Turn;
 use super::{Journal, Record, lock};
 
-/// A change that the journal logs. Does nothing if the index has none.
-pub(crate) struct Change<'a>(Option<LoggedChange<'a>>);
-
-struct LoggedChange<'a> {
-    journal: &'a Journal,
-    turn: Turn<'a>,
+/// A change of an index, which its journal logs if it has one.
+pub(crate) struct Change<'a> {
+    /// The journal, and when it is the turn of the change.
+    journal: Option<(&'a Journal, Turn<'a>)>,
     /// Whether a drop discards the change, which the log has or may have.
     discard_on_drop: bool,
 }
@@ -40,101 +38,86 @@ impl Logging<'_> {
 }
 
 impl<'a> Change<'a> {
-    /// Begins a change of an index.
-    pub(crate) fn begin(journal: Option<&'a Journal>) -> Self {
-        let begin = |journal: &'a Journal| LoggedChange {
-            journal,
-            turn: journal.turns.take(),
-            discard_on_drop: false,
+    /// Logs a change of an index with this journal, waits until earlier changes have ended, and calls `make`. If that
+    /// fails, the change is removed from the log.
+    ///
+    /// A change [with a commit point](Record::has_commit_point) is logged while it is computed: at the commit point it
+    /// waits until it is on disk, and is cancelled if it cannot be written. One without a record is logged by `make`.
+    pub(crate) fn make<T: Element, R, E: From<UpdateError>>(
+        journal: Option<&'a Journal>,
+        record: Option<&Record<'_, T>>,
+        progress: &mut ProgressFn<'_>,
+        make: impl FnOnce(&mut Self, ChangeHooks<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let journal = journal.map(|journal| (journal, journal.turns.take()));
+        let mut change = Self { journal, discard_on_drop: false };
+        let made = match record {
+            Some(record) if record.has_commit_point() => change.make_while_logged(record, progress, make),
+            record => {
+                record.map_or(Ok(()), |record| change.log(record))?;
+                change.wait();
+                make(&mut change, ChangeHooks::new(progress))
+            }
         };
-        Self(journal.map(begin))
+        if made.is_err() {
+            change.discard().map_err(UpdateError::Journal)?;
+        }
+        change.keep();
+        made
     }
 
     /// Logs the change, in the place of what it logged before, and returns when it is on disk.
     pub(crate) fn log<T: Element>(&mut self, record: &Record<'_, T>) -> Result<(), UpdateError> {
-        match &mut self.0 {
-            Some(change) => change.log(record).map_err(UpdateError::Journal),
-            None => Ok(()),
+        if let Some((journal, turn)) = &self.journal {
+            let log = journal.prepare(turn.number(), record);
+            log.and_then(|log| log()).map_err(UpdateError::Journal)?;
+            self.set_logged(record);
         }
-    }
-
-    /// Waits until earlier changes have ended.
-    pub(crate) fn wait(&self) {
-        if let Some(change) = &self.0 {
-            change.turn.wait();
-        }
-    }
-
-    /// Logs the change, waits until earlier changes have ended, and calls `make`. A change [with a commit
-    /// point](Record::has_commit_point) is logged while it is computed: at the commit point it waits until it is on
-    /// disk, and is cancelled if it cannot be written.
-    pub(crate) fn make<T: Element, R>(
-        &mut self,
-        record: &Record<'_, T>,
-        progress: &mut ProgressFn<'_>,
-        make: impl FnOnce(ChangeHooks<'_>) -> Result<R, UpdateError>,
-    ) -> Result<R, UpdateError> {
-        match &mut self.0 {
-            Some(change) if record.has_commit_point() => change.make(record, progress, make),
-            _ => {
-                self.log(record)?;
-                self.wait();
-                make(ChangeHooks::new(progress))
-            }
-        }
-    }
-
-    /// Ends the change. If it failed, it is removed from the log.
-    pub(crate) fn end<R, E: From<UpdateError>>(mut self, result: Result<R, E>) -> Result<R, E> {
-        if let Some(change) = &mut self.0
-            && result.is_err()
-        {
-            change.discard().map_err(UpdateError::Journal)?;
-        }
-        self.keep();
-        result
-    }
-
-    /// Keeps the change in the log, even if it failed.
-    pub(crate) fn keep(&mut self) {
-        if let Some(change) = &mut self.0 {
-            change.discard_on_drop = false;
-        }
-    }
-}
-
-impl LoggedChange<'_> {
-    fn log<T: Element>(&mut self, record: &Record<'_, T>) -> io::Result<()> {
-        self.journal.prepare(self.turn.number(), record)?()?;
-        self.set_logged(record);
         Ok(())
     }
 
-    fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
-        self.discard_on_drop = true;
-        self.journal.logged_bytes.fetch_add(record.bytes(), Ordering::Relaxed);
+    /// Keeps the change in the log, even if it fails.
+    pub(crate) fn keep(&mut self) {
+        self.discard_on_drop = false;
     }
 
-    fn make<T: Element, R>(
+    fn wait(&self) {
+        if let Some((_, turn)) = &self.journal {
+            turn.wait();
+        }
+    }
+
+    fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
+        if let Some((journal, _)) = &self.journal {
+            self.discard_on_drop = true;
+            journal.logged_bytes.fetch_add(record.bytes(), Ordering::Relaxed);
+        }
+    }
+
+    fn make_while_logged<T: Element, R, E: From<UpdateError>>(
         &mut self,
         record: &Record<'_, T>,
         progress: &mut ProgressFn<'_>,
-        make: impl FnOnce(ChangeHooks<'_>) -> Result<R, UpdateError>,
-    ) -> Result<R, UpdateError> {
-        let log = self.journal.prepare(self.turn.number(), record).map_err(UpdateError::Journal)?;
+        make: impl FnOnce(&mut Self, ChangeHooks<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let Some((journal, turn)) = &self.journal else {
+            return make(self, ChangeHooks::new(progress));
+        };
+        let log = journal.prepare(turn.number(), record).map_err(UpdateError::Journal)?;
         // Should `make` panic, the change is discarded when the thread has logged it.
         self.discard_on_drop = true;
         let (made, logged) = thread::scope(|scope| {
             let thread = thread::Builder::new().name("jasper-journal".into()).spawn_scoped(scope, log)?;
             let mut logging = Logging { thread: Some(thread), result: Ok(Ok(())) };
-            self.turn.wait();
-            let made = make(ChangeHooks {
+            self.wait();
+            let hooks = ChangeHooks {
                 before_commit: Some(&mut || match logging.wait() {
                     true => ControlFlow::Continue(()),
                     false => ControlFlow::Break(()),
                 }),
                 ..ChangeHooks::new(progress)
-            });
+            };
+            let made = make(self, hooks);
             debug_assert!(
                 made.is_err() || logging.thread.is_none(),
                 "the change is visible before it is logged"
@@ -145,22 +128,22 @@ impl LoggedChange<'_> {
         .map_err(UpdateError::Journal)?;
         if let Err(error) = logged {
             // The store has removed it.
-            self.discard_on_drop = false;
-            return Err(UpdateError::Journal(error));
+            self.keep();
+            return Err(UpdateError::Journal(error).into());
         }
         self.set_logged(record);
         made
     }
 
     fn discard(&mut self) -> io::Result<()> {
-        match mem::take(&mut self.discard_on_drop) {
-            true => lock(&self.journal.store).discard(&[self.turn.number()]),
-            false => Ok(()),
+        match (&self.journal, mem::take(&mut self.discard_on_drop)) {
+            (Some((journal, turn)), true) => lock(&journal.store).discard(&[turn.number()]),
+            _ => Ok(()),
         }
     }
 }
 
-impl Drop for LoggedChange<'_> {
+impl Drop for Change<'_> {
     /// Discards a change that panicked.
     fn drop(&mut self) {
         // If this fails, the change is removed before another is logged.

@@ -125,21 +125,19 @@ long_calls! {
         if let TuneQueries::Sampled { .. } = queries {
             index.backend.require_one_graph("tuning with sampled vectors")?;
         }
-        index.change(|change| {
-            change.wait();
-            let _writer = index.lock_writer();
+        index.change(None, progress, |change, hooks| {
             index.backend.sync_host_edges()?;
             // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
             let fingerprint = index.backend.read(|graph| graph.fingerprint());
             let (held_out, vertices) = match queries {
                 TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
                 TuneQueries::Sampled { count, seed } => {
-                    HeldOut::sampled(index, count, goal.k, seed, progress)?
+                    HeldOut::sampled(index, count, goal.k, seed, hooks.progress)?
                 }
             };
             held_out.check_depth(goal.k)?;
             let searches = index.without_edges(&vertices, || {
-                index.fastest_searches(goal, &held_out, fingerprint, progress)
+                index.fastest_searches(goal, &held_out, fingerprint, hooks.progress)
             })?;
             let before = index.backend.read(|graph| graph.encoded_tuned_searches().to_vec());
             let store = |graph: &mut Graph<T>| {

@@ -1,7 +1,7 @@
 //! Filters: only matching keys are returned, all of them if they are few, and nothing changes if all keys match.
 
 use jasper::{
-    Device, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams,
+    Device, DeviceChoice, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams,
     bench::synthetic::Clusters,
 };
 
@@ -127,7 +127,7 @@ fn filters_that_go_with_the_queries_or_against_them_find_the_nearest() {
         ("all but theirs", &|label| label != 3),
         ("another", &|label| label == 12),
     ];
-    for device in [Device::Cpu, Device::Auto] {
+    for device in [Device::Cpu.into(), DeviceChoice::Auto] {
         index = index.to_device(device).unwrap();
         for (name, allows) in kinds {
             let allowed = |key: &Key| allows(labels[*key as usize]);
@@ -196,7 +196,7 @@ fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
             assert_eq!(alone[..], expected[..alone.len()]);
         }
     };
-    for (round, device) in (0..).zip([Device::Cpu, Device::Auto, Device::Cpu]) {
+    for (round, device) in (0..).zip([Device::Cpu.into(), DeviceChoice::Auto, Device::Cpu.into()]) {
         index = index.to_device(device).unwrap();
         check(&index);
         index.insert(&view(&rows[..500 * DIMENSION], DIMENSION), &(6000..6500).collect::<Vec<_>>()).unwrap();

@@ -1,4 +1,4 @@
-//! An index on a device has the results of one on the host. Without a GPU, `Device::Auto` is the CPU.
+//! An index on a device has the results of one on the host. Without a GPU, `DeviceChoice::Auto` is the CPU.
 
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::bench::Measure;
 use jasper::{
-    BuildError, CudaSet, Device, DeviceError, DeviceOptions, Distances, Element, Hit, Index, IndexBuilder,
-    KeyFilter, MemorySpace, Metric, Quantization, SearchError, SearchParams, bench::synthetic::Clusters,
+    BuildError, CudaSet, Device, DeviceChoice, DeviceError, DeviceOptions, Distances, Element, Hit, Index,
+    IndexBuilder, KeyFilter, MemorySpace, Metric, Quantization, SearchError, SearchParams,
+    bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -43,7 +44,7 @@ fn compare<T: Element>(host: &Index<T>, index: &Index<T>, queries: &[T], params:
 fn answers<T: Element>() {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     for metric in Metric::ALL {
-        for device in [Device::Cpu, Device::Auto] {
+        for device in [Device::Cpu.into(), DeviceChoice::Auto] {
             let host = index::<T>(metric);
             let index = index::<T>(metric).to_device(device).unwrap();
             assert_eq!(index.device_bytes() > 0, index.device() != Device::Cpu);
@@ -70,7 +71,7 @@ fn answers_do_not_depend_on_the_device() {
 
 #[test]
 fn threads_share_an_index_on_a_device() {
-    let index = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
+    let index = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(64, 1);
     let params = SearchParams::new(10);
     let expected = index.search_hits(view(&queries, DIMENSION), params).unwrap();
@@ -86,14 +87,14 @@ fn threads_share_an_index_on_a_device() {
     });
 }
 
-/// Makes the same changes to an index on the host and to one on `Device::Auto`. For byte vectors, the files are the
+/// Makes the same changes to an index on the host and to one on `DeviceChoice::Auto`. For byte vectors, the files are the
 /// same.
 #[test]
 fn changes_do_not_depend_on_the_device() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 2);
     let part = |from: usize, to: usize| view(&rows[from * DIMENSION..to * DIMENSION], DIMENSION);
     let host = index::<u8>(Metric::L2);
-    let device = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
+    let device = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
         let first = |index: &Index<u8>| index.insert_auto(&part(from, to)).unwrap().0;
@@ -127,7 +128,7 @@ fn changes_do_not_depend_on_the_device() {
 #[test]
 fn a_large_batch_does_not_depend_on_the_device() {
     // Such a build takes long on a CPU.
-    if Device::Cuda(0).check().is_err() {
+    if DeviceChoice::from(Device::Cuda(0)).resolve().is_err() {
         return;
     }
     let set = Clusters::new(DIMENSION, 41);
@@ -158,8 +159,8 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
     let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
-    let mut apart = coded().to_device_with(Device::Auto, options).unwrap();
-    let there = coded().to_device(Device::Auto).unwrap();
+    let mut apart = coded().to_device_with(DeviceChoice::Auto, options).unwrap();
+    let there = coded().to_device(DeviceChoice::Auto).unwrap();
     let is_on_gpu = there.device() != Device::Cpu;
     for round in 0..2 {
         assert_eq!(apart.stats().vector_storage, MemorySpace::Host);
@@ -180,7 +181,7 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         host.compact().unwrap();
         apart.compact().unwrap();
         there.compact().unwrap();
-        apart = apart.to_host().unwrap().to_device_with(Device::Auto, options).unwrap();
+        apart = apart.to_host().unwrap().to_device_with(DeviceChoice::Auto, options).unwrap();
     }
     assert!(bytes_of(&apart.to_host().unwrap()) == bytes_of(&host));
 }
@@ -203,7 +204,7 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
             index.drop_vectors().unwrap();
         }
         let options = DeviceOptions::new().vector_storage(vectors);
-        let index = index.to_device_with(Device::Auto, options).unwrap();
+        let index = index.to_device_with(DeviceChoice::Auto, options).unwrap();
         for distances in
             [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
         {
@@ -247,7 +248,7 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
 
 #[test]
 fn searches_go_on_while_the_index_changes() {
-    let index = index::<u8>(Metric::L2).to_device(Device::Auto).unwrap();
+    let index = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(1500, 3);
     let queries = view(&rows[..32 * DIMENSION], DIMENSION);
     let done = AtomicBool::new(false);
@@ -286,13 +287,14 @@ fn a_device_that_is_not_there_is_named() {
 
 #[test]
 fn a_refusal_names_the_device_and_the_way_out() {
-    assert!(Device::Auto.check().is_ok() && Device::Cpu.check().is_ok());
-    let error = Device::Cuda(999).check().unwrap_err();
+    assert_eq!(DeviceChoice::Auto.resolve().unwrap(), None);
+    assert_eq!(DeviceChoice::from(Device::Cpu).resolve().unwrap(), Some(Device::Cpu));
+    let error = DeviceChoice::from(Device::Cuda(999)).resolve().unwrap_err();
     let message = error.to_string();
     assert!(message.starts_with("device cuda:999 cannot be used"), "{message}");
     if let DeviceError::NotCompiled(_) = error {
         assert!(message.contains("use cpu or auto"), "{message}");
-    } else if let Err(error) = Device::Cuda(0).check() {
+    } else if let Err(error) = DeviceChoice::from(Device::Cuda(0)).resolve() {
         let cause = error.source().expect("the driver's error").to_string();
         assert!(cause.ends_with("use the cpu"), "{cause}");
     }
@@ -303,7 +305,7 @@ fn a_refusal_names_the_device_and_the_way_out() {
 fn an_index_is_quantized_and_tuned_where_it_is() {
     let set: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 0);
     let built = || small(Metric::L2).device(Device::Cpu).build(&view(&set, DIMENSION)).unwrap();
-    let (host, device) = (built(), built().to_device(Device::Auto).unwrap());
+    let (host, device) = (built(), built().to_device(DeviceChoice::Auto).unwrap());
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let indexes = [&host, &device];
     for index in indexes {
@@ -343,7 +345,8 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
 
 #[test]
 fn devices_that_do_not_exist_are_named() {
-    let error = CudaSet::new(&[61, 62]).unwrap().ordinals().unwrap_err();
+    let set = Device::CudaSet(CudaSet::new(&[61, 62]).unwrap());
+    let error = DeviceChoice::from(set).resolve().unwrap_err();
     assert!(error.to_string().starts_with("device cuda:61 cannot be used"), "{error}");
-    assert!(CudaSet::ALL.ordinals().map_or(true, |all| !all.is_empty()));
+    assert!(DeviceChoice::AllCuda.resolve().map_or(true, |all| all.is_some_and(|all| all != Device::Cpu)));
 }

@@ -1,15 +1,16 @@
 //! An index on two GPUs or more. Skipped where there are fewer, unless `JASPER_REQUIRE_GPUS` says how many there must be.
 
 use jasper::bench::synthetic::Clusters;
-use jasper::{CudaSet, Device, DeviceOptions, Element, Index, KeyFilter, Metric, SearchParams, Spread};
+use jasper::{Device, DeviceChoice, DeviceOptions, Element, Index, KeyFilter, Metric, SearchParams, Spread};
 
 use crate::common::{bytes_of, for_each_element, small, view};
 
 const DIMENSION: usize = 12;
-const ALL: Device = Device::CudaSet(CudaSet::ALL);
+const ALL: DeviceChoice = DeviceChoice::AllCuda;
 
 fn has_several_devices() -> bool {
-    let devices = CudaSet::ALL.ordinals().map_or(0, |ordinals| ordinals.len());
+    let all = ALL.resolve().ok().flatten();
+    let devices = all.map_or(0, |all| all.cuda_ordinals().len());
     let required =
         std::env::var("JASPER_REQUIRE_GPUS").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
     assert!(devices >= required, "JASPER_REQUIRE_GPUS={required}, and there are {devices}");
@@ -84,11 +85,11 @@ fn shards_find_all<T: Element>() {
     let folder = tempfile::tempdir().unwrap();
     index.save(folder.path()).unwrap();
     // Fewer devices have several shards each.
-    for device in [Device::Cuda(0), ALL, Device::Cpu] {
+    for device in [Device::Cuda(0).into(), ALL, Device::Cpu.into()] {
         let opened = Index::<T>::open(folder.path()).unwrap().to_device(device).unwrap();
         assert_eq!((opened.shards(), opened.len()), (index.shards(), index.len()));
         let again = opened.search_batch(queries, params).unwrap();
-        assert!(device == Device::Cpu || again == found);
+        assert!(device == Device::Cpu.into() || again == found);
     }
     // An index of one graph is dealt out.
     let dealt = one.to_device_with(ALL, options(Spread::Sharded)).unwrap();

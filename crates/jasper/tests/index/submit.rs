@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use jasper::{
-    Device, Hit, Index, KeyFilter, Metric, SearchError, SearchFuture, SearchParams,
+    Device, DeviceChoice, Hit, Index, KeyFilter, Metric, SearchError, SearchFuture, SearchParams,
     bench::synthetic::Clusters,
 };
 
@@ -20,7 +20,7 @@ fn vectors() -> Vec<u8> {
     Clusters::new(DIMENSION, 17).rows(VECTORS, 0)
 }
 
-fn index(device: Device) -> Index<u8> {
+fn index(device: impl Into<DeviceChoice>) -> Index<u8> {
     small(Metric::L2).build(&view(&vectors(), DIMENSION)).unwrap().to_device(device).unwrap()
 }
 
@@ -53,7 +53,7 @@ fn text(result: Result<Vec<Hit>, SearchError>) -> String {
 fn each_gets_the_answer_that_the_same_search_gives_alone() {
     let vectors = vectors();
     let (few, odd) = (KeyFilter::from_iter([1, 9, 300]), (1..600).step_by(2).collect::<KeyFilter>());
-    for device in [Device::Cpu, Device::Auto] {
+    for device in [Device::Cpu.into(), DeviceChoice::Auto] {
         let index = index(device);
         let params = |i: usize| match i % 7 {
             0 => SearchParams::new(0),
@@ -78,7 +78,7 @@ fn each_gets_the_answer_that_the_same_search_gives_alone() {
 #[test]
 fn callers_of_every_kind_are_answered_beside_changes() {
     let vectors = vectors();
-    for device in [Device::Cpu, Device::Auto] {
+    for device in [Device::Cpu.into(), DeviceChoice::Auto] {
         let index = index(device);
         let query = |i: usize| &vectors[i * DIMENSION..][..DIMENSION];
         let params = SearchParams::new(1).beam_width(VECTORS);
@@ -114,7 +114,7 @@ fn what_is_submitted_is_answered_though_the_index_moves_or_is_dropped() {
     let mut submitted = Vec::new();
     let index = index(Device::Cpu);
     submitted.extend(submit(&index));
-    let index = index.to_device(Device::Auto).unwrap();
+    let index = index.to_device(DeviceChoice::Auto).unwrap();
     submitted.extend(submit(&index));
     let index = index.to_host().unwrap();
     submitted.extend(submit(&index));
@@ -127,7 +127,7 @@ fn what_is_submitted_is_answered_though_the_index_moves_or_is_dropped() {
 
 #[test]
 fn a_future_may_be_dropped_or_outlive_its_index() {
-    let index = index(Device::Auto);
+    let index = index(DeviceChoice::Auto);
     let query = vec![7; DIMENSION];
     for _ in 0..50 {
         drop(index.submit(&query, SearchParams::new(3)).unwrap());

@@ -79,7 +79,7 @@ impl Args {
 
     /// Plays the runbook.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        self.device.device.check()?;
+        self.device.device.resolve()?;
         SearchParams::new(self.k).beam_width(self.beam_width).check()?;
         let runbook = Runbook::read(&self.runbook, self.dataset.as_deref())?;
         if let Some(folder) = &self.truth {

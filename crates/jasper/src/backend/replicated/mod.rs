@@ -32,7 +32,7 @@ use jasper_vamana::{
 
 use super::sources::SharedRows;
 use super::vote::Vote;
-use super::{Backend, StartedSearch};
+use super::{Backend, StartedSearch, joined_names};
 use crate::bench::DevicePeaks;
 use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
@@ -145,23 +145,8 @@ impl<T: Element> Replicated<T> {
         fewest.expect("one is never left out")
     }
 
-    /// Searches on the replica with the fewest queries in flight, and on another if its device faults.
-    fn search_on_one<R>(
-        &self,
-        queries: usize,
-        mut search: impl FnMut(&dyn Backend<T>) -> Result<R, SearchError>,
-    ) -> Result<R, SearchError> {
-        loop {
-            let replica = self.least_busy();
-            match replica.search(queries, &mut search) {
-                Err(SearchError::Device(error)) if is_fault(&error) => self.leave_out(replica, error)?,
-                result => return result,
-            }
-        }
-    }
-
     /// Searches on one replica for queries of a queue. If its device faults, those that it has not answered are in the queue
-    /// again, and what the others cost is not counted.
+    /// again, which has the cost of the others.
     fn search_some(
         &self,
         replica: &Replica<T>,
@@ -224,10 +209,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
     }
 
     fn device_name(&self) -> String {
-        let mut names: Vec<String> =
-            self.in_use().iter().map(|replica| replica.backend.device_name()).collect();
-        names.dedup();
-        names.join(" and ")
+        joined_names(self.in_use().iter().map(|replica| &*replica.backend))
     }
 
     fn is_on_cpu(&self) -> bool {
@@ -285,22 +267,22 @@ impl<T: Element> Backend<T> for Replicated<T> {
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.search_on_one(1, |backend| backend.search_one(query, params))
+        loop {
+            let replica = self.least_busy();
+            match replica.search(1, |backend| backend.search_one(query, params)) {
+                Err(SearchError::Device(error)) if is_fault(&error) => self.leave_out(replica, error)?,
+                result => return result,
+            }
+        }
     }
 
     fn search_batch(
         &self,
         queries: &[&[T]],
         params: SearchParams<'_>,
-        mut matches: MatchesMut<'_>,
+        matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let takers = self.in_use().len().min(queries.len() / FEWEST_QUERIES);
-        // Invalid calls are refused by one replica, and not shared.
-        if takers < 2 || params.k == 0 {
-            let count = queries.len();
-            return self
-                .search_on_one(count, |backend| backend.search_batch(queries, params, matches.reborrow()));
-        }
+        let takers = self.in_use().len().min(queries.len() / FEWEST_QUERIES).max(1);
         let queue = QueryQueue::new(queries, params.k, matches, takers)?;
         let mut sum = SearchReport::default();
         loop {
@@ -325,6 +307,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
             }
             // A device that faults may put its queries back after the others have ended.
             if queue.is_empty() {
+                sum += queue.failed_report();
                 return Ok(sum);
             }
         }
