@@ -166,12 +166,12 @@ impl<'py, T: Scalar> Array<'py, T> {
 pub enum Vectors<'py, T: Scalar> {
     /// In memory.
     Array(Array<'py, T>),
-    /// To be read piece by piece.
-    Pieces(Pieces),
+    /// To be read chunk by chunk.
+    Chunks(Chunks),
 }
 
 /// An object of shape `(n, dimension)` with a dtype and slices: an array that is not contiguous, or data in a file.
-pub struct Pieces {
+pub struct Chunks {
     object: Py<PyAny>,
     len: usize,
     dimension: usize,
@@ -185,23 +185,23 @@ impl<'py, T: Scalar> Vectors<'py, T> {
         if let Some(array) = Array::borrow(object, "vectors")? {
             return Ok(Self::Array(array));
         }
-        let pieces = match described(object)? {
+        let chunks = match described(object)? {
             Some((dtype, shape)) if let [len, dimension] = shape[..] => {
                 if !convert {
                     check_element::<T>(&dtype, "vectors")?;
                 }
-                Pieces { object: object.clone().unbind(), len, dimension, convert }
+                Chunks { object: object.clone().unbind(), len, dimension, convert }
             }
             _ => return Ok(Self::Array(Array::new(object, "vectors", |_| !convert)?)),
         };
-        Ok(Self::Pieces(pieces))
+        Ok(Self::Chunks(chunks))
     }
 
     /// The vectors, for a call that does not hold the interpreter lock.
     pub fn source(&self) -> PyResult<Source<'_, T>> {
         Ok(match self {
             Self::Array(array) => Source::Memory(array.view()?),
-            Self::Pieces(pieces) => Source::Pieces(pieces),
+            Self::Chunks(chunks) => Source::Chunks(chunks),
         })
     }
 }
@@ -209,52 +209,52 @@ impl<'py, T: Scalar> Vectors<'py, T> {
 /// The vectors that a call reads.
 pub enum Source<'a, T> {
     Memory(MatrixView<'a, T>),
-    Pieces(&'a Pieces),
+    Chunks(&'a Chunks),
 }
 
 impl<T: Scalar> VectorSource<T> for Source<'_, T> {
     fn len(&self) -> usize {
         match self {
             Self::Memory(view) => view.len(),
-            Self::Pieces(pieces) => pieces.len,
+            Self::Chunks(chunks) => chunks.len,
         }
     }
 
     fn dimension(&self) -> usize {
         match self {
             Self::Memory(view) => view.dimension(),
-            Self::Pieces(pieces) => pieces.dimension,
+            Self::Chunks(chunks) => chunks.dimension,
         }
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
         match self {
             Self::Memory(view) => view.read(range, out),
-            Self::Pieces(pieces) => call::attach(|py| pieces.read(py, range, out)).map_err(io::Error::other),
+            Self::Chunks(chunks) => call::attach(|py| chunks.read(py, range, out)).map_err(io::Error::other),
         }
     }
 
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         match self {
             Self::Memory(view) => Some(view),
-            Self::Pieces(_) => None,
+            Self::Chunks(_) => None,
         }
     }
 
     fn in_memory(&self) -> Option<MatrixView<'_, T>> {
         match self {
             Self::Memory(view) => Some(*view),
-            Self::Pieces(_) => None,
+            Self::Chunks(_) => None,
         }
     }
 }
 
-impl Pieces {
+impl Chunks {
     fn read<T: Scalar>(&self, py: Python<'_>, range: Range<usize>, out: &mut [T]) -> PyResult<()> {
         py.check_signals()?;
         let Range { start, end } = range;
-        let piece = self.object.bind(py).get_item(PySlice::new(py, start as isize, end as isize, 1))?;
-        let array = Array::<T>::new(&piece, "vectors", |_| !self.convert)?;
+        let chunk = self.object.bind(py).get_item(PySlice::new(py, start as isize, end as isize, 1))?;
+        let array = Array::<T>::new(&chunk, "vectors", |_| !self.convert)?;
         let view = array.view()?;
         if array.is_one() || (view.len(), view.dimension()) != (range.len(), self.dimension) {
             let shape = (view.len(), view.dimension());

@@ -25,7 +25,7 @@ impl Index {
     /// Builds an index.
     ///
     /// vectors is an array of shape (n, dim), or anything with a shape, a dtype and slices, such as a memory map or an
-    /// HDF5 data set, which is read piece by piece. A contiguous array of float32, float16, uint8 or int8 is read in
+    /// HDF5 data set, which is read chunk by chunk. A contiguous array of float32, float16, uint8 or int8 is read in
     /// place, also one of a library with DLPack. A column of Arrow whose values are lists of one length needs pyarrow.
     /// Arrays on a device are copied to host memory first.
     ///

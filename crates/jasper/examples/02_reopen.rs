@@ -9,7 +9,7 @@ use jasper::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A file of 3,000 x 64 bytes, as `numpy.save` writes it. It is read piece by piece.
+    // A file of 3,000 x 64 bytes, as `numpy.save` writes it. It is read chunk by chunk.
     let rows: Vec<u8> = Clusters::new(64, 2).rows(3_000, 0);
     let folder = tempfile::tempdir()?;
     let npy = folder.path().join("vectors.npy");

@@ -18,7 +18,7 @@ def library(array: Any) -> str:
 
 def to_numpy(array: Any, what: str) -> Any:
     """An array of numpy over the memory of an array of another library on the CPU. A column of vectors of Arrow becomes
-    an array, or an `ArrowColumn` if it is in several pieces; other Arrow arrays stay as they are."""
+    an array, or an `ArrowColumn` if it is in several chunks; other Arrow arrays stay as they are."""
     if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         return _from_arrow(array, what)
     try:

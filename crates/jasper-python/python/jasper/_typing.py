@@ -20,7 +20,7 @@ Out: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 class Sliceable(Protocol):
-    """Vectors that are read piece by piece, such as an HDF5 data set."""
+    """Vectors that are read chunk by chunk, such as an HDF5 data set."""
 
     @property
     def shape(self) -> Any: ...
@@ -62,7 +62,7 @@ class ArrowArray(Protocol):
 
 
 class ArrowStream(Protocol):
-    """A column of Arrow in several pieces."""
+    """A column of Arrow in several chunks."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
 

@@ -23,7 +23,7 @@ BATCH_ROWS = 1024
 
 
 def column(source: Any, name: str | None = None) -> Sliceable:
-    """The vectors of a column, for Index.build, Index.insert and others that read vectors piece by piece.
+    """The vectors of a column, for Index.build, Index.insert and others that read vectors chunk by chunk.
 
     source is the path of a Parquet file or a list of paths, read in this order; a data set of the package `datasets`;
     or a table, chunked array or array of pyarrow. name is the name of the column, which arrays do not have. Its type is
@@ -209,7 +209,7 @@ def evaluate(
     """Builds an index of a file of ann-benchmarks, and measures recall and speed of its searches.
 
     The HDF5 file has the attribute distance ("euclidean", "angular" or "ip") and the arrays train, test, neighbors and
-    distances. The vectors of train are read piece by piece. The index is built and searched on device.
+    distances. The vectors of train are read chunk by chunk. The index is built and searched on device.
 
     Returns a report with index, the Index; metric; build_seconds; and curve, a report per beam width in ascending
     order, each with beam_width, recall, the mean recall of the first k neighbors, and queries_per_second of searches of

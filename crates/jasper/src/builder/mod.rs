@@ -260,8 +260,8 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// How the devices of a [set](Device::CudaSet) will hold the index; [`Spread::Replicated`] by default, for which the
-    /// first of them builds one graph. With [`Spread::Sharded`], each of them builds one shard. A number of
+    /// How the devices of a [set](Device::CudaSet) will hold the index; [`Spread::Replicated`] by default, for which
+    /// the first of them builds one graph. With [`Spread::Sharded`], each of them builds one shard. A number of
     /// [shards](Self::shards), if given, is used with either.
     pub fn spread(mut self, spread: Spread) -> Self {
         self.spread = spread;
@@ -280,8 +280,8 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Quantizes the vectors if that makes searches faster on the [device](Self::device) that builds the index, with the
-    /// quantization that suits them best: see [`Index::auto_quantize`]. If the trial fails, so does the build; call
+    /// Quantizes the vectors if that makes searches faster on the [device](Self::device) that builds the index, with
+    /// the quantization that suits them best: see [`Index::auto_quantize`]. If the trial fails, so does the build; call
     /// [`Index::auto_quantize_for`] after the build to keep the index.
     ///
     /// ```
@@ -528,8 +528,8 @@ long_calls! {
     impl IndexBuilder<'_> as (builder, progress);
 
     /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
-    /// [`VectorFile`](crate::data::VectorFile), which is read piece by piece: `build::<f32>(&file)`, because a file does
-    /// not say its element at compile time. Identical vectors share a vertex.
+    /// [`VectorFile`](crate::data::VectorFile), which is read chunk by chunk: `build::<f32>(&file)`, because a file
+    /// does not say its element at compile time. Identical vectors share a vertex.
     ///
     /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
     /// [`Index::to_device`] next.
