@@ -26,15 +26,21 @@ pub struct CodeArgs {
     pub shape: CodeShape,
 }
 
-/// The numbers of a query, besides its levels, that its estimates need. `jasper_quant::QueryFactors` documents how they
-/// are used.
+/// The numbers of a query, besides its levels, that its estimates need. For a row with the factors `row.add`,
+/// `row.rescale` and so on:
+///
+/// ```text
+/// product  = sum over bytes of scale[byte] * (<levels of the row, that byte of the levels> + offset[byte])
+/// row_add  = row.add, or, with four factors, row.add + row.add_low / 2048
+/// estimate = (row_add * add_unit + add) + row.rescale * product
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct QueryFactors {
     /// Added to every estimate.
     pub add: f32,
-    /// Multiplies the `add` of a row.
+    /// The unit of the `add` of a row.
     pub add_unit: f32,
     /// Scale of each byte of the levels, times the unit of `rescale` of a row; 0 for a byte that levels do not have.
     pub scale: [f32; 2],

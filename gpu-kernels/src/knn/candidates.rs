@@ -11,7 +11,7 @@ use crate::neighbor::NO_CANDIDATE;
 /// Writes the candidates of one query, the best first; one block per query.
 ///
 /// # Safety
-/// The arguments are as [`ListCandidatesArgs`] says, and the launch is that of their `launch_config`.
+/// The arguments are as [`ListCandidatesArgs`] says, and the launch is that of the kernel's `launch_config` for them.
 #[kernel(max_threads = 128)]
 pub unsafe fn knn_candidates(args: ListCandidatesArgs) {
     let ListCandidatesArgs { lists, slots, candidates, queries_len, segments, wanted } = args;

@@ -16,7 +16,7 @@ macro_rules! scans {
             use super::*;
 
             /// # Safety
-            /// The arguments are as [`ScanArgs`] says, and the launch is that of their `launch_config`.
+            /// The arguments are as [`ScanArgs`] says, and the launch is that of the kernel's `launch_config` for them.
             #[kernel(name = knn_scan_ $kind_name, max_threads = 256, min_blocks = $blocks)]
             pub unsafe fn scan(args: ScanArgs) {
                 // SAFETY: the caller's promise.
@@ -34,7 +34,8 @@ macro_rules! ranks {
             use super::*;
             $(
                 /// # Safety
-                /// The arguments are as [`RankArgs`] says, and the launch is that of their `launch_config`.
+                /// The arguments are as [`RankArgs`] says, and the launch is that of the kernel's `launch_config` for
+                /// them.
                 #[kernel(name = knn_rank_ $kind_name, max_threads = 128)]
                 pub unsafe fn $kind_name(args: RankArgs) {
                     // SAFETY: the caller's promise.

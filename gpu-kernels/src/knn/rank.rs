@@ -92,7 +92,8 @@ impl QueryRanking {
 /// Ranks the candidates of one query.
 ///
 /// # Safety
-/// The arguments are as [`RankArgs`] says, and the launch is that of their `launch_config`: one block per query.
+/// The arguments are as [`RankArgs`] says, and the launch is that of the kernel's `launch_config` for them: one block
+/// per query.
 #[inline(always)]
 pub(super) unsafe fn rank<S: Score>(args: RankArgs) {
     let candidates = shared::dynamic_shared_mem::<u64>();

@@ -59,8 +59,8 @@ impl<S: Score> SharedMemory<S> {
 /// Finds the best of a segment of rows for each query of a tile.
 ///
 /// # Safety
-/// The arguments are as [`ScanArgs`] says, and the launch is that of their `launch_config`: a block for each tile of
-/// queries (x) and segment of rows (y).
+/// The arguments are as [`ScanArgs`] says, and the launch is that of the kernel's `launch_config` for them: a block for
+/// each tile of queries (x) and segment of rows (y).
 #[inline(always)]
 pub(super) unsafe fn scan<S: Score>(args: ScanArgs) {
     let memory = SharedMemory::<S>::new();

@@ -29,7 +29,7 @@ use crate::neighbor::{self, NO_CANDIDATE};
 /// Compares one vertex with its peers; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`FindPeersArgs`] says, and the launch is that of their `launch_config`.
+/// The arguments are what [`FindPeersArgs`] says, and the launch is that of the kernel's `launch_config` for them.
 #[inline(always)]
 pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let batch_index = thread::block_idx_x();

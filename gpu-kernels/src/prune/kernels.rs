@@ -14,7 +14,8 @@ macro_rules! kernel_fn {
         $(#[$doc])*
         ///
         /// # Safety
-        /// The arguments are as the fields of their type say, and the launch is that of their `launch_config`.
+        /// The arguments are as the fields of their type say, and the launch is that of the kernel's `launch_config`
+        /// for them.
         #[kernel(name = $family _ $kind_name, max_threads = 128, min_blocks = 3)]
         pub unsafe fn $family(args: $Args) {
             // SAFETY: the caller's promise.

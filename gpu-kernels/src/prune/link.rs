@@ -15,7 +15,7 @@ use crate::neighbor::{self, NO_CANDIDATE};
 /// Links one new vertex: sorts its candidates, prunes them, writes its row; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`LinkArgs`] says, and the launch is that of their `launch_config`.
+/// The arguments are what [`LinkArgs`] says, and the launch is that of the kernel's `launch_config` for them.
 #[inline(always)]
 pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
     let batch_index = thread::block_idx_x() as usize;

@@ -33,7 +33,7 @@ use crate::neighbor::{self, NO_CANDIDATE};
 /// Merges the edges of one target; one block per target.
 ///
 /// # Safety
-/// The arguments are what [`MergeArgs`] says, and the launch is that of their `launch_config`.
+/// The arguments are what [`MergeArgs`] says, and the launch is that of the kernel's `launch_config` for them.
 #[inline(always)]
 pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
     let target_index = thread::block_idx_x() as usize;

@@ -26,7 +26,7 @@ use crate::neighbor;
 /// Repairs one row; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`RepairArgs`] says, and the launch is that of their `launch_config`.
+/// The arguments are what [`RepairArgs`] says, and the launch is that of the kernel's `launch_config` for them.
 #[inline(always)]
 pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
     let (row, prune) = (thread::block_idx_x() as usize, &args.prune);

@@ -23,7 +23,8 @@ macro_rules! kernel_fn {
         /// A beam search; its name gives the rows or codes, and the frontier or team.
         ///
         /// # Safety
-        /// The arguments are as the docs of their fields say, and the launch is that of their `launch_config`.
+        /// The arguments are as the docs of their fields say, and the launch is that of the kernel's `launch_config`
+        /// for them.
         #[kernel(name = search_ $kind_name _ $kernel, max_threads = $max_threads, min_blocks = $min_blocks)]
         pub unsafe fn $kernel(args: $Args) {
             // SAFETY: the caller's promise.
@@ -67,8 +68,7 @@ macro_rules! kernels_of_rows {
 /// one warp may use.
 const TEAM_LOADS: usize = 8;
 
-/// Their launch bounds depend on the length of rows too, and replace these when a kernel is loaded
-/// (`Search::specialization`).
+/// Kernels by exact distances. `Search::specialization` replaces the launch bounds below at load time, by row length.
 macro_rules! exact_kernels {
     ($($element:ident $op:ident $kind_name:ident;)*) => {
         $(kernels_of_rows!(

@@ -44,7 +44,7 @@ use crate::neighbor::{self, NO_ENTRY};
 /// The search for one query, by the block of this thread, which has one warp.
 ///
 /// # Safety
-/// The arguments are as [`SearchArgs`] says, and the launch is that of their `launch_config`.
+/// The arguments are as [`SearchArgs`] says, and the launch is that of the kernel's `launch_config` for them.
 #[inline(always)]
 pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());

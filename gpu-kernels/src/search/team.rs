@@ -3,7 +3,8 @@
 //! The first warp, the *leader*, owns the frontier and expands vertices in the order of a search by one warp. The other
 //! warps are *workers*. A team has a few *mailboxes*, each served by the same number of workers: a mailbox takes one
 //! vertex at a time, and each of its workers gathers a part of the vertex's neighbors and computes their distances. A
-//! team of 8 warps with 3 mailboxes, for example, has 2 workers per mailbox, and one worker is left over.
+//! team of 8 warps with 3 mailboxes, for example, has 2 workers per mailbox, and one worker is left over. The *bound*
+//! of the frontier is the last entry of a full frontier; larger entries cannot enter.
 //!
 //! ```text
 //! leader:                                             workers of a mailbox:
@@ -28,7 +29,7 @@
 //!    It only falls, so such an entry could not enter the current frontier either.
 //! 3. *Neighbors enter the visited cache after the leader has merged them,* not when their distances are computed:
 //!    another mailbox may have to report them for a vertex that is expanded earlier. Their worker inserts them at the
-//!    next request of its mailbox. Two mailboxes may compute one distance; the frontier drops the copy.
+//!    next request of its mailbox. Two mailboxes may compute the same distance; the frontier drops the copy.
 //! 4. *The nearest new entry is requested before it is inserted,* if it is nearer than every unexpanded entry. The
 //!    request is wasted if the frontier holds that vertex as expanded.
 //! 5. *There are no barriers after the start.* One word per mailbox holds the request, another counts the parts done,
@@ -54,7 +55,8 @@ use worker::Worker;
 /// The search for one query, by the block of this thread.
 ///
 /// # Safety
-/// The arguments are as [`SearchArgs`](super::SearchArgs) says, and the launch is that of their `launch_config`.
+/// The arguments are as [`SearchArgs`](super::SearchArgs) says, and the launch is that of the kernel's `launch_config`
+/// for them.
 #[inline(always)]
 pub(super) unsafe fn search<S: DistanceComputer>(kernel_args: S::Args) {
     let (args, query) = (kernel_args.as_ref(), thread::block_idx_x());
