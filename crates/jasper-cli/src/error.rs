@@ -18,7 +18,7 @@ pub struct Usage(pub String);
 const INVALID_INPUT: u8 = 1;
 /// Invalid usage; clap uses the same code.
 const INVALID_USAGE: u8 = 2;
-/// The output files are complete, but not the report, or a power cut could undo them.
+/// The output files are complete, but printing failed, or they were not synced and a power cut could undo them.
 const INCOMPLETE: u8 = 3;
 
 /// Writes the error of a command to standard error, and returns the exit code.

@@ -20,8 +20,8 @@ pub struct BulkLinker<'a> {
     writer: Option<CheckpointWriter<'a>>,
 }
 
-/// Batches up to this size may double the graph. While a graph is small, searches visit most of its vertices, whatever
-/// the batch.
+/// Up to this size, a batch may be as large as the graph so far. While a graph is small, searches visit most of its
+/// vertices, whatever the batch.
 const BUILD_DOUBLING_BATCH: usize = 256;
 
 /// The largest batch of a build of `vertices`.

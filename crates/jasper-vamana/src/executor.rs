@@ -152,7 +152,7 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn repair_rows(&self, graph: &Self::Graph, vertices: &[Slot]) -> Result<Self::NewRows, Self::Error>;
 
-    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if
+    /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. Empty if
     /// `start` is not one of them. Each of their rows is read once.
     ///
     /// # Errors

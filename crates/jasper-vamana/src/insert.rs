@@ -77,8 +77,8 @@ const BATCH: usize = 16_384;
 /// (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so each vector is compared with 1/32 of its
 /// batch first, with 1/8 if that added a candidate, and with all if it added two.
 const PEERS: PeerSampling = PeerSampling { stride: 32, second_round: 3 };
-/// Batches up to this size may double the graph. Larger ones are at most an eighth of it: with sorted vectors inserted
-/// into an empty index in one call, larger ones lost 0.03 of recall.
+/// Up to this size, a batch may be as large as the graph so far. Larger ones are at most an eighth of it: with sorted
+/// vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
 const INSERT_DOUBLING_BATCH: usize = 512;
 const MAX_BATCH_SHARE: f32 = 1.0 / 8.0;
 

@@ -14,10 +14,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A vertex of the graph is named by its *slot*, the index of its row in every table. To *link* a vertex is to give it
-//! edges, and other vertices edges to it. Builds and inserts link batches of vertices by one [`pipeline`]: search the
-//! graph as it was before the batch, prune, reverse the new edges, merge them into their targets. The steps are methods
-//! of the trait [`Executor`], implemented for the CPU here and for CUDA devices in `jasper-cuda`.
+//! A vertex of the graph is named by its *slot*, the index of its row in every table. To *link* a vertex is to add
+//! edges from it, and edges from other vertices to it. Builds and inserts link batches of vertices by one [`pipeline`]:
+//! search the graph as it was before the batch, prune, reverse the new edges, merge them into their targets. The steps
+//! are methods of the trait [`Executor`], implemented for the CPU here and for CUDA devices in `jasper-cuda`.
 //!
 //! | module | holds |
 //! | --- | --- |

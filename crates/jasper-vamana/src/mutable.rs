@@ -83,8 +83,10 @@ impl<T: Element> MutableGraph for Graph<T> {
 
 /// Access to a graph: shared for reading, exclusive for short writes.
 ///
-/// Implemented by every [`MutableGraph`], while no other thread sees it, by references to a [`SharedGraph`], which
-/// searches read meanwhile, and by [`Transaction`].
+/// Implemented by
+/// - every [`MutableGraph`], while no other thread sees it;
+/// - references to a [`SharedGraph`], which searches read meanwhile;
+/// - [`Transaction`].
 pub trait GraphAccess<G: MutableGraph> {
     /// Runs `read` on the graph.
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;

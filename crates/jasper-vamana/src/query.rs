@@ -19,10 +19,10 @@ use crate::{Filter, LaunchParams, OperationCounts};
 pub struct SearchParams<'a> {
     /// Hits wanted per query; at least 1.
     pub k: usize,
-    /// How many of the nearest vertices found a search expands: a wider beam finds more and takes longer. At least 1; the
-    /// frontier has room for `k` entries even if the beam is narrower. `None` is 64 or 2 `k`, whichever is larger: recall
-    /// near 0.99 on most data. Where a filter or tombstones exclude vertices, the beam is wider by those expected among
-    /// the nearest.
+    /// A search expands this many of the nearest vertices that it finds: a wider beam finds more and takes longer. At
+    /// least 1; the frontier has room for `k` entries even if the beam is narrower. `None` is 64 or 2 `k`, whichever is
+    /// larger: recall near 0.99 on most data. Where a filter or tombstones exclude vertices, the beam is wider by those
+    /// expected among the nearest.
     pub beam_width: Option<usize>,
     /// Which keys may be returned; all, if `None`.
     pub filter: Option<Filter<'a>>,
@@ -97,8 +97,8 @@ impl<'a> SearchParams<'a> {
         self
     }
 
-    /// Sets the filter: a reference to a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate. Only keys that it allows
-    /// are returned. If it allows few, the search is an exact scan of those.
+    /// Sets the filter: a reference to a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate. Only keys that it
+    /// allows are returned. If it allows few, the search is an exact scan of those.
     #[must_use]
     pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
         self.filter = Some(filter.into());

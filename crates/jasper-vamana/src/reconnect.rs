@@ -7,7 +7,7 @@
 //!         source[v]     = nearest candidate that is reachable and whose row is not full
 //!     add the edges (source[v], v), nearest first, as far as the rows have space
 //!     find the unreachable vertices again
-//! for each vertex that is still unreachable: it replaces the farthest edge of one of its reachable neighbors
+//! for each vertex that is still unreachable: an edge to it replaces the farthest edge of a reachable neighbor
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
@@ -82,7 +82,7 @@ pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
 pub(crate) struct Added {
     /// Number of these vertices.
     pub(crate) total: usize,
-    /// The edges, as (target, source). Some may not have been added, because rows are full, or are gone again.
+    /// Edges that were attempted, as (target, source). Some did not fit, some were replaced again.
     pub(crate) edges: Vec<(Slot, Slot)>,
     /// Vertices that lost an incoming edge, because an added one took its place in a full row.
     pub(crate) evicted: Vec<Slot>,

@@ -39,8 +39,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If there is a GPU, it builds the index and leaves it in host memory. Once the index is moved to device memory, the
-//! same methods search and change it there:
+//! With the feature `cuda`, a GPU that has room builds the index and leaves it in host memory. Once the index is moved
+//! to device memory, the same methods search and change it there:
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
@@ -58,9 +58,10 @@
 //! # How it works
 //!
 //! Vectors are vertices of a Vamana graph, with up to 64 out-edges each: to near vertices, and to farther ones in other
-//! directions. A search starts at a central vertex, repeatedly expands the nearest vertex that it has not expanded, and
-//! keeps the nearest `beam_width` vertices that it has visited. An insert searches for the new vector and links it both
-//! ways. A delete excludes a vector from results at once; [`Index::consolidate`] removes it from the graph later.
+//! directions. A search starts at the medoid and, in large graphs, at up to 127 other start points, repeatedly expands
+//! the nearest vertex that it has not expanded, and keeps the nearest `beam_width` vertices that it has visited. An
+//! insert searches for the new vector and links it both ways. A delete excludes a vector from results at once;
+//! [`Index::consolidate`] removes it from the graph later.
 //!
 //! # Where to look
 //!

@@ -8,7 +8,7 @@
 //! | `idle` | the buffers of finished calls |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
 //! | `params` | launch parameters, and what searches cost |
-//! | `started` | searches whose callers do not wait for one another |
+//! | `started` | searches that are launched, then polled query by query |
 
 mod batch;
 mod buffers;

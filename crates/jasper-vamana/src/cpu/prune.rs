@@ -12,7 +12,7 @@
 //! 1. **Two rounds**, as DiskANN's code has them: with one round at alpha > 1, rows fill with near vertices where
 //!    distances differ little, and no edge leads away (docs/src/experiments.md#alpha-in-high-dimensions).
 //! 2. **Candidates are tested against the kept ones**, instead of being removed after each choice. The result is the
-//!    same, and a candidate is dropped at its first occluder, after a multiple of [`COMPARE_CHUNK`] distances.
+//!    same, and a candidate is dropped at the end of the [chunk](COMPARE_CHUNK) that has its first occluder.
 //! 3. **`<=` instead of `<`**, so a copy of a kept vertex is dropped.
 //! 4. **Neighbors that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude
 //!    each other by construction. A full row that gets one more edge costs a tenth of the distances.

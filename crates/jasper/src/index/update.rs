@@ -33,8 +33,8 @@ long_calls! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Identical vectors share a vertex of the graph. The cost is that of a search per vector, so small batches are
-    /// fine. On a CUDA device, large batches are faster.
+    /// Identical vectors share a vertex of the graph. The cost is that of a search per vector. On the CPU,
+    /// small batches are fine; on a CUDA device, large ones are faster.
     ///
     /// # Errors
     /// Returns [`UpdateError`], and the index is unchanged, if
@@ -128,7 +128,7 @@ impl<T: Element> Index<T> {
         self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])
     }
 
-    /// Deletes those of the keys that are in the index, and returns how many they are. A key given twice is deleted
+    /// Deletes those of the keys that are in the index, and returns their number. A key given twice is deleted
     /// once. See [`Self::delete`].
     ///
     /// # Errors
@@ -196,9 +196,9 @@ impl<T: Element> Index<T> {
         self.change(Some(&Record::Insert(new)), progress, |_, hooks| self.backend.insert(new, hooks))
     }
 
-    /// Makes a change, in its turn and under the writer lock. Every change that a journal has is made here. The journal of a
-    /// durable index has `record`, which is checked before it is logged, or what `make` logs if there is none. `make`
-    /// gets the change and its hooks, and checks the change again.
+    /// Makes a change, in its turn and under the writer lock. All logged changes pass through here. `record` is
+    /// checked, then logged: before `make`, or, if it has a commit point, while `make` computes the change. With
+    /// `None`, `make` logs the change itself. `make` checks the change again.
     pub(crate) fn change<R, E: From<UpdateError>>(
         &self,
         record: Option<&Record<'_, T>>,
