@@ -1,7 +1,7 @@
 //! Entries: a neighbor packed into 64 bits, as `jasper_core::Neighbor`. Frontiers and lists of candidates hold them.
 //!
 //! From the highest bit down: 32 bits of the distance in an order-preserving form, 31 bits of the vertex, and a flag.
-//! Entries compare by distance, then by vertex. The flag means [`UNEXPANDED`] in a search, and `NOT_PRUNED` in a prune.
+//! Entries compare by distance, then by vertex. The flag means [`UNEXPANDED`] in a search, and `NEW` in a prune.
 
 /// The flag of a search, the lowest bit: set until the search expands the vertex.
 pub(crate) const UNEXPANDED: u64 = 1;
@@ -9,7 +9,7 @@ pub(crate) const UNEXPANDED: u64 = 1;
 /// The flag of a prune, the same bit: clear if an earlier prune kept the entry. A prune does not compare two such
 /// entries.
 #[cfg(feature = "kernels")]
-const NOT_PRUNED: u64 = 1;
+const NEW: u64 = 1;
 
 /// The entry of no vertex in a frontier: sorts last, and counts as expanded.
 pub(crate) const NO_ENTRY: u64 = !UNEXPANDED;
@@ -37,20 +37,20 @@ pub(crate) fn ordered_bits(entry: u64) -> u32 {
 
 /// An entry that a search has found, as a candidate of a prune that no earlier prune has kept.
 #[cfg(feature = "kernels")]
-pub(crate) fn not_pruned(entry: u64) -> u64 {
-    entry | NOT_PRUNED
+pub(crate) fn new_candidate(entry: u64) -> u64 {
+    entry | NEW
 }
 
 /// The entry marked as kept by an earlier prune.
 #[cfg(feature = "kernels")]
-pub(crate) fn already_pruned(entry: u64) -> u64 {
-    entry & !NOT_PRUNED
+pub(crate) fn kept_before(entry: u64) -> u64 {
+    entry & !NEW
 }
 
-/// Whether an entry is marked as [`already_pruned`].
+/// Whether an entry is marked as [`kept_before`].
 #[cfg(feature = "kernels")]
-pub(crate) fn is_already_pruned(entry: u64) -> bool {
-    entry & NOT_PRUNED == 0
+pub(crate) fn is_kept_before(entry: u64) -> bool {
+    entry & NEW == 0
 }
 
 /// The slot of the vertex of an entry.

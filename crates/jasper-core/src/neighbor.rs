@@ -19,13 +19,13 @@ pub struct Neighbor(u64);
 /// The flag of a search: set until the vertex is expanded.
 const UNEXPANDED: u64 = 1;
 /// The flag of a prune, the same bit: clear if an earlier prune kept the entry.
-const NOT_PRUNED: u64 = 1;
+const NEW: u64 = 1;
 
 impl Neighbor {
     /// No neighbor; sorts after every real one.
     pub const NONE: Self = Self(u64::MAX);
 
-    /// Creates an entry that is neither expanded nor already pruned.
+    /// Creates an entry that is neither expanded nor kept before.
     ///
     /// `distance` must not be NaN; vectors with NaN are rejected on insertion. -0.0 becomes 0.0, so that equal
     /// distances have equal bits.
@@ -60,17 +60,17 @@ impl Neighbor {
         Self(self.0 & !UNEXPANDED)
     }
 
-    /// The entry marked as kept by an earlier prune. A prune does not compare two such entries.
+    /// The entry marked as kept by an earlier prune: it is not *new*. A prune does not compare two such entries.
     #[inline]
     #[must_use]
-    pub const fn already_pruned(self) -> Self {
-        Self(self.0 & !NOT_PRUNED)
+    pub const fn kept_before(self) -> Self {
+        Self(self.0 & !NEW)
     }
 
-    /// Whether the entry is marked as [`Self::already_pruned`].
+    /// Whether the entry is marked as [`Self::kept_before`].
     #[inline]
-    pub const fn is_already_pruned(self) -> bool {
-        self.0 & NOT_PRUNED == 0
+    pub const fn is_kept_before(self) -> bool {
+        self.0 & NEW == 0
     }
 
     /// Whether both are the same vertex at the same distance, whatever their flags.

@@ -5,7 +5,7 @@
 //! pairs already. This module compares all pairs first:
 //!
 //! ```text
-//! for each pair (a, b) that is not already pruned on both sides:     all warps, without barriers between
+//! for each pair (a, b) that is not kept before on both sides:        all warps, without barriers between
 //!     set bit b of occluded[a] and bit a of occluded[b] as the rule says, with alpha and with 1
 //! run both rounds on bit sets                                        one warp
 //! write the kept candidates
@@ -41,7 +41,7 @@ pub(super) struct AllPairs {
     occluded: Shared<u32>,
     /// `[2][WORDS]`: the new candidates, and those deferred from the start; later, what each round keeps.
     sets: Shared<u32>,
-    /// `[MAX_ALL_PAIRS]`: indices of candidates: the new ones, then the already pruned ones.
+    /// `[MAX_ALL_PAIRS]`: indices of candidates: the new ones, then those kept before.
     indices: Shared<u16>,
     /// `[deferred_len]`: entries of the deferred candidates, at most [`MAX_ALL_PAIRS`].
     deferred: Shared<u64>,
@@ -55,7 +55,7 @@ impl AllPairs {
     /// entries of the old row, which the sort will move. Called by the whole block; a barrier must follow.
     ///
     /// # Safety
-    /// `old_entries` are those of the old row, which was [marked](super::already_pruned::mark_already_pruned). No
+    /// `old_entries` are those of the old row, which was [marked](super::kept_before::mark_kept_before). No
     /// barrier is needed in between.
     #[inline(always)]
     pub(super) unsafe fn new(
@@ -140,17 +140,18 @@ impl AllPairs {
     /// Lists the indices of the candidates, new ones first. Called by one warp.
     #[inline(always)]
     unsafe fn list(&self, count: u32) {
-        let (mut new_len, mut pruned) = (0, count);
+        let (mut new_len, mut kept_before) = (0, count);
         strided(0, count, WARP_SIZE, |first| {
             let index = first + warp::lane_id();
             // SAFETY: indices below the count; the warp is converged at the vote.
             unsafe {
                 let is_candidate = index < count;
-                let is_new = is_candidate && !neighbor::is_already_pruned(self.entries.add(index).load());
+                let is_new = is_candidate && !neighbor::is_kept_before(self.entries.add(index).load());
                 let lanes = warp::ballot(is_new);
-                let pruned_lanes = warp::ballot(is_candidate && !is_new);
-                pruned -= pruned_lanes.count_ones();
-                let to = if is_new { new_len + rank_in(lanes) } else { pruned + rank_in(pruned_lanes) };
+                let kept_before_lanes = warp::ballot(is_candidate && !is_new);
+                kept_before -= kept_before_lanes.count_ones();
+                let to =
+                    if is_new { new_len + rank_in(lanes) } else { kept_before + rank_in(kept_before_lanes) };
                 if is_candidate {
                     self.indices.add(to).store(index as u16);
                 }
@@ -189,7 +190,7 @@ impl AllPairs {
         });
     }
 
-    /// Compares the new candidates with each other and with the already pruned ones: a warp takes one new candidate.
+    /// Compares the new candidates with each other and with those kept before: a warp takes one new candidate.
     #[inline(always)]
     unsafe fn compare<S: PairDistances>(&self, distances: &S, rule: OcclusionRule, count: u32) {
         // SAFETY: indices of entries, which name vertices; whole warps compute every distance.

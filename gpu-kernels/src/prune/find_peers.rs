@@ -215,7 +215,7 @@ unsafe fn bound(args: &FindPeersArgs, batch_index: u32, vertex: u32, entries: Sh
         }
         let candidates = args.candidates.add(batch_index as usize * args.candidates_stride as usize);
         block_stride(found, |place| {
-            let entry = neighbor::not_pruned(global::load_readonly(candidates.at(place as usize)));
+            let entry = neighbor::new_candidate(global::load_readonly(candidates.at(place as usize)));
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
         sort_padded(entries, found);

@@ -10,8 +10,8 @@ use super::PruneArgs;
 pub(super) struct Layout {
     /// `u16[capacity]`: the remaining new candidates, in one part per warp; in a repair, the states of candidates.
     pub(super) new_indices: u32,
-    /// `u16[warps][max_degree]`: the remaining already pruned candidates.
-    pub(super) already_pruned_indices: u32,
+    /// `u16[warps][max_degree]`: the remaining candidates that were kept before.
+    pub(super) kept_before_indices: u32,
     /// `u32[edges_stride]`: the old row.
     pub(super) old: u32,
     /// `u32[2][warps]`: index of each warp's first remaining candidate, in this iteration and the one before.
@@ -27,13 +27,13 @@ impl Layout {
     /// The layout for `capacity` candidates, a multiple of `warps`, and a block of `warps` warps.
     pub(super) const fn new(capacity: u32, max_degree: u32, edges_stride: u32, warps: u32) -> Self {
         let new_indices = capacity * size_of::<u64>() as u32;
-        let already_pruned_indices = new_indices + capacity * size_of::<u16>() as u32;
-        let old = (already_pruned_indices + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
+        let kept_before_indices = new_indices + capacity * size_of::<u16>() as u32;
+        let old = (kept_before_indices + warps * max_degree * size_of::<u16>() as u32).next_multiple_of(4);
         let heads = old + edges_stride * size_of::<u32>() as u32;
         let words = heads + 2 * warps * size_of::<u32>() as u32;
         Self {
             new_indices,
-            already_pruned_indices,
+            kept_before_indices,
             old,
             heads,
             words,

@@ -75,7 +75,7 @@ unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, me
         let found = global::load_readonly(args.costs.at(2 * batch_index));
         let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
         block_stride(found, |place| {
-            let entry = neighbor::not_pruned(global::load_streaming(candidates.at(place as usize)));
+            let entry = neighbor::new_candidate(global::load_streaming(candidates.at(place as usize)));
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
         let peers = args.peers.add(batch_index * of_batch as usize);

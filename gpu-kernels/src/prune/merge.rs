@@ -10,7 +10,7 @@
 //! While there is room, edges are appended without a prune, as DiskANN's `inter_insert` does with its slack. What
 //! differs from the pseudo-code, and why the rows stay the same:
 //!
-//! 1. *Entries of the row that an earlier prune kept are not compared with each other* (`already_pruned`): that prune
+//! 1. *Entries of the row that an earlier prune kept are not compared with each other* (`kept_before`): that prune
 //!    has done so, with the same distances.
 //! 2. *Few candidates are pruned on bit sets* (`all_pairs`), with the same decisions.
 //! 3. *Edges beyond `max_candidates + max_degree` are not read*: even if the row already has `max_degree` of those
@@ -19,7 +19,7 @@
 use cuda_std::prelude::*;
 
 use super::all_pairs::AllPairs;
-use super::already_pruned::mark_already_pruned;
+use super::kept_before::mark_kept_before;
 use super::layout::merge_capacity;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_index, warps};
@@ -71,7 +71,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
             });
             return;
         }
-        // Compute the distances of the old row, store its entries after the new edges, and mark those already pruned.
+        // Compute the distances of the old row, store its entries after the new edges, and mark those kept before.
         let old_entries = memory.entries.add(edges);
         let store_entry =
             |place, slot, distance| old_entries.add(place).store(neighbor::entry(distance, slot));
@@ -79,7 +79,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         if thread::thread_idx_x() == 0 {
             atomic::add(prune.counters.at(PRUNE_DISTANCES), u64::from(degree));
         }
-        let deferred = mark_already_pruned(prune, degree, old_entries, memory);
+        let deferred = mark_kept_before(prune, degree, old_entries, memory);
         // Prune both.
         let count = kept.min(prune.max_candidates);
         let all_pairs = AllPairs::new(prune, memory, edges + degree, old_entries, &deferred);
@@ -128,7 +128,7 @@ unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 
             degree += thread::sync_threads_count(slot != NO_SLOT);
         });
         if thread::thread_idx_x() == 0 {
-            memory.pruned_ends.iter().for_each(|end| end.store(degree));
+            memory.kept_ends.iter().for_each(|end| end.store(degree));
         }
     }
     degree

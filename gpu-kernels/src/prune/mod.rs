@@ -11,9 +11,9 @@
 //! 2. *Candidates are split among the warps* of the block. Each warp compares its share with `c`, several rows per
 //!    load. The next `c` is the nearest of the warps' first candidates. There is one block barrier per kept candidate
 //!    (`robust_prune`, `remaining`).
-//! 3. *Already pruned candidates are not compared with each other.* A merge starts from a row that an earlier prune
+//! 3. *Candidates kept before are not compared with each other.* A merge starts from a row that an earlier prune
 //!    chose; none of its entries occludes another. The entries that each round kept are stored nearest first, which is
-//!    how both parts are found again (`already_pruned`). A flag marks them (`neighbor::already_pruned`).
+//!    how both parts are found again (`kept_before`). A flag marks them (`neighbor::kept_before`).
 //! 4. *All pairs at once.* For at most 128 candidates of short rows, every pair that may be needed is compared up front
 //!    and the two rounds run on bit sets (`all_pairs`). More distances are computed than the loop needs, but the extra
 //!    ones are not counted.
@@ -27,7 +27,7 @@
 //! | `robust_prune` | a block that prunes: both rounds, and its shared memory |
 //! | `all_pairs` | both rounds of a prune of few candidates |
 //! | `bit_set` | sets of at most 128 candidates |
-//! | `already_pruned` | finds the entries of a row that an earlier prune kept |
+//! | `kept_before` | finds the entries of a row that an earlier prune kept |
 //! | `find_duplicates` | new vertices whose vector is in the graph already |
 //! | `find_peers` | candidates from the same batch |
 //! | `link` | prunes the candidates of a new vertex into its row |
@@ -44,7 +44,7 @@ mod update;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod all_pairs;
-    mod already_pruned;
+    mod kept_before;
     mod find_peers;
     mod bit_set;
     mod kernels;

@@ -21,11 +21,11 @@ struct IndexList {
     end: u32,
 }
 
-/// One warp's share of the remaining candidates. The already pruned ones have a list of their own, because they are not
+/// One warp's share of the remaining candidates. Those kept before have a list of their own, because they are not
 /// compared with each other.
 pub(super) struct Remaining {
     new: IndexList,
-    already_pruned: IndexList,
+    kept_before: IndexList,
 }
 
 /// The range of the old row that an earlier prune kept in its second round: candidates that are deferred from the
@@ -138,20 +138,20 @@ impl Remaining {
         let (warp, warps) = (warp_index(), warps());
         let list = |indices| IndexList { indices, begin: 0, end: 0 };
         let mut new = list(memory.new_indices.add(warp * (memory.capacity / warps)));
-        let mut already_pruned = list(memory.already_pruned_indices.add(warp * args.max_degree));
+        let mut kept_before = list(memory.kept_before_indices.add(warp * args.max_degree));
         strided(warp, count, WARP_SIZE * warps, |first| {
             let index = first + warp::lane_id() * warps;
             let is_candidate = index < count;
             // SAFETY: indices are below `count`.
             unsafe {
                 let entry = if is_candidate { memory.entries.add(index).load() } else { NO_CANDIDATE };
-                let is_pruned = neighbor::is_already_pruned(entry);
-                new.push(index, is_candidate && !is_pruned);
-                let is_deferred = is_pruned && deferred.contains(neighbor::slot(entry));
-                already_pruned.push(index | if is_deferred { DEFERRED } else { 0 }, is_pruned);
+                let is_kept_before = neighbor::is_kept_before(entry);
+                new.push(index, is_candidate && !is_kept_before);
+                let is_deferred = is_kept_before && deferred.contains(neighbor::slot(entry));
+                kept_before.push(index | if is_deferred { DEFERRED } else { 0 }, is_kept_before);
             }
         });
-        Self { new, already_pruned }
+        Self { new, kept_before }
     }
 
     /// The first candidate that the round may keep; [`NO_HEAD`] if there is none. Called by the whole warp.
@@ -160,7 +160,7 @@ impl Remaining {
     /// The warp has synchronized since candidates were dropped.
     pub(super) unsafe fn head(&self, second_round: bool) -> u32 {
         // SAFETY: the caller's promise.
-        unsafe { self.new.head(second_round).min(self.already_pruned.head(second_round)) }
+        unsafe { self.new.head(second_round).min(self.kept_before.head(second_round)) }
     }
 
     /// Removes candidate `index` if it is this warp's head. Called by the whole warp.
@@ -172,14 +172,14 @@ impl Remaining {
         unsafe {
             if self.new.head(second_round) == index {
                 self.new.remove(index);
-            } else if self.already_pruned.head(second_round) == index {
-                self.already_pruned.remove(index);
+            } else if self.kept_before.head(second_round) == index {
+                self.kept_before.remove(index);
             }
             warp::sync_warp();
         }
     }
 
-    /// Compares the remaining candidates with the entry `kept`, except already pruned ones with each other: drops those
+    /// Compares the remaining candidates with the entry `kept`, except those kept before with each other: drops those
     /// that it occludes, and defers those that it occludes only with alpha 1. Returns the number of distances.
     ///
     /// # Safety
@@ -194,12 +194,12 @@ impl Remaining {
         // SAFETY: entries name vertices.
         let reference = unsafe { distances.reference(neighbor::slot(kept)) };
         let new = self.new.len();
-        let compared = new + if neighbor::is_already_pruned(kept) { 0 } else { self.already_pruned.len() };
+        let compared = new + if neighbor::is_kept_before(kept) { 0 } else { self.kept_before.len() };
         // Lists of the items that stay, over the items that have been read.
-        let (new_items, pruned_items) = (self.new, self.already_pruned);
+        let (new_items, kept_before_items) = (self.new, self.kept_before);
         self.new.end = new_items.begin;
         if compared > new {
-            self.already_pruned.end = pruned_items.begin;
+            self.kept_before.end = kept_before_items.begin;
         }
         let mut first = 0;
         while first < compared {
@@ -210,7 +210,7 @@ impl Remaining {
             unsafe {
                 let mut item = 0;
                 if is_computed {
-                    item = if is_new { new_items.item(at) } else { pruned_items.item(at - new) };
+                    item = if is_new { new_items.item(at) } else { kept_before_items.item(at - new) };
                 }
                 let entry =
                     if is_computed { block.memory.entries.add(item & !DEFERRED).load() } else { kept };
@@ -223,7 +223,7 @@ impl Remaining {
                 // All items of this iteration have been read, so the lists may be compacted in place.
                 warp::sync_warp();
                 self.new.push(item, is_kept && is_new);
-                self.already_pruned.push(item, is_kept && !is_new);
+                self.kept_before.push(item, is_kept && !is_new);
             }
             first += distances.per_warp();
         }

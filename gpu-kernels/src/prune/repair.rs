@@ -10,8 +10,8 @@
 
 use cuda_std::prelude::*;
 
-use super::already_pruned::pruned_ends;
 use super::fill::{Kept, RowFiller};
+use super::kept_before::kept_ends;
 use super::layout::{repair_capacity, replacements_capacity};
 use super::pair_distances::PairDistances;
 use super::robust_prune::{PruneBlock, SharedMemory, warp_index, warps};
@@ -40,10 +40,10 @@ pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
         // The candidates: live neighbors in the order of the old row, then the replacements.
         let live_entries = memory.entries;
         let store_entry = |place, slot, distance| {
-            live_entries.add(place).store(neighbor::already_pruned(neighbor::entry(distance, slot)));
+            live_entries.add(place).store(neighbor::kept_before(neighbor::entry(distance, slot)));
         };
         block.compute_distances(vertex, live, |place| memory.old.add(place).load(), store_entry);
-        let ends = pruned_ends(prune, live, live_entries, memory);
+        let ends = kept_ends(prune, live, live_entries, memory);
         let replacements = nearest_replacements(&block, &args, vertex, &Split { live, deleted });
         let count = (live + replacements).min(prune.max_candidates);
         let limit = (live + deleted).max(prune.max_degree / 2);
@@ -133,7 +133,7 @@ unsafe fn split_row(args: &RepairArgs, vertex: u32, memory: &SharedMemory) -> Sp
         });
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
-            memory.pruned_ends.iter().for_each(|end| end.store(live));
+            memory.kept_ends.iter().for_each(|end| end.store(live));
         }
         thread::sync_threads();
     }
@@ -172,7 +172,7 @@ unsafe fn nearest_replacements<S: PairDistances>(
                 new.add(place).store(neighbor::entry(distance, slot));
             });
             sort_padded(replacements, nearest + len);
-            nearest = distinct(replacements, nearest + len, memory.pruned_ends[0]).min(limit);
+            nearest = distinct(replacements, nearest + len, memory.kept_ends[0]).min(limit);
             gathered += len;
             first += rows;
         }

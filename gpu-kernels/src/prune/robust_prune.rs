@@ -48,11 +48,11 @@ pub(super) struct SharedMemory {
     /// A counter.
     pub(super) count: Shared<u32>,
     /// The ends of the parts of the old row that the rounds of an earlier prune kept.
-    pub(super) pruned_ends: [Shared<u32>; 2],
+    pub(super) kept_ends: [Shared<u32>; 2],
     /// `[capacity]`: indices of the remaining new candidates. A repair keeps the states of its candidates here.
     pub(super) new_indices: Shared<u16>,
-    /// `[warps][max_degree]`: indices of the remaining already pruned candidates.
-    pub(super) already_pruned_indices: Shared<u16>,
+    /// `[warps][max_degree]`: indices of the remaining candidates that were kept before.
+    pub(super) kept_before_indices: Shared<u16>,
     /// `[2][warps]`: index of each warp's first remaining candidate, in this iteration and the one before.
     pub(super) heads: Shared<u32>,
     pub(super) capacity: u32,
@@ -68,9 +68,9 @@ impl SharedMemory {
             entries: base.cast(),
             old: base.byte_add(layout.old).cast(),
             count: words,
-            pruned_ends: [words.add(1), words.add(2)],
+            kept_ends: [words.add(1), words.add(2)],
             new_indices: base.byte_add(layout.new_indices).cast(),
-            already_pruned_indices: base.byte_add(layout.already_pruned_indices).cast(),
+            kept_before_indices: base.byte_add(layout.kept_before_indices).cast(),
             heads: base.byte_add(layout.heads).cast(),
             capacity,
         }
@@ -135,7 +135,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
     /// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the
     /// entry of each kept candidate, and returns how many there are. Called by the whole block.
     ///
-    /// [Already pruned](crate::neighbor::already_pruned) entries are not compared with each other. Those in `deferred`
+    /// Entries [kept before](crate::neighbor::kept_before) are not compared with each other. Those in `deferred`
     /// are deferred to the second round from the start.
     ///
     /// # Safety

@@ -22,7 +22,7 @@ use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{SEARCHES_PER_THREAD, SearchState};
 use locality::order_by_nearness;
 use neighbor_lists::{BackEdge, BackEdges, NeighborLists, NewRows};
-use prune::{Prune, pruned_prefixes};
+use prune::{Prune, kept_prefixes};
 
 /// The [`Executor`] of the CPU, with a pool of threads. It also executes queries.
 #[derive(Debug)]
@@ -414,10 +414,10 @@ impl Scratch {
         let row = &mut self.candidates[new..];
         // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
         // second round.
-        let [first, pruned] = pruned_prefixes(row, params.alpha());
-        row[..pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
+        let [first, kept_before] = kept_prefixes(row, params.alpha());
+        row[..kept_before].iter_mut().for_each(|neighbor| *neighbor = neighbor.kept_before());
         self.deferred.clear();
-        self.deferred.extend_from_slice(&row[first..pruned]);
+        self.deferred.extend_from_slice(&row[first..kept_before]);
         self.order_candidates();
         let Self { candidates, deferred, .. } = self;
         // `order_candidates` may have cut the list. A deferred neighbor beyond its end is no candidate.
@@ -472,8 +472,8 @@ impl Scratch {
         replacements.dedup();
         self.compute(vectors, vertex, replacements.into_iter());
         let (live, replacements) = self.candidates.split_at_mut(live_count);
-        let [first, pruned] = pruned_prefixes(live, params.alpha());
-        live.iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
+        let [first, kept_before] = kept_prefixes(live, params.alpha());
+        live.iter_mut().for_each(|neighbor| *neighbor = neighbor.kept_before());
         replacements.sort_unstable();
         new_rows.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
@@ -489,8 +489,8 @@ impl Scratch {
         };
         let row = [
             merged(&live[..first], first_round),
-            merged(&live[first..pruned], second_round),
-            live[pruned..].to_vec(),
+            merged(&live[first..kept_before], second_round),
+            live[kept_before..].to_vec(),
         ];
         new_rows.replace(vertex, row.iter().flatten().map(|neighbor| neighbor.slot()));
         new_rows.cost.prune_distances += self.prune.take_distances();

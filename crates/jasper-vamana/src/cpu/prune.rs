@@ -14,7 +14,7 @@
 //! 2. **Candidates are tested against the kept ones**, instead of being removed after each choice. The result is the
 //!    same, and a candidate is dropped at the end of the [chunk](COMPARE_CHUNK) that has its first occluder.
 //! 3. **`<=` instead of `<`**, so a copy of a kept vertex is dropped.
-//! 4. **Neighbors that an earlier prune kept together are not compared again** (*already pruned*): they do not occlude
+//! 4. **Neighbors that an earlier prune kept together are not compared again** (*kept before*): they do not occlude
 //!    each other by construction. A full row that gets one more edge costs a tenth of the distances.
 //! 5. **The second round does not repeat comparisons of the first**: each candidate stores how many kept ones it has
 //!    been compared with.
@@ -47,7 +47,7 @@ pub(crate) struct Prune {
     kept: Vec<Neighbor>,
     /// How many of them the first round kept.
     pub(crate) kept_first: usize,
-    /// Slots of the kept neighbors: [`ALREADY_PRUNED`], and [`OTHERS`].
+    /// Slots of the kept neighbors: [`KEPT_BEFORE`], and [`OTHERS`].
     kept_slots: [Vec<Slot>; 2],
     /// Candidates of the second round.
     deferred: Vec<Candidate>,
@@ -63,14 +63,14 @@ struct Candidate {
 }
 
 /// Indices of [`Prune::kept_slots`].
-const ALREADY_PRUNED: usize = 0;
+const KEPT_BEFORE: usize = 0;
 const OTHERS: usize = 1;
 
 impl Prune {
     /// Keeps up to `max_degree` of `candidates`. These are distinct, do not contain the vertex itself, and are tested
     /// in the given order.
     ///
-    /// [Already pruned](Neighbor::already_pruned) candidates were kept together by an earlier prune. Those that it kept
+    /// Candidates [kept before](Neighbor::kept_before) were kept together by an earlier prune. Those that it kept
     /// in its second round are passed as `deferred`, and tested only in the second round.
     pub(crate) fn keep<T: Element>(
         &mut self,
@@ -122,10 +122,10 @@ impl Prune {
         last: f32,
     ) -> bool {
         let Candidate { neighbor, compared } = candidate;
-        let is_pruned = neighbor.is_already_pruned();
+        let is_kept_before = neighbor.is_kept_before();
         let computer = vectors.slot_distance_computer(neighbor.slot());
         let mut distances = [0.0; COMPARE_CHUNK];
-        for set in if is_pruned { OTHERS..=OTHERS } else { ALREADY_PRUNED..=OTHERS } {
+        for set in if is_kept_before { OTHERS..=OTHERS } else { KEPT_BEFORE..=OTHERS } {
             for kept in self.kept_slots[set][compared[set]..].chunks(COMPARE_CHUNK) {
                 let distances = &mut distances[..kept.len()];
                 computer.compute(kept, distances);
@@ -143,7 +143,7 @@ impl Prune {
             }
         }
         self.kept.push(*neighbor);
-        self.kept_slots[if is_pruned { ALREADY_PRUNED } else { OTHERS }].push(neighbor.slot());
+        self.kept_slots[if is_kept_before { KEPT_BEFORE } else { OTHERS }].push(neighbor.slot());
         false
     }
 
@@ -158,7 +158,7 @@ impl Prune {
 /// A prune writes the edges of each round nearest first, and later edges are appended. The two ascending runs at the
 /// start of a row are therefore the edges of the two rounds. If the first appended edge is farther than the last edge
 /// of a run, it counts as part of the run, and is not compared with the others until the row overflows again.
-pub(crate) fn pruned_prefixes(row: &[Neighbor], alpha: f32) -> [usize; 2] {
+pub(crate) fn kept_prefixes(row: &[Neighbor], alpha: f32) -> [usize; 2] {
     let ascending = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
     let first = ascending(row);
     [first, first + if alpha > FIRST_ALPHA { ascending(&row[first..]) } else { 0 }]
@@ -216,17 +216,16 @@ mod tests {
                 assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
-                // The neighbors that one prune kept are already pruned for the next. With one more candidate, which is
+                // The neighbors that one prune kept are *kept before* for the next. With one more candidate, which is
                 // far, the result is the same, for fewer distances.
                 let (more, rest): (Vec<_>, Vec<_>) =
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
                 let first = prune.keep(graph.vectors(), &rest, &[], max_degree, alpha).to_vec();
                 let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
-                let already_pruned =
-                    |run: &[Neighbor]| run.iter().map(|n| n.already_pruned()).collect::<Vec<_>>();
-                let (again, deferred) = (already_pruned(&first[..len]), already_pruned(&first[len..]));
+                let kept_before = |run: &[Neighbor]| run.iter().map(|n| n.kept_before()).collect::<Vec<_>>();
+                let (again, deferred) = (kept_before(&first[..len]), kept_before(&first[len..]));
                 prune.take_distances();
-                let already_pruned = slots(prune.keep(
+                let kept_before = slots(prune.keep(
                     graph.vectors(),
                     &[&again[..], &more].concat(),
                     &deferred,
@@ -237,7 +236,7 @@ mod tests {
                 let mut plain: Vec<_> = first.iter().chain(&more).copied().collect();
                 plain.sort_unstable();
                 let from_scratch = slots(prune.keep(graph.vectors(), &plain, &[], max_degree, alpha));
-                assert_eq!(already_pruned, from_scratch);
+                assert_eq!(kept_before, from_scratch);
                 assert!(pruned_cost <= prune.take_distances());
             }
         }

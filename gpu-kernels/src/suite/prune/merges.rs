@@ -26,10 +26,10 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     for &target in &targets {
         let mut old = vertices.some(&mut rng, vertices.max_degree);
         old.retain(|&slot| slot != target);
-        let (first, already_pruned) = (rng.random_range(0..=old.len()), rng.random_range(0..=old.len()));
-        let (first, already_pruned) = (first.min(already_pruned), first.max(already_pruned));
+        let (first, kept_before) = (rng.random_range(0..=old.len()), rng.random_range(0..=old.len()));
+        let (first, kept_before) = (first.min(kept_before), first.max(kept_before));
         old[..first].sort_unstable_by_key(|&slot| vertices.neighbor(target, slot));
-        old[first..already_pruned].sort_unstable_by_key(|&slot| vertices.neighbor(target, slot));
+        old[first..kept_before].sort_unstable_by_key(|&slot| vertices.neighbor(target, slot));
         vertices.edges[target as usize * vertices.edges_stride..][..old.len()].copy_from_slice(&old);
         let sources = vertices.some(&mut rng, if target % 2 == 0 { 4 } else { vertices.len() });
         let sources = sources.into_iter().filter(|&source| source != target);
@@ -52,10 +52,10 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             }
             let mut old: Vec<Neighbor> =
                 old.into_iter().map(|slot| vertices.neighbor(target, slot)).collect();
-            let [first, already_pruned] = vertices.pruned_ends(&old);
-            old[..already_pruned].iter_mut().for_each(|neighbor| *neighbor = neighbor.already_pruned());
+            let [first, kept_before] = vertices.kept_ends(&old);
+            old[..kept_before].iter_mut().for_each(|neighbor| *neighbor = neighbor.kept_before());
             distances += old.len() as u64;
-            let deferred = old[first..already_pruned].to_vec();
+            let deferred = old[first..kept_before].to_vec();
             let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &deferred);
             distances += some;
             (target, kept.iter().map(|neighbor| neighbor.slot().get()).collect())

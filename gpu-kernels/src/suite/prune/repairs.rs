@@ -40,9 +40,9 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
         row.retain(|&slot| slot != vertex);
         let first = rng.random_range(0..=row.len());
         let (first, second) = row.split_at_mut(first);
-        let already_pruned = rng.random_range(0..=second.len());
+        let kept_before = rng.random_range(0..=second.len());
         first.sort_unstable_by_key(|&slot| vertices.neighbor(vertex, slot));
-        second[..already_pruned].sort_unstable_by_key(|&slot| vertices.neighbor(vertex, slot));
+        second[..kept_before].sort_unstable_by_key(|&slot| vertices.neighbor(vertex, slot));
         vertices.edges[vertex as usize * vertices.edges_stride..][..row.len()].copy_from_slice(&row);
         rows.push(row);
     }
@@ -66,16 +66,16 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
             replacements.map(|slot| vertices.neighbor(vertex, slot)).collect();
         replacements.sort_unstable();
         let live_ids: Vec<Neighbor> =
-            live_ids.iter().map(|&slot| vertices.neighbor(vertex, slot).already_pruned()).collect();
-        let [first, already_pruned] = vertices.pruned_ends(&live_ids);
+            live_ids.iter().map(|&slot| vertices.neighbor(vertex, slot).kept_before()).collect();
+        let [first, kept_before] = vertices.kept_ends(&live_ids);
         let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
         let (rounds, _) = vertices.prune_in_order([&live_ids[..], &replacements].concat(), most, &[]);
-        let mut parts = [&live_ids[..first], &live_ids[first..already_pruned]].map(<[_]>::to_vec);
+        let mut parts = [&live_ids[..first], &live_ids[first..kept_before]].map(<[_]>::to_vec);
         for (part, round) in parts.iter_mut().zip(rounds) {
-            part.extend(round.into_iter().filter(|neighbor| !neighbor.is_already_pruned()));
+            part.extend(round.into_iter().filter(|neighbor| !neighbor.is_kept_before()));
             part.sort_unstable();
         }
-        let row = parts.concat().into_iter().chain(live_ids[already_pruned..].iter().copied());
+        let row = parts.concat().into_iter().chain(live_ids[kept_before..].iter().copied());
         expected.push(vertices.padded(row.map(|neighbor| neighbor.slot().get()).collect()));
     }
 

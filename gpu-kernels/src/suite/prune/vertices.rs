@@ -106,7 +106,7 @@ impl<T: Element> Vertices<T> {
     }
 
     /// The ends of the parts of a row that the rounds of an earlier prune kept: each part ascends.
-    pub(super) fn pruned_ends(&self, row: &[Neighbor]) -> [usize; 2] {
+    pub(super) fn kept_ends(&self, row: &[Neighbor]) -> [usize; 2] {
         let rising = |row: &[Neighbor]| row.chunk_by(|a, b| a < b).next().map_or(0, <[_]>::len);
         let first = rising(row);
         [first, first + if self.alpha > 1.0 { rising(&row[first..]) } else { 0 }]
@@ -132,7 +132,7 @@ impl<T: Element> Vertices<T> {
                     return (kept, distances);
                 }
                 left.retain(|other| {
-                    if first.is_already_pruned() && other.is_already_pruned() {
+                    if first.is_kept_before() && other.is_kept_before() {
                         return true;
                     }
                     distances += 1;

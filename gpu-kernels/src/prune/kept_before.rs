@@ -24,15 +24,15 @@ use crate::neighbor;
 /// barrier.
 ///
 /// # Safety
-/// There are `degree` entries, in the order of the row, and both `memory.pruned_ends` hold `degree`. A barrier has
+/// There are `degree` entries, in the order of the row, and both `memory.kept_ends` hold `degree`. A barrier has
 /// passed since they were written.
-pub(super) unsafe fn pruned_ends(
+pub(super) unsafe fn kept_ends(
     args: &PruneArgs,
     degree: u32,
     entries: Shared<u64>,
     memory: &SharedMemory,
 ) -> [u32; 2] {
-    let [first, second] = memory.pruned_ends;
+    let [first, second] = memory.kept_ends;
     // SAFETY: places are below the degree; all threads of the block reach the barriers.
     unsafe {
         // The end of the ascending run from `begin` on: the first descent, found by all threads.
@@ -54,8 +54,8 @@ pub(super) unsafe fn pruned_ends(
 /// a barrier before the first is marked.
 ///
 /// # Safety
-/// The same as for [`pruned_ends`]; a barrier follows before the entries are read.
-pub(super) unsafe fn mark_already_pruned(
+/// The same as for [`kept_ends`]; a barrier follows before the entries are read.
+pub(super) unsafe fn mark_kept_before(
     args: &PruneArgs,
     degree: u32,
     entries: Shared<u64>,
@@ -63,10 +63,10 @@ pub(super) unsafe fn mark_already_pruned(
 ) -> DeferredRange {
     // SAFETY: both parts have been found before entries change; one thread changes each entry.
     unsafe {
-        let [begin, end] = pruned_ends(args, degree, entries, memory);
+        let [begin, end] = kept_ends(args, degree, entries, memory);
         block_stride(end, |place| {
             let entry = entries.add(place);
-            entry.store(neighbor::already_pruned(entry.load()));
+            entry.store(neighbor::kept_before(entry.load()));
         });
         DeferredRange { old: memory.old, begin, end }
     }
