@@ -97,8 +97,8 @@ fn read_npy(header: &npy::Header, source: impl Read) -> Result<Vec<Key>, ReadCau
         return Err(NpyError::Shape { found: shape.len(), expected: "keys take one" }.into());
     };
     let (mut keys, mut rest) = (Vec::new(), 0);
-    for_each_block(source, |block| {
-        let (values, end) = block.as_chunks();
+    for_each_chunk(source, |chunk| {
+        let (values, end) = chunk.as_chunks();
         reserve(&mut keys, values.len())?;
         keys.extend(values.iter().map(|&value| Key::from_le_bytes(value)));
         rest = end.len() as u64;
@@ -122,10 +122,10 @@ fn read_text(source: impl Read) -> Result<Vec<Key>, ReadCause> {
     let (mut keys, mut line) = (Vec::new(), 1);
     // The digits of this line so far, and whether a blank ended them.
     let (mut key, mut is_ended) = (None::<Key>, false);
-    for_each_block(source, |block| {
+    for_each_chunk(source, |chunk| {
         // Of a digit and the end of its line each.
-        reserve(&mut keys, block.len() / 2 + 1)?;
-        for &byte in block {
+        reserve(&mut keys, chunk.len() / 2 + 1)?;
+        for &byte in chunk {
             match byte {
                 b'\n' => {
                     keys.extend(key.take());
@@ -150,21 +150,21 @@ fn read_text(source: impl Read) -> Result<Vec<Key>, ReadCause> {
 }
 
 /// Bytes read at a time: a multiple of those of a key.
-const BLOCK_BYTES: usize = 1 << 16;
+const CHUNK_BYTES: usize = 1 << 16;
 
-/// Calls `read` with all bytes of `source`, in blocks of [`BLOCK_BYTES`], of which only the last may have fewer.
-fn for_each_block(
+/// Calls `read` with all bytes of `source`, in chunks of [`CHUNK_BYTES`], of which only the last may have fewer.
+fn for_each_chunk(
     mut source: impl Read,
     mut read: impl FnMut(&[u8]) -> Result<(), ReadCause>,
 ) -> Result<(), ReadCause> {
-    let mut block = Vec::new();
+    let mut chunk = Vec::new();
     loop {
-        block.clear();
-        source.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
-        if block.is_empty() {
+        chunk.clear();
+        source.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut chunk)?;
+        if chunk.is_empty() {
             return Ok(());
         }
-        read(&block)?;
+        read(&chunk)?;
     }
 }
 

@@ -15,7 +15,7 @@
 //! table](Vectors::sq8), on a device the only one that a build uploads.
 
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
-use jasper_graph::{Graph, VectorBlock, VectorError, Vectors};
+use jasper_graph::{Graph, VectorChunk, VectorError, Vectors};
 use rayon::prelude::*;
 
 use crate::top_k::TopK;
@@ -102,8 +102,8 @@ impl ScalarQuantizer {
     pub(crate) fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
         let metric = sq8_metric(graph.metric());
         let norm = Self::scaled_norm(graph.vectors().largest_squared_norm(), self.scale);
-        graph.vectors_mut().build_sq8(metric, norm, |vectors, blocks| {
-            blocks.into_par_iter().for_each(|block| self.quantize_block(vectors, block));
+        graph.vectors_mut().build_sq8(metric, norm, |vectors, chunks| {
+            chunks.into_par_iter().for_each(|chunk| self.quantize_chunk(vectors, chunk));
         })
     }
 
@@ -153,13 +153,13 @@ impl ScalarQuantizer {
         }
     }
 
-    fn quantize_block<T: Element>(&self, vectors: &Vectors<T>, mut block: VectorBlock<'_, i8>) {
+    fn quantize_chunk<T: Element>(&self, vectors: &Vectors<T>, mut chunk: VectorChunk<'_, i8>) {
         let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
         let mut values = vec![0.0; self.centers.len()];
-        for number in block.numbers() {
+        for number in chunk.numbers() {
             self.quantize(vectors.padded(Slot::from_index(number)), &mut values, &mut bytes);
             // No metric of quantized vectors needs their norms.
-            block.set(number, &bytes, 0.0);
+            chunk.set(number, &bytes, 0.0);
         }
     }
 

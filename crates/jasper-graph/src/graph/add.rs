@@ -8,14 +8,14 @@ use super::Graph;
 use crate::vectors::codes::Encoder;
 use crate::{SEGMENT_ROWS, VectorError, Vectors};
 
-/// Vectors of a block: few enough that there are blocks for all threads if vectors are long, and that they are near
+/// Vectors of a chunk: few enough that there are chunks for all threads if vectors are long, and that they are near
 /// each other in memory.
-const BLOCK_ROWS: usize = 1024;
-const BLOCK_BYTES: usize = 256 << 10;
+const CHUNK_ROWS: usize = 1024;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Some of the vectors that are being added, to be written by one thread: see [`Graph::add_vectors`].
 #[derive(Debug)]
-pub struct VectorBlock<'a, T> {
+pub struct VectorChunk<'a, T> {
     /// Number of the first among all vectors that are added.
     first: usize,
     slots: &'a [Slot],
@@ -26,7 +26,7 @@ pub struct VectorBlock<'a, T> {
     codes: Option<(Encoder<'a>, &'a mut [u32])>,
 }
 
-impl<T: Element> VectorBlock<'_, T> {
+impl<T: Element> VectorChunk<'_, T> {
     /// Returns the numbers of the vectors to write, among all that are added.
     pub fn numbers(&self) -> Range<usize> {
         self.first..self.first + self.slots.len()
@@ -55,14 +55,14 @@ impl<T: Element> Graph<T> {
     /// # Errors
     /// Returns the errors of [`Self::add_vectors`].
     pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<Slot, VectorError> {
-        let write = |blocks: Vec<VectorBlock<'_, T>>| {
-            blocks.into_iter().for_each(|mut block| block.set(0, prepared, squared_norm));
+        let write = |chunks: Vec<VectorChunk<'_, T>>| {
+            chunks.into_iter().for_each(|mut chunk| chunk.set(0, prepared, squared_norm));
         };
         Ok(self.add_vectors(1, write)?[0])
     }
 
     /// Adds `count` vectors as tombstones without edges or keys, and returns their slots in ascending order: the free
-    /// ones, from the lowest on, then new ones. `write` sets the vectors of all blocks, from as many threads as it
+    /// ones, from the lowest on, then new ones. `write` sets the vectors of all chunks, from as many threads as it
     /// likes.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl<T: Element> Graph<T> {
     pub fn add_vectors(
         &mut self,
         count: usize,
-        write: impl FnOnce(Vec<VectorBlock<'_, T>>),
+        write: impl FnOnce(Vec<VectorChunk<'_, T>>),
     ) -> Result<Vec<Slot>, VectorError> {
         self.require_vectors()?;
         let reused = count.min(self.keys.free());
@@ -82,20 +82,20 @@ impl<T: Element> Graph<T> {
             self.keys.free.iter().take(reused).chain(new.clone()).map(Slot::from_index).collect();
         self.resize(new.end)?;
         self.keys.occupy(&slots[..reused], new);
-        write(self.vectors.blocks_mut(&slots));
+        write(self.vectors.vector_chunks_mut(&slots));
         self.vectors.note_written(&slots);
         Ok(slots)
     }
 }
 
 impl<T: Element> Vectors<T> {
-    /// The rows of `slots`, which ascend, in blocks within a segment.
-    pub(crate) fn blocks_mut<'a>(&'a mut self, slots: &'a [Slot]) -> Vec<VectorBlock<'a, T>> {
+    /// The rows of `slots`, which ascend, in chunks within a segment.
+    pub(crate) fn vector_chunks_mut<'a>(&'a mut self, slots: &'a [Slot]) -> Vec<VectorChunk<'a, T>> {
         let width = self.table.width();
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
-        let rows = (BLOCK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, BLOCK_ROWS);
-        let blocks: Vec<&[Slot]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
-        let ranges = || blocks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
+        let rows = (CHUNK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, CHUNK_ROWS);
+        let chunks: Vec<&[Slot]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
+        let ranges = || chunks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
         let tables = self.table.ranges_mut(ranges());
         let mut norms = self.squared_norms.as_mut().map(|norms| norms.ranges_mut(ranges()));
         let mut codes = self.codes.as_mut().map(|codes| {
@@ -103,14 +103,14 @@ impl<T: Element> Vectors<T> {
             codes.table.ranges_mut(ranges()).map(move |codes| (Encoder::new(quantizer), codes))
         });
         let mut first = 0;
-        let block = |(&slots, rows)| {
+        let chunk = |(&slots, rows)| {
             let squared_norms = norms.as_mut().and_then(Iterator::next);
             let codes = codes.as_mut().and_then(Iterator::next);
-            let block = VectorBlock { first, slots, rows, width, squared_norms, codes };
+            let chunk = VectorChunk { first, slots, rows, width, squared_norms, codes };
             first += slots.len();
-            block
+            chunk
         };
-        blocks.iter().zip(tables).map(block).collect()
+        chunks.iter().zip(tables).map(chunk).collect()
     }
 }
 
@@ -124,9 +124,9 @@ mod tests {
         let vertices = SEGMENT_ROWS + 10;
         let mut graph = Graph::<u8>::new(Metric::InnerProduct, 16, BuildParams::default()).unwrap();
         let add = |graph: &mut Graph<u8>, count, x: u8| {
-            let write = |blocks: Vec<VectorBlock<'_, u8>>| {
-                for mut block in blocks {
-                    block.numbers().for_each(|number| block.set(number, &[x; 16], number as f32));
+            let write = |chunks: Vec<VectorChunk<'_, u8>>| {
+                for mut chunk in chunks {
+                    chunk.numbers().for_each(|number| chunk.set(number, &[x; 16], number as f32));
                 }
             };
             graph.add_vectors(count, write).unwrap()

@@ -10,7 +10,7 @@ mod add;
 mod compact;
 mod transaction;
 
-pub use add::VectorBlock;
+pub use add::VectorChunk;
 pub use transaction::ChangedSlots;
 
 use std::io;

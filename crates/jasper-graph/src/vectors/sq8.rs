@@ -3,7 +3,7 @@
 use jasper_core::{Element, Metric, Slot};
 
 use super::Vectors;
-use crate::{VectorBlock, VectorError};
+use crate::{VectorChunk, VectorError};
 
 impl<T: Element> Vectors<T> {
     /// The vectors quantized to bytes, while a build links by them.
@@ -12,7 +12,7 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Adds a table of vectors quantized to bytes, whose distances are those of `metric`, with the largest squared
-    /// norm, if the metric needs it. `write` computes them from the vectors. It gets blocks that different threads may
+    /// norm, if the metric needs it. `write` computes them from the vectors. It gets chunks that different threads may
     /// write, in which vectors are numbered by slot. A change of the vectors removes the table, which is never saved.
     ///
     /// # Errors
@@ -22,11 +22,11 @@ impl<T: Element> Vectors<T> {
         &mut self,
         metric: Metric,
         largest_squared_norm: f32,
-        write: impl FnOnce(&Self, Vec<VectorBlock<'_, i8>>),
+        write: impl FnOnce(&Self, Vec<VectorChunk<'_, i8>>),
     ) -> Result<(), VectorError> {
         let slots: Vec<Slot> = (0..self.table.len()).map(Slot::from_index).collect();
         let mut quantized = Vectors::zeroed(metric, self.dimension, slots.len())?;
-        write(self, quantized.blocks_mut(&slots));
+        write(self, quantized.vector_chunks_mut(&slots));
         quantized.largest_squared_norm = largest_squared_norm;
         self.sq8 = Some(Box::new(quantized));
         Ok(())
@@ -53,12 +53,12 @@ mod tests {
             let slot = graph.add_vector(&[key as f32 / 2.0, 0.0, 1.0, 0.0], 1.0).unwrap();
             graph.keys_mut().assign(key, slot).unwrap();
         }
-        let halves = |vectors: &Vectors<f32>, blocks: Vec<VectorBlock<'_, i8>>| {
-            for mut block in blocks {
-                for number in block.numbers() {
+        let halves = |vectors: &Vectors<f32>, chunks: Vec<VectorChunk<'_, i8>>| {
+            for mut chunk in chunks {
+                for number in chunk.numbers() {
                     let mut bytes = [0_i8; 16];
                     bytes[0] = (vectors.padded(Slot::from_index(number))[0] * 2.0) as i8;
-                    block.set(number, &bytes, 0.0);
+                    chunk.set(number, &bytes, 0.0);
                 }
             }
         };

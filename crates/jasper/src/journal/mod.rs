@@ -61,7 +61,7 @@ use folder::{acquire, remove_other_snapshots, snapshot_name, snapshot_path, stor
 pub(crate) use folder::{check_durable, create};
 use memory::Memory;
 pub(crate) use record::Record;
-use record::for_each_block;
+use record::for_each_chunk;
 use store::{Log, Store, StoredChange};
 use turns::Turns;
 
@@ -286,8 +286,8 @@ impl Journal {
             return Ok(Box::new(|| self.commit_in_group(change)));
         };
         if record.bytes() <= GROUP_BYTES {
-            for_each_block(vectors, |first, block| {
-                change.vectors.push((first, block.to_vec()));
+            for_each_chunk(vectors, |first, chunk| {
+                change.vectors.push((first, chunk.to_vec()));
                 Ok(())
             })?;
             return Ok(Box::new(|| self.commit_in_group(change)));
@@ -307,7 +307,7 @@ impl Journal {
     ) -> io::Result<()> {
         lock(&self.store).commit(&[change.number], |tables| {
             tables.insert(change)?;
-            for_each_block(vectors, |first, block| tables.insert_vectors(change.number, first, block))
+            for_each_chunk(vectors, |first, chunk| tables.insert_vectors(change.number, first, chunk))
         })
     }
 

@@ -8,7 +8,7 @@ use jasper_graph::TunedSearch;
 use jasper_quant::Quantization;
 use jasper_vamana::{NewVectors, OnConflict, UpdateError};
 
-use super::store::{BLOCK_BYTES, Log, StoredChange};
+use super::store::{CHUNK_BYTES, Log, StoredChange};
 use crate::Index;
 
 /// A change, with what determines its result.
@@ -86,19 +86,19 @@ impl<T: Element> Record<'_, T> {
     }
 }
 
-/// Calls `write` with each block of vectors and the number of its first.
-pub(super) fn for_each_block<T: Element>(
+/// Calls `write` with each chunk of vectors and the number of its first.
+pub(super) fn for_each_chunk<T: Element>(
     vectors: &dyn VectorSource<T>,
     mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     let dimension = vectors.dimension();
-    let rows = (BLOCK_BYTES / (dimension * size_of::<T>()).max(1)).max(1);
-    let mut block = Vec::new();
+    let rows = (CHUNK_BYTES / (dimension * size_of::<T>()).max(1)).max(1);
+    let mut chunk = Vec::new();
     for first in (0..vectors.len()).step_by(rows) {
         let end = vectors.len().min(first + rows);
-        block.resize((end - first) * dimension, T::default());
-        vectors.read(first..end, &mut block)?;
-        write(first as u64, bytemuck::cast_slice(&block))?;
+        chunk.resize((end - first) * dimension, T::default());
+        vectors.read(first..end, &mut chunk)?;
+        write(first as u64, bytemuck::cast_slice(&chunk))?;
     }
     Ok(())
 }

@@ -18,15 +18,15 @@ use super::memory::Memory;
 
 /// The kind and the argument of each change, by number.
 const CHANGES: TableDefinition<'_, u64, (&str, &[u8])> = TableDefinition::new("changes");
-/// The vectors of each change, in blocks: by the number of the change and that of the first vector.
+/// The vectors of each change, in chunks: by the number of the change and that of the first vector.
 const VECTORS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("vectors");
 /// The number of the first change that is not in the snapshot.
 const SNAPSHOT: TableDefinition<'_, (), u64> = TableDefinition::new("snapshot");
 /// The checksum of the header of the snapshot.
 const SNAPSHOT_CHECKSUM: TableDefinition<'_, (), u32> = TableDefinition::new("snapshot checksum");
 
-/// Bytes of vectors per block. redb stores a value in a power of two of bytes, with some of its own.
-pub(super) const BLOCK_BYTES: usize = (1 << 20) - (4 << 10);
+/// Bytes of vectors per chunk. redb stores a value in a power of two of bytes, with some of its own.
+pub(super) const CHUNK_BYTES: usize = (1 << 20) - (4 << 10);
 /// Memory of redb for pages that it has read or will write.
 const CACHE_BYTES: usize = 64 << 20;
 
@@ -36,7 +36,7 @@ pub(super) struct StoredChange {
     pub number: u64,
     pub kind: &'static str,
     pub argument: Vec<u8>,
-    /// Blocks of vectors, each with the number of its first.
+    /// Chunks of vectors, each with the number of its first.
     pub vectors: Vec<(u64, Vec<u8>)>,
 }
 
@@ -73,12 +73,12 @@ impl Tables<'_> {
     /// Writes a change. If there is one with this number, it is replaced.
     pub(super) fn insert(&mut self, change: &StoredChange) -> io::Result<()> {
         self.changes.insert(change.number, (change.kind, &*change.argument)).map_err(error)?;
-        change.vectors.iter().try_for_each(|(first, block)| self.insert_vectors(change.number, *first, block))
+        change.vectors.iter().try_for_each(|(first, chunk)| self.insert_vectors(change.number, *first, chunk))
     }
 
     /// Writes vectors of a change, from number `first` on.
-    pub(super) fn insert_vectors(&mut self, number: u64, first: u64, block: &[u8]) -> io::Result<()> {
-        self.vectors.insert((number, first), block).map(drop).map_err(error)
+    pub(super) fn insert_vectors(&mut self, number: u64, first: u64, chunk: &[u8]) -> io::Result<()> {
+        self.vectors.insert((number, first), chunk).map(drop).map_err(error)
     }
 
     /// Records that a snapshot has all changes below `number`, and removes these. `checksum` is that of its header.
@@ -241,12 +241,12 @@ impl<T: Element> VectorSource<T> for LoggedVectors<'_> {
         let mut out: &mut [u8] = bytemuck::cast_slice_mut(out);
         let mut at = range.start;
         while !out.is_empty() {
-            // The last block that does not begin after the vector.
-            let mut blocks =
+            // The last chunk that does not begin after the vector.
+            let mut chunks =
                 self.log.vectors.range((self.number, 0)..=(self.number, at as u64)).map_err(error)?;
-            let (key, block) = blocks.next_back().ok_or_else(missing)?.map_err(error)?;
+            let (key, chunk) = chunks.next_back().ok_or_else(missing)?.map_err(error)?;
             let offset = (at - key.value().1 as usize) * row_bytes;
-            let rest = block.value().get(offset..).filter(|rest| !rest.is_empty()).ok_or_else(missing)?;
+            let rest = chunk.value().get(offset..).filter(|rest| !rest.is_empty()).ok_or_else(missing)?;
             let (filled, left) = out.split_at_mut(rest.len().min(out.len()));
             filled.copy_from_slice(&rest[..filled.len()]);
             at += filled.len() / row_bytes;
