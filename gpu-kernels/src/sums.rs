@@ -5,8 +5,8 @@ use cuda_std::prelude::*;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
 
-/// Number of coordinates that a sum takes at once. The rows of all buffers here are padded to a multiple of it.
-pub(crate) const BLOCK: u32 = 64;
+/// Number of partial sums of a warp. The rows of all buffers here are padded to a multiple of it.
+const PARTIAL_SUMS: u32 = 64;
 
 /// The 64 partial sums of a warp. Coordinate `i` is added to partial sum `i % 64`; lane `l` holds partial sums `l` and
 /// `l + 32`.
@@ -17,7 +17,7 @@ impl Sum {
     /// The empty sum.
     pub(crate) const ZERO: Self = Self([0.0; 2]);
 
-    /// Adds the product of a coordinate of the first or the second `half` of a block.
+    /// Adds the product of a coordinate to the first or the second partial sum of this lane, by `half`.
     pub(crate) fn add(&mut self, half: usize, a: f32, b: f32) {
         self.0[half] = math::fma(a, b, self.0[half]);
     }
@@ -39,10 +39,10 @@ impl Sum {
     }
 }
 
-/// Calls `visit` with 0 or 1 and the index of this lane's first or second coordinate, in each block of the first `len`
-/// coordinates. In the last block, indices may be past `len`.
+/// Calls `visit` with 0 or 1 and the index of this lane's first or second coordinate, for every 64 of the first `len`
+/// coordinates. The last indices may be past `len`.
 pub(crate) fn for_coordinates(len: u32, mut visit: impl FnMut(usize, u32)) {
-    strided(warp::lane_id(), len.next_multiple_of(BLOCK), BLOCK, |i| {
+    strided(warp::lane_id(), len.next_multiple_of(PARTIAL_SUMS), PARTIAL_SUMS, |i| {
         visit(0, i);
         visit(1, i + WARP_SIZE);
     });
