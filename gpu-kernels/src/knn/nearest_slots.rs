@@ -156,7 +156,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         for first_row in (0..slots_len).step_by(sizes.slots as usize) {
             let rows_len = sizes.slots.min(slots_len - first_row);
             let slots = search.graph.start_points.add(first_row as usize);
-            copy(search.graph.rows, slots, rows, rows_len)?;
+            copy(search.graph.vectors, slots, rows, rows_len)?;
             let args = ScanArgs {
                 rows: stream.input(rows).cast(),
                 queries: stream.input(queries).cast(),

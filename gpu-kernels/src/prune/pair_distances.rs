@@ -86,7 +86,12 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
 
     #[inline(always)]
     fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
-        Self { tile: RowTiles::new(graph.shape), rows: graph.rows, form, squared_norms: graph.squared_norms }
+        Self {
+            tile: RowTiles::new(graph.shape),
+            rows: graph.vectors,
+            form,
+            squared_norms: graph.squared_norms,
+        }
     }
 
     /// Lane `r` of a tile has row `r` of the tile.

@@ -7,7 +7,7 @@ use crate::{DevicePtr, DevicePtrMut};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FindDuplicatesArgs {
-    /// `[slots][row_bytes]`, as in [`GraphArgs`](crate::graph::GraphArgs).
+    /// `[slots][row_bytes]`, the vectors of [`GraphArgs`](crate::graph::GraphArgs).
     pub rows: DevicePtr<u8>,
     /// `[vertices_len]`: the new vertices.
     pub new_vertices: DevicePtr<u32>,

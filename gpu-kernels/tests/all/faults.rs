@@ -16,7 +16,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
     let mut work = stream.allocate(2).unwrap();
     let args = SearchArgs {
         graph: GraphArgs {
-            rows: rows.input(),
+            vectors: rows.input(),
             edges: DevicePtr::null(),
             squared_norms: DevicePtr::null(),
             keys: DevicePtr::null(),

@@ -246,7 +246,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut expanded = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
         let mut costs = stream.allocate(new_vertices.len() * 2)?;
         let args = SearchArgs {
-            queries: input.args.rows,
+            queries: input.args.vectors,
             query_rows: stream.input(&new_vertices),
             costs: stream.output(&mut costs),
             expanded_entries: stream.output(&mut expanded),
@@ -281,7 +281,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
         let args = FindDuplicatesArgs {
-            rows: graph.args().rows,
+            rows: graph.args().vectors,
             new_vertices: stream.input(&candidates.new_vertices),
             candidates: stream.input(&candidates.expanded),
             costs: stream.input(&candidates.costs),

@@ -232,7 +232,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// [`Self::args`], whose vectors may be missing.
     fn tables(&self) -> GraphArgs {
         GraphArgs {
-            rows: self.rows.input().cast(),
+            vectors: self.rows.input().cast(),
             edges: self.edges.input(),
             squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),

@@ -134,7 +134,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(crate) fn linking_input(&self) -> GraphInput {
         let Some(sq8) = &self.sq8 else { return self.input() };
         let args = GraphArgs {
-            rows: sq8.words.input().cast(),
+            vectors: sq8.words.input().cast(),
             shape: RowShape::new(padded_len::<i8>(self.dimension) as u32),
             squared_norms: DevicePtr::null(),
             largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, sq8.scale),

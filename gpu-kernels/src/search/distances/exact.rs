@@ -55,8 +55,16 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> DistanceComputer for 
                 DistanceForm::Cosine => squared_norm::<E>(query, row_bytes),
                 DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
-            let GraphArgs { rows, squared_norms, .. } = args.graph;
-            Self { tile, query_units, query: memory, rows, form: args.form, squared_norms, squared_norm }
+            let GraphArgs { vectors, squared_norms, .. } = args.graph;
+            Self {
+                tile,
+                query_units,
+                query: memory,
+                rows: vectors,
+                form: args.form,
+                squared_norms,
+                squared_norm,
+            }
         }
     }
 

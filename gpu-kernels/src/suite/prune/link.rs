@@ -59,7 +59,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         [(); 3].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
     let mut keys = stream.allocate(neighbors.len()).unwrap();
     let find_duplicates = FindDuplicatesArgs {
-        rows: vertices.args(&mut device).graph.rows,
+        rows: vertices.args(&mut device).graph.vectors,
         new_vertices: on_device.input(),
         candidates: candidates.input(),
         costs: costs.input(),

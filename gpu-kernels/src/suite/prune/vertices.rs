@@ -168,7 +168,7 @@ impl<T: Element> Vertices<T> {
     pub(super) fn args<S: Stream>(&self, device: &mut OnDevice<S, T>) -> PruneArgs {
         PruneArgs {
             graph: GraphArgs {
-                rows: device.rows.input().cast(),
+                vectors: device.rows.input().cast(),
                 edges: device.edges.input(),
                 squared_norms: device.squared_norms.input(),
                 keys: DevicePtr::null(),

@@ -148,7 +148,7 @@ impl SearchCase {
         }
         let args = SearchArgs {
             graph,
-            queries: if names.is_some() { graph.rows } else { queries.input().cast() },
+            queries: if names.is_some() { graph.vectors } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
             results: results.output(),

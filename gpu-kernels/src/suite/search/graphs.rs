@@ -96,7 +96,7 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
 
     pub(super) fn args(&self) -> GraphArgs {
         GraphArgs {
-            rows: self.rows.input().cast(),
+            vectors: self.rows.input().cast(),
             edges: self.edges.input(),
             squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
