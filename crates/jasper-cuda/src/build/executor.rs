@@ -113,7 +113,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     }
 
     /// Waits until the new rows are computed, so that publishing them takes little time.
-    fn when_computed(
+    fn wait_until_computed(
         &self,
         rows: EdgeRows<S>,
         counters: &S::Buffer<u64>,
@@ -433,7 +433,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         unsafe { stream.launch(&input.kernel(Merge::for_rows), args)? };
         *merged += len;
         let detached = self.detached(graph, &rows)?;
-        Ok(Some(NewRows { detached, ..self.when_computed(rows, &counters, id)? }))
+        Ok(Some(NewRows { detached, ..self.wait_until_computed(rows, &counters, id)? }))
     }
 
     fn publish_rows(
@@ -487,7 +487,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
         // each.
         unsafe { stream.launch(&input.kernel(Repair::for_rows), args)? };
-        self.when_computed(rows, &counters, graph.id)
+        self.wait_until_computed(rows, &counters, graph.id)
     }
 
     fn reachable(
