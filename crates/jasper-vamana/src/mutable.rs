@@ -153,12 +153,12 @@ impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {
 
 /// A graph in a [`transaction`].
 #[derive(Debug)]
-pub struct Transaction<'a, L> {
-    graph: &'a mut L,
+pub struct Transaction<'a, A> {
+    graph: &'a mut A,
     is_open: bool,
 }
 
-impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
+impl<G: MutableGraph, A: GraphAccess<G>> GraphAccess<G> for Transaction<'_, A> {
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
         self.graph.read(read)
     }
@@ -179,9 +179,9 @@ impl<G: MutableGraph, L: GraphAccess<G>> GraphAccess<G> for Transaction<'_, L> {
 ///
 /// # Errors
 /// Returns the errors of `work` and of the device.
-pub fn transaction<G: MutableGraph, L: GraphAccess<G>, R, E: From<DeviceError>>(
-    graph: &mut L,
-    work: impl FnOnce(&mut Transaction<'_, L>) -> Result<R, E>,
+pub fn transaction<G: MutableGraph, A: GraphAccess<G>, R, E: From<DeviceError>>(
+    graph: &mut A,
+    work: impl FnOnce(&mut Transaction<'_, A>) -> Result<R, E>,
 ) -> Result<R, E> {
     run_transaction(graph, work, Result::is_ok).map_err(|error| E::from(error.into()))?
 }
@@ -207,9 +207,9 @@ pub fn without_edges<T: Element, E: Executor<T>>(
 }
 
 /// Runs `work` as one transaction, which is undone unless `keep` returns true for its result.
-fn run_transaction<G: MutableGraph, L: GraphAccess<G>, R>(
-    graph: &mut L,
-    work: impl FnOnce(&mut Transaction<'_, L>) -> R,
+fn run_transaction<G: MutableGraph, A: GraphAccess<G>, R>(
+    graph: &mut A,
+    work: impl FnOnce(&mut Transaction<'_, A>) -> R,
     keep: impl FnOnce(&R) -> bool,
 ) -> Result<R, G::Error> {
     graph.write(G::begin)?;
