@@ -19,19 +19,16 @@
 use cuda_std::prelude::*;
 
 use super::frontier::{Frontier, is_same_vertex, sorted};
-use super::shared_layout::BUFFER_LEN;
 use super::sorted_list::SortedList;
 use crate::WARP_SIZE;
 use crate::collectives::{rank_in, warp_min};
 use crate::neighbor::{NO_ENTRY, UNEXPANDED};
 
-/// One entry per lane, so that one sort takes them all.
-const _: () = assert!(BUFFER_LEN == WARP_SIZE);
-
 /// A frontier of any length.
 pub(super) struct BufferedList {
     list: SortedList,
-    /// `[BUFFER_LEN]`: the buffer, whose first `buffered` entries are in use.
+    /// `[WARP_SIZE]`: the buffer, whose first `buffered` entries are in use. One entry per lane, so that one sort takes
+    /// them all.
     buffer: Shared<u64>,
     buffered: u32,
     /// Expanded vertices in the buffer.
@@ -54,7 +51,7 @@ impl Frontier for BufferedList {
             while warp::any(entry < self.list.bound()) {
                 let is_new = entry < self.list.bound() && !self.list.contains(entry);
                 let lanes = warp::ballot(is_new);
-                if self.buffered + lanes.count_ones() <= BUFFER_LEN {
+                if self.buffered + lanes.count_ones() <= WARP_SIZE {
                     if is_new {
                         self.buffer.add(self.buffered + rank_in(lanes)).store(entry);
                     }

@@ -4,6 +4,7 @@
 use cuda_std::prelude::*;
 
 use super::SearchArgs;
+use crate::WARP_SIZE;
 
 /// Bytes of an entry of the frontier.
 const ENTRY: u32 = 8;
@@ -11,8 +12,6 @@ const ENTRY: u32 = 8;
 const SLOT: u32 = 4;
 /// Number of slots whose distances are computed at once. There is always room for them.
 const COMPUTED_AT_ONCE: u32 = 32;
-/// Entries that a [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
-pub(super) const BUFFER_LEN: u32 = 32;
 /// Warps of the largest team.
 pub(super) const MAX_WARPS: u32 = 16;
 
@@ -33,7 +32,8 @@ pub(super) struct LayoutParams {
 pub(super) struct Layout {
     /// The query, as the computer stores it.
     pub(super) query: u32,
-    /// The entries of the list: `frontier_len`, then [`BUFFER_LEN`].
+    /// The entries of the list: `frontier_len`, then the [`WARP_SIZE`] that a
+    /// [`BufferedList`](super::buffered_list::BufferedList) buffers before it merges them.
     pub(super) list: u32,
     /// Teams: `[expansions][edges_stride]` entries of neighbors.
     pub(super) entries: u32,
@@ -62,7 +62,7 @@ impl Layout {
         let neighbors = if neighbors < COMPUTED_AT_ONCE { COMPUTED_AT_ONCE } else { neighbors };
         let query = 0;
         let list = query + params.query_bytes;
-        let entries = list + if params.has_list { (args.frontier_len + BUFFER_LEN) * ENTRY } else { 0 };
+        let entries = list + if params.has_list { (args.frontier_len + WARP_SIZE) * ENTRY } else { 0 };
         let to_merge = entries + if params.is_team { neighbors * ENTRY } else { 0 };
         let requests = to_merge + if params.is_team { args.graph.edges_stride * ENTRY } else { 0 };
         let upcoming = requests + if params.is_team { (args.expansions + 1) * ENTRY } else { 0 };
