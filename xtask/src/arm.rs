@@ -23,10 +23,10 @@ const TESTS: [&str; 12] = [
     "--lib",
     "--",
     "distance::",
+    "estimate::",
     "projection::",
     "query::",
     "rotation::tests::the_rounds",
-    "score::",
     "simd::",
 ];
 

@@ -37,7 +37,7 @@ struct Inner {
     primary: cust::context::Context,
     /// The names of the functions that were found, to report the last with a fault.
     launch_names: Mutex<Vec<Box<str>>>,
-    /// The number of the function launched last; past the end of the names if there is none.
+    /// The launch id of the function launched last; past the end of the names if there is none.
     last_launch: AtomicUsize,
     /// The number of [`memory_pool::PoolRetention`]s.
     retentions: Mutex<usize>,

@@ -50,7 +50,7 @@ pub(crate) struct LoadedModule {
 /// A kernel's handle and limits.
 pub(crate) struct Function {
     raw: CUfunction,
-    /// The number of its name: see [`Context::launch_number`].
+    /// See [`Context::launch_id`].
     launch_id: usize,
     entry: Box<str>,
     /// Maximum threads per block, given the kernel's registers.

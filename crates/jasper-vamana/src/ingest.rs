@@ -1,8 +1,8 @@
 //! Stores vectors in slots: reads, checks, prepares and deduplicates them in parallel.
 
 use std::hash::Hasher;
+use std::io;
 use std::ops::Range;
-use std::{io, mem};
 
 use jasper_core::{
     Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, VectorSource, padded_len,
@@ -68,11 +68,14 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     // All threads touch the memory for the first time.
     let mut slots = executor.install(|| (0..total).into_par_iter().map(|_| Slot::new(0)).collect::<Vec<_>>());
     let mut staging = IngestBuffer::new(vectors, metric);
+    let (mut firsts, mut new) = (Vec::new(), Vec::new());
     while staging.range.end < total {
         let done = staging.range.end;
         Progress { stage: Stage::Reading, done, total }.report(progress)?;
         staging.read(executor, vectors, done)?;
-        graph.change_host(|host| executor.install(|| staging.store(host, &table, &mut slots)))??;
+        graph.change_host(|host| {
+            executor.install(|| staging.store(host, &table, &mut slots, &mut firsts, &mut new))
+        })??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)
@@ -112,10 +115,6 @@ struct IngestBuffer<'a, T> {
     prepared: Vec<T>,
     /// `[capacity]`
     norms_and_hashes: Vec<NormAndHash>,
-    /// The first vector that is identical to each one.
-    firsts: Vec<usize>,
-    /// Those vectors of the chunk that are the first of their content, by their place in the chunk.
-    new: Vec<usize>,
 }
 
 /// The squared norm of a vector before preparation, and a hash of it after.
@@ -165,8 +164,6 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             raw: vec![T::default(); if is_padded { capacity * dimension } else { 0 }],
             prepared: vec![T::default(); if in_memory.is_some() { 0 } else { capacity * width }],
             norms_and_hashes: vec![NormAndHash::default(); capacity],
-            firsts: Vec::with_capacity(capacity),
-            new: Vec::with_capacity(capacity),
         }
     }
 
@@ -242,14 +239,15 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     }
 
     /// Adds the vectors that are not identical to an earlier one to the graph, and writes the slots of all to `slots`,
-    /// which has those of the chunks before.
+    /// which holds those of all chunks. `firsts` and `new` are scratch memory.
     fn store(
-        &mut self,
+        &self,
         graph: &mut Graph<T>,
         table: &DedupTable,
         slots: &mut [Slot],
+        firsts: &mut Vec<usize>,
+        new: &mut Vec<usize>,
     ) -> Result<(), UpdateError> {
-        let (mut firsts, mut new) = (mem::take(&mut self.firsts), mem::take(&mut self.new));
         let start = self.range.start;
         let vector = |number: usize| match number.checked_sub(start) {
             Some(index) => self.vector(index),
@@ -260,7 +258,8 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             let hash = self.norms_and_hashes[number - start].hash;
             table.insert(hash, number, |other| bytes_of(vector(other)) == own)
         };
-        self.range.clone().into_par_iter().map(insert).collect_into_vec(&mut firsts);
+        // The first vector that is identical to each one, and those of the chunk that are the first of their content.
+        self.range.clone().into_par_iter().map(insert).collect_into_vec(firsts);
         // Only now is every vector of the chunk in the table.
         firsts.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
         new.clear();
@@ -273,12 +272,11 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             });
         })?;
         let mut added = added.into_iter();
-        for (number, &first) in self.range.clone().zip(&firsts) {
+        for (number, &first) in self.range.clone().zip(&*firsts) {
             let is_new = first == number;
             slots[number] =
                 if is_new { added.next().expect("each new vector was added") } else { slots[first] };
         }
-        (self.firsts, self.new) = (firsts, new);
         Ok(())
     }
 

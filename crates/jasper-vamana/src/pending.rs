@@ -1,5 +1,6 @@
 //! The queries of a call that is under way.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -42,8 +43,8 @@ struct Rest<'a, T> {
     matches: MatchesMut<'a>,
     k: usize,
     /// Queries that were taken and not answered.
-    put_back: Vec<PendingQuery<'a, T>>,
-    /// What the answers cost of those who put queries back.
+    put_back: VecDeque<PendingQuery<'a, T>>,
+    /// What searches cost takers that put queries back.
     report: SearchReport,
 }
 
@@ -64,7 +65,7 @@ impl<'a, T> QueryQueue<'a, T> {
         matches.check(queries.len(), k)?;
         let len = queries.len();
         let report = SearchReport::default();
-        let rest = Rest { first: 0, queries, matches, k, put_back: Vec::new(), report };
+        let rest = Rest { first: 0, queries, matches, k, put_back: VecDeque::new(), report };
         Ok(Self { rest: Mutex::new(rest), len, takers })
     }
 
@@ -73,7 +74,7 @@ impl<'a, T> QueryQueue<'a, T> {
         // As if all of a call had been taken, and these were put back.
         let len = queries.len();
         let (matches, report) = (MatchesMut::default(), SearchReport::default());
-        let rest = Rest { first: 0, queries: &[], matches, k: 1, put_back: queries, report };
+        let rest = Rest { first: 0, queries: &[], matches, k: 1, put_back: queries.into(), report };
         Self { rest: Mutex::new(rest), len, takers: 1 }
     }
 
@@ -93,7 +94,7 @@ impl<'a, T> QueryQueue<'a, T> {
         let (first, vectors, matches, k) = {
             let Rest { first, queries, matches, k, put_back, .. } = &mut *self.lock();
             let again = put_back.len().min(count);
-            chunk.extend(put_back.drain(put_back.len() - again..));
+            chunk.extend(put_back.drain(..again));
             let (vectors, rest) = queries.split_at(queries.len().min(count - again));
             let (rows, rest_matches) = mem::take(matches).split_at(vectors.len() * *k);
             (*queries, *matches) = (rest, rest_matches);
@@ -104,14 +105,14 @@ impl<'a, T> QueryQueue<'a, T> {
         chunk.extend(new.map(|((vector, out), row)| PendingQuery::new(row, vector, out)));
     }
 
-    /// Puts back queries that were taken and not answered, and notes what the taker's answers to others cost.
-    pub fn put_back(&self, mut queries: Vec<PendingQuery<'a, T>>, answered: SearchReport) {
+    /// Puts back queries that were taken and not answered, and notes what searches have cost the taker.
+    pub fn put_back(&self, queries: Vec<PendingQuery<'a, T>>, answered: SearchReport) {
         let mut rest = self.lock();
-        rest.put_back.append(&mut queries);
+        rest.put_back.extend(queries);
         rest.report += answered;
     }
 
-    /// What the answers cost of takers that failed, and [put queries back](Self::put_back).
+    /// What searches cost takers that [put queries back](Self::put_back), in part for these queries.
     pub fn failed_report(&self) -> SearchReport {
         self.lock().report
     }

@@ -36,7 +36,7 @@ pub enum DeviceChoice {
     /// The first CUDA device with room for the work, or the CPU if there is none or the feature `cuda` is off.
     #[default]
     Auto,
-    /// All CUDA devices of the host.
+    /// All CUDA devices of the host, the first 64 if there are more.
     AllCuda,
     /// This device.
     Device(Device),
@@ -63,7 +63,7 @@ impl DeviceChoice {
                     // The error says why there are none.
                     backend::check_device(0)?;
                 }
-                Ok(Some(Device::several(all.into_iter().map(Device::Cuda))))
+                Ok(Some(Device::several(all.into_iter().take(64).map(Device::Cuda))))
             }
             Self::Device(device) => {
                 device.cuda_ordinals().into_iter().try_for_each(backend::check_device)?;
@@ -272,7 +272,16 @@ mod tests {
         assert_eq!("cuda:3,1".parse(), Ok(DeviceChoice::Device(set)));
         assert_eq!("cuda".parse(), Ok(DeviceChoice::Device(Device::Cuda(0))));
         assert_eq!(Device::several([Device::Cuda(2), Device::Cpu, Device::Cuda(2)]), Device::Cuda(2));
-        for name in ["gpu", "cuda:x", "cuda:", "cuda:0,", "cuda:0,0", "cuda:0,64", "cuda:0,x"] {
+        for name in [
+            "gpu",
+            "cuda:x",
+            "cuda:",
+            "cuda:0,",
+            "cuda:0,0",
+            "cuda:0,64",
+            "cuda:0,99999999999999999999",
+            "cuda:0,x",
+        ] {
             assert!(name.parse::<DeviceChoice>().is_err(), "{name}");
         }
     }

@@ -40,7 +40,7 @@ use measure::Bench;
 use set::Set;
 
 /// The parts that measure an index on one device.
-const PARTS: [&str; 4] = ["curves", "latency", "callers", "filters"];
+const PARTS: [&str; 4] = ["curves", "latency", "filters", "callers"];
 /// The part that builds indexes on several.
 const DEVICES: &str = "devices";
 
@@ -134,7 +134,7 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index<T>) -> Result<
     let storage = DeviceOptions::new().vector_storage(options.vectors);
     let distances = options.rerank.map_or(Distances::Auto, |rerank| Distances::Quantized { rerank });
     let bench = Bench::new(set, index.to_device_with(Device::Cuda(0), storage)?, distances)?;
-    let parts = [curve::run::<T>, latency::run::<T>, callers::run::<T>, filters::run::<T>];
+    let parts = [curve::run::<T>, latency::run::<T>, filters::run::<T>, callers::run::<T>];
     for (name, run) in PARTS.into_iter().zip(parts) {
         if options.names.iter().any(|wanted| wanted == name) {
             run(&bench)?;

@@ -42,9 +42,9 @@ const QUERIES_PER_MULTIPROCESSOR: usize = 16;
 const CHUNK_BYTES: usize = 12 << 20;
 /// Chunks that are prepared, searched or taken in at the same time.
 pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 8;
-/// The first chunk of a batch of several is this part of the others, and the second twice that, so that the device
-/// begins sooner.
-const FIRST_CHUNK_PART: usize = 4;
+/// In a batch of at least so many chunks, the first is a quarter of the others and the second a half, so that the
+/// device begins sooner.
+const FEWEST_TO_BEGIN_SHORT: usize = 4;
 /// Bytes per task of the thread pool.
 const TASK_BYTES: usize = 32 << 10;
 /// Up to this many tasks, one thread is faster than waking up the pool: to prepare queries, and to take in results.
@@ -123,11 +123,14 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             // The other streams read them too.
             sets[0].stream().synchronize().map_err(SearchError::device)?;
         }
+        // With one set of buffers, or in a product, shorter chunks only begin more often.
+        let begins_short =
+            in_flight > 1 && !launch.is_product() && count.div_ceil(chunk_len) >= FEWEST_TO_BEGIN_SHORT;
         let run = RunningBatch {
             search: self,
             launch,
             slots: &slots,
-            batch: Mutex::new(Batch::new(queue, chunk_len)),
+            batch: Mutex::new(Batch::new(queue, chunk_len, begins_short)),
         };
         if let [buffers] = &mut *sets {
             let mut ready = Some(Chunk::new(buffers));
@@ -353,6 +356,8 @@ struct Answers<'q, T> {
 struct Batch<'b, 'q, T> {
     queue: &'b QueryQueue<'q, T>,
     chunk_len: usize,
+    /// Whether the first two chunks are shorter.
+    begins_short: bool,
     /// Chunks that were taken.
     taken: usize,
     answers: Answers<'q, T>,
@@ -363,21 +368,20 @@ struct Batch<'b, 'q, T> {
 }
 
 impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
-    fn new(queue: &'b QueryQueue<'q, T>, chunk_len: usize) -> Self {
+    fn new(queue: &'b QueryQueue<'q, T>, chunk_len: usize, begins_short: bool) -> Self {
         let answers = Answers { report: SearchReport::default(), to_scan: Vec::new() };
-        Self { queue, chunk_len, taken: 0, answers, error: None, unanswered: Vec::new() }
+        Self { queue, chunk_len, begins_short, taken: 0, answers, error: None, unanswered: Vec::new() }
     }
 
     /// The queue, and how many queries the next chunk takes from it: none after an error.
     fn next_len(&mut self) -> (&'b QueryQueue<'q, T>, usize) {
-        let is_long = FIRST_CHUNK_PART * self.chunk_len <= self.queue.queries_per_taker();
-        let part = if is_long { (FIRST_CHUNK_PART >> self.taken.min(2)).max(1) } else { 1 };
+        let part = if self.begins_short { 4 >> self.taken.min(2) } else { 1 };
         self.taken += 1;
         (self.queue, if self.error.is_some() { 0 } else { self.chunk_len.div_ceil(part) })
     }
 
-    /// Notes the error of a chunk, whose queries are not answered. As chunks are taken in order, the first that has an
-    /// error is among those that were taken, whatever thread comes first.
+    /// Notes the error of a chunk, whose queries are not answered. Queries leave the queue in order, so the
+    /// first chunk with an error is among those that were taken, whatever thread comes first.
     fn fail<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>, error: SearchError) {
         let row = chunk.queries.first().map_or(usize::MAX, |query| query.row);
         self.unanswered.append(&mut chunk.queries);
@@ -404,7 +408,8 @@ fn take_results<T: Element>(
     };
 }
 
-/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks. In a
+/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks that do not
+/// [begin](FEWEST_TO_BEGIN_SHORT) a batch. In a
 /// product, more queries mean longer segments of rows per block (`gpu_kernels::knn`), and so fewer insertions into the
 /// top-k lists.
 fn chunk_len<T: Element>(

@@ -36,7 +36,8 @@ impl<'a, T: Element> SharedRows<'a, T> {
 }
 
 /// The rows of each shard, in ascending order: those whose keys hash to it. Numbers of rows are not stored, which would
-/// take 8 bytes each, but found again from the keys.
+/// take 8 bytes each, but found again from the keys: each shard hashes all keys, in a nanosecond each, where it reads
+/// its own.
 pub(crate) struct RowsByShard<'a> {
     /// The key of each row, or `None` if it is the number of the row.
     keys: Option<&'a [Key]>,

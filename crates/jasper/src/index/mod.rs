@@ -156,7 +156,11 @@ impl<T: Element> Index<T> {
         device: impl Into<DeviceChoice>,
         options: DeviceOptions,
     ) -> Result<Self, MoveError<Self>> {
-        let device = match device.into().resolve() {
+        let choice = device.into();
+        if choice == self.device().into() {
+            return Ok(self);
+        }
+        let device = match choice.resolve() {
             Ok(device) => device,
             Err(error) => return Err(MoveError::new(self, error)),
         };

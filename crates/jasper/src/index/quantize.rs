@@ -33,8 +33,8 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
-    /// Makes a [change](Self::change) of the codes. If it leaves no codes, whether it fails or not, the drop is logged in
-    /// its place.
+    /// Makes a [change](Self::change) of the codes. If it leaves no codes, whether it fails or not, the drop is logged
+    /// in its place.
     pub(crate) fn change_codes<R, E: From<UpdateError>>(
         &self,
         record: Option<&Record<'_, T>>,

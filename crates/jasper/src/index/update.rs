@@ -239,7 +239,6 @@ impl<T: Element> Index<T> {
             }
             Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
             Record::Undelete(keys) => check_keys(keys, KeyMap::restorable_slot),
-            Record::Quantize(quantization) => Ok(quantization.check()?),
             _ => Ok(()),
         }
     }

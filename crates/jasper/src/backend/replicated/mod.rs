@@ -145,8 +145,8 @@ impl<T: Element> Replicated<T> {
         fewest.expect("one is never left out")
     }
 
-    /// Searches on one replica for queries of a queue. If its device faults, those that it has not answered are in the queue
-    /// again, which has the cost of the others.
+    /// Searches on one replica for queries of a queue. If its device faults, those that it has not answered are in the
+    /// queue again, which also counts what the others cost.
     fn search_some(
         &self,
         replica: &Replica<T>,
