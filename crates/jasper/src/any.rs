@@ -294,10 +294,7 @@ forward! {
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
     long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
-    long fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
-    long fn save(path: impl AsRef<Path>) -> Result<SaveStats, FileError>;
-    long fn save_durable(folder: impl AsRef<Path>) -> Result<SaveStats, JournalError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
 }
@@ -425,7 +422,7 @@ impl AnyIndex {
         device: impl Into<DeviceChoice>,
         options: DeviceOptions,
     ) -> Result<Self, MoveError<Self>> {
-        any!(AnyIndex(self), index => index.to_device_with(device, options).map(Into::into).map_err(|error| error.map(Into::into)))
+        moved(self, device.into(), options)
     }
 
     /// See [`Index::to_host`].
@@ -471,6 +468,45 @@ long_calls! {
     }
 }
 
+// Methods of `AnyIndex` that take several types call these functions, which are not generic: this crate has the only copy of
+// their machine code, for all element types.
+
+fn moved(
+    any: AnyIndex,
+    device: DeviceChoice,
+    options: DeviceOptions,
+) -> Result<AnyIndex, MoveError<AnyIndex>> {
+    any!(AnyIndex(any), index => index.to_device_with(device, options).map(Into::into).map_err(|error| error.map(Into::into)))
+}
+
+fn rebuilt(
+    any: &AnyIndex,
+    device: DeviceChoice,
+    progress: &mut ProgressFn<'_>,
+) -> Result<AnyIndex, BuildError> {
+    any!(AnyIndex(any), index => index.with_progress(progress).rebuild(device).map(Into::into))
+}
+
+fn auto_quantized(
+    any: &AnyIndex,
+    device: DeviceChoice,
+    progress: &mut ProgressFn<'_>,
+) -> Result<QuantizeReport, TuneError> {
+    any!(AnyIndex(any), index => index.with_progress(progress).auto_quantize_for(device))
+}
+
+fn saved(any: &AnyIndex, path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError> {
+    any!(AnyIndex(any), index => index.with_progress(progress).save(path))
+}
+
+fn saved_durable(
+    any: &AnyIndex,
+    folder: &Path,
+    progress: &mut ProgressFn<'_>,
+) -> Result<SaveStats, JournalError> {
+    any!(AnyIndex(any), index => index.with_progress(progress).save_durable(folder))
+}
+
 long_calls! {
     impl AnyIndex as (any, progress);
 
@@ -479,7 +515,22 @@ long_calls! {
     /// # Errors
     /// Returns [`BuildError`].
     pub fn rebuild(device: impl Into<DeviceChoice>) -> Result<AnyIndex, BuildError> {
-        any!(AnyIndex(any), index => index.with_progress(progress).rebuild(device).map(Into::into))
+        rebuilt(any, device.into(), progress)
+    }
+
+    /// See [`Index::auto_quantize_for`].
+    pub fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+        auto_quantized(any, device.into(), progress)
+    }
+
+    /// See [`Index::save`].
+    pub fn save(path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
+        saved(any, path.as_ref(), progress)
+    }
+
+    /// See [`Index::save_durable`].
+    pub fn save_durable(folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
+        saved_durable(any, folder.as_ref(), progress)
     }
 
     /// See [`Index::tune`].
