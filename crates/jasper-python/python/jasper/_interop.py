@@ -50,6 +50,16 @@ def current_stream(queries: Any, device: int) -> Any:
     return 0
 
 
+class _Stream:
+    """A CUDA stream of the current device, by the protocol that libraries share."""
+
+    def __init__(self, pointer: int) -> None:
+        self._pointer = pointer
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._pointer
+
+
 def prepared(queries: Any, dim: int, row_len: int, dtype: str, normalize: bool, stream: int) -> Any:
     """A copy of queries on their device, of shape (n, row_len): of another type, padded with zeros, and at unit length
     if normalize. Made in the order of the stream."""
@@ -69,7 +79,10 @@ def prepared(queries: Any, dim: int, row_len: int, dtype: str, normalize: bool, 
             case "cupy":
                 cupy = sys.modules["cupy"]
                 stack.enter_context(queries.device)
-                stack.enter_context(cupy.cuda.ExternalStream(stream, queries.device.id))
+                if hasattr(cupy.cuda.Stream, "from_external"):
+                    stack.enter_context(cupy.cuda.Stream.from_external(_Stream(stream)))
+                else:
+                    stack.enter_context(cupy.cuda.ExternalStream(stream, queries.device.id))
                 rows = queries.reshape(-1, dim)
                 if normalize:
                     rows = rows.astype(cupy.float32)
