@@ -65,7 +65,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
 ) -> Result<Vec<Slot>, UpdateError> {
     let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
     let table = executor.install(|| DedupTable::new(total));
-    // All threads touch the memory for the first time.
+    // In parallel: the first write to each page takes most of the time.
     let mut slots = executor.install(|| (0..total).into_par_iter().map(|_| Slot::new(0)).collect::<Vec<_>>());
     let mut staging = IngestBuffer::new(vectors, metric);
     let (mut firsts, mut new) = (Vec::new(), Vec::new());

@@ -1,9 +1,9 @@
 //! Searches a batch of queries in host memory, in chunks: while the device searches some, the threads of the host
-//! prepare others and take in the results of those before.
+//! prepare others and copy out the results of earlier ones.
 //!
 //! ```text
 //! threads of the pool, for each set of buffers that is ready, of up to MAX_CHUNKS_IN_FLIGHT:
-//!     take in the results of the chunk in it, if there is one
+//!     copy out the results of the chunk in it, if there is one
 //!     take the next chunk of the queries, check them, write them to pinned memory, quantize them
 //!     launch the search in the stream of the buffers
 //! the calling thread, for each chunk in the order of the launches:
@@ -40,14 +40,14 @@ use crate::context::lock;
 const QUERIES_PER_MULTIPROCESSOR: usize = 16;
 /// Most bytes of the queries of a chunk, of its results, and of what their quantization takes on the device.
 const CHUNK_BYTES: usize = 12 << 20;
-/// Chunks that are prepared, searched or taken in at the same time.
+/// Chunks that are prepared, searched for or copied out at the same time.
 pub(crate) const MAX_CHUNKS_IN_FLIGHT: usize = 8;
-/// In a batch of at least so many chunks, the first is a quarter of the others and the second a half, so that the
-/// device begins sooner.
-const FEWEST_TO_BEGIN_SHORT: usize = 4;
+/// If a batch has at least this many chunks, the first is a quarter as long as the others and the second half as long,
+/// so that the device starts earlier.
+const MIN_CHUNKS_FOR_SHORT_START: usize = 4;
 /// Bytes per task of the thread pool.
 const TASK_BYTES: usize = 32 << 10;
-/// Up to this many tasks, one thread is faster than waking up the pool: to prepare queries, and to take in results.
+/// Up to this many tasks, one thread is faster than waking up the pool: to prepare queries, and to copy out results.
 const MAX_TASKS_ALONE: usize = 8;
 const MAX_RESULT_TASKS_ALONE: usize = 32;
 
@@ -123,14 +123,14 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             // The other streams read them too.
             sets[0].stream().synchronize().map_err(SearchError::device)?;
         }
-        // With one set of buffers, or in a product, shorter chunks only begin more often.
-        let begins_short =
-            in_flight > 1 && !launch.is_product() && count.div_ceil(chunk_len) >= FEWEST_TO_BEGIN_SHORT;
+        // With one set of buffers, or in a product, shorter chunks only add launches.
+        let has_short_start =
+            in_flight > 1 && !launch.is_product() && count.div_ceil(chunk_len) >= MIN_CHUNKS_FOR_SHORT_START;
         let run = RunningBatch {
             search: self,
             launch,
             slots: &slots,
-            batch: Mutex::new(Batch::new(queue, chunk_len, begins_short)),
+            batch: Mutex::new(Batch::new(queue, chunk_len, has_short_start)),
         };
         if let [buffers] = &mut *sets {
             let mut ready = Some(Chunk::new(buffers));
@@ -204,7 +204,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         unsafe { launch.enqueue(streams, slots, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 
-    /// Takes in the results of a chunk whose search is complete. Returns what it cost.
+    /// Copies out the results of a chunk whose search is complete. Returns what it cost.
     fn collect_chunk(
         &self,
         launch: &SearchLaunch<'_, T, B::Stream>,
@@ -288,8 +288,8 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
         });
     }
 
-    /// Takes in the results of a chunk, if it has queries, and launches the search of the next in its buffers. Returns
-    /// the chunk that is launched, if there is one.
+    /// Copies out the results of a chunk, if it has queries, and launches the search of the next in its buffers.
+    /// Returns the chunk that is launched, if there is one.
     fn advance<'s>(&self, mut chunk: Chunk<'s, 'q, T, B>) -> Option<Chunk<'s, 'q, T, B>>
     where
         B: 's,
@@ -357,7 +357,7 @@ struct Batch<'b, 'q, T> {
     queue: &'b QueryQueue<'q, T>,
     chunk_len: usize,
     /// Whether the first two chunks are shorter.
-    begins_short: bool,
+    has_short_start: bool,
     /// Chunks that were taken.
     taken: usize,
     answers: Answers<'q, T>,
@@ -368,20 +368,20 @@ struct Batch<'b, 'q, T> {
 }
 
 impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
-    fn new(queue: &'b QueryQueue<'q, T>, chunk_len: usize, begins_short: bool) -> Self {
+    fn new(queue: &'b QueryQueue<'q, T>, chunk_len: usize, has_short_start: bool) -> Self {
         let answers = Answers { report: SearchReport::default(), to_scan: Vec::new() };
-        Self { queue, chunk_len, begins_short, taken: 0, answers, error: None, unanswered: Vec::new() }
+        Self { queue, chunk_len, has_short_start, taken: 0, answers, error: None, unanswered: Vec::new() }
     }
 
     /// The queue, and how many queries the next chunk takes from it: none after an error.
     fn next_len(&mut self) -> (&'b QueryQueue<'q, T>, usize) {
-        let part = if self.begins_short { 4 >> self.taken.min(2) } else { 1 };
+        let part = if self.has_short_start { 4 >> self.taken.min(2) } else { 1 };
         self.taken += 1;
         (self.queue, if self.error.is_some() { 0 } else { self.chunk_len.div_ceil(part) })
     }
 
-    /// Notes the error of a chunk, whose queries are not answered. Queries leave the queue in order, so the
-    /// first chunk with an error is among those that were taken, whatever thread comes first.
+    /// Notes the error of a chunk, whose queries are not answered. Queries leave the queue in order, so
+    /// the first chunk with an error is among those that were taken, whichever thread comes first.
     fn fail<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>, error: SearchError) {
         let row = chunk.queries.first().map_or(usize::MAX, |query| query.row);
         self.unanswered.append(&mut chunk.queries);
@@ -408,10 +408,9 @@ fn take_results<T: Element>(
     };
 }
 
-/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks that do not
-/// [begin](FEWEST_TO_BEGIN_SHORT) a batch. In a
-/// product, more queries mean longer segments of rows per block (`gpu_kernels::knn`), and so fewer insertions into the
-/// top-k lists.
+/// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks after a
+/// [short start](MIN_CHUNKS_FOR_SHORT_START). In a product, more queries mean longer segments of rows per block
+/// (`gpu_kernels::knn`), and so fewer insertions into the top-k lists.
 fn chunk_len<T: Element>(
     queries: usize,
     launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,

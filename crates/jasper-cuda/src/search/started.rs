@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! start:  fill the results, in pinned memory, with a value that kernels do not write; launch
-//! poll:   take in the results of each query of which no word has that value
+//! poll:   copy out the results of each query of which no word has that value
 //!         now and then, ask whether the launch is complete: then all of them are written
 //! ```
 //!
-//! The launch of a batch lasts as long as its slowest search. With the others' results taken in before its end, their
+//! The launch of a batch lasts as long as its slowest search. With the others' results copied out before its end, their
 //! callers can search again.
 
 use gpu_kernels::search::DeviceHit;
@@ -26,13 +26,13 @@ pub(super) const UNWRITTEN: DeviceHit = {
 /// Polls without an answer after which a launch is asked whether it is complete, which notices faults.
 pub(super) const POLLS: u32 = 256;
 
-/// Whether a search can be taken in query by query: results of a scan are written more than once, and the host looks up
-/// keys where vertices have several.
+/// Whether the results of a search can be copied out query by query. Those of a scan are written more than once, and
+/// where vertices have several keys, the host looks them up.
 pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
     plan.strategy != Strategy::Scan && plan.params.filter.is_none() && plan.graph.keys().duplicate_keys() == 0
 }
 
-/// The queries of a launched search whose results are not taken in yet.
+/// The queries of a launched search whose results are not copied out yet.
 pub(super) struct StartedQueries {
     /// Their indices in the batch.
     waiting: Vec<usize>,

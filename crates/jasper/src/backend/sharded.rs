@@ -50,7 +50,7 @@ pub(crate) struct Sharded<T: Element> {
 /// Bytes of the answers to the queries that all shards search for before they are merged.
 const ANSWER_BYTES: usize = 64 << 20;
 /// Fewest and most of these queries.
-const BLOCK_LEN: RangeInclusive<usize> = 2048..=1 << 16;
+const CHUNK_LEN: RangeInclusive<usize> = 2048..=1 << 16;
 /// Queries whose answers one task of the thread pool merges.
 const MERGED: usize = 512;
 
@@ -80,17 +80,17 @@ impl<T: Element> Sharded<T> {
         }
     }
 
-    /// Searches every shard for a block of queries, and writes the answers of each to one of `answers`.
-    fn search_block(
+    /// Searches every shard for a chunk of queries, and writes the answers of each to one of `answers`.
+    fn search_chunk(
         &self,
-        block: &[&[T]],
+        chunk: &[&[T]],
         params: SearchParams<'_>,
         answers: &mut [Matches],
     ) -> Result<SearchReport, SearchError> {
-        let entries = block.len() * params.k;
+        let entries = chunk.len() * params.k;
         let mut searches = self.shards.iter().zip(answers).map(|(shard, answer)| {
             let answer = answer.as_mut().split_at(entries).0;
-            move || shard.search_batch(block, params, answer)
+            move || shard.search_batch(chunk, params, answer)
         });
         let mut sum = SearchReport::default();
         for report in at_once(searches.next().expect("there is a shard"), searches) {
@@ -244,16 +244,16 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let mut sum = SearchReport::default();
         let answer_bytes =
             self.shards.len().saturating_mul(params.k).saturating_mul(size_of::<Key>() + size_of::<f32>());
-        let block_len = (ANSWER_BYTES / answer_bytes).clamp(*BLOCK_LEN.start(), *BLOCK_LEN.end());
-        let mut answers = self.answers(queries.len().min(block_len), params.k)?;
+        let chunk_len = (ANSWER_BYTES / answer_bytes).clamp(*CHUNK_LEN.start(), *CHUNK_LEN.end());
+        let mut answers = self.answers(queries.len().min(chunk_len), params.k)?;
         // An empty batch is checked as well.
-        let blocks = queries.chunks(block_len).chain(queries.is_empty().then_some(queries));
-        for (number, block) in blocks.enumerate() {
-            let searched = self.search_block(block, params, &mut answers);
-            sum += searched.map_err(|error| error.map_row(|row| number * block_len + row))?;
-            let (rows, rest) = matches.split_at(block.len() * params.k);
+        let chunks = queries.chunks(chunk_len).chain(queries.is_empty().then_some(queries));
+        for (number, chunk) in chunks.enumerate() {
+            let searched = self.search_chunk(chunk, params, &mut answers);
+            sum += searched.map_err(|error| error.map_row(|row| number * chunk_len + row))?;
+            let (rows, rest) = matches.split_at(chunk.len() * params.k);
             matches = rest;
-            self.merge(&answers, block.len(), params.k, rows);
+            self.merge(&answers, chunk.len(), params.k, rows);
         }
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = answers;
         Ok(sum)
@@ -483,7 +483,7 @@ mod tests {
         let rows: Vec<f32> = Clusters::new(4, 9).rows(60, 1);
         let rows = MatrixView::new(&rows, 4).unwrap();
         let index = IndexBuilder::new(Metric::L2).device(Device::Cpu).shards(3).build(&rows).unwrap();
-        // 1,000 results per query: the batch is searched in more than one block.
+        // 1,000 results per query: the batch is searched in more than one chunk.
         let (mut queries, params) = (vec![1.0_f32; 2600 * 4], SearchParams::new(1000));
         queries[2550 * 4] = f32::NAN;
         let queries = MatrixView::new(&queries, 4).unwrap();

@@ -35,31 +35,31 @@ impl<'a, T: Element> SharedRows<'a, T> {
     }
 }
 
-/// The rows of each shard, in ascending order: those whose keys hash to it. Numbers of rows are not stored, which would
-/// take 8 bytes each, but found again from the keys: each shard hashes all keys, in a nanosecond each, where it reads
-/// its own.
+/// The rows of each shard, in ascending order: those whose keys hash to it. Their numbers are not stored, which would
+/// take 8 bytes each. They are computed from the keys whenever rows are read: each shard then hashes all keys, about a
+/// nanosecond each.
 pub(crate) struct RowsByShard<'a> {
     /// The key of each row, or `None` if it is the number of the row.
     keys: Option<&'a [Key]>,
     len: usize,
-    block_len: usize,
-    /// For each shard, how many of its rows come before each block of `block_len` rows, and how many it has.
+    chunk_len: usize,
+    /// For each shard, how many of its rows come before each chunk of `chunk_len` rows, and how many it has.
     before: Vec<Vec<usize>>,
 }
 
-/// Rows that a shard has in a block, approximately.
-const ROWS_PER_BLOCK: usize = 1024;
+/// Rows that a shard has in a chunk, approximately.
+const ROWS_PER_CHUNK: usize = 1024;
 
 impl<'a> RowsByShard<'a> {
     /// Counts the rows of `len` that each shard has. Runs in the current rayon pool.
     pub(crate) fn new(keys: Option<&'a [Key]>, len: usize, shards: usize) -> Self {
-        let mut rows = Self { keys, len, block_len: ROWS_PER_BLOCK * shards, before: Vec::new() };
-        let count = |block: usize| {
+        let mut rows = Self { keys, len, chunk_len: ROWS_PER_CHUNK * shards, before: Vec::new() };
+        let count = |chunk: usize| {
             let mut counts = vec![0; shards];
-            rows.block(block).for_each(|row| counts[shard_of(rows.key(row), shards)] += 1);
+            rows.rows_of(chunk).for_each(|row| counts[shard_of(rows.key(row), shards)] += 1);
             counts
         };
-        let counts: Vec<Vec<usize>> = (0..len.div_ceil(rows.block_len)).into_par_iter().map(count).collect();
+        let counts: Vec<Vec<usize>> = (0..len.div_ceil(rows.chunk_len)).into_par_iter().map(count).collect();
         let before = |shard: usize| {
             let mut sum = 0;
             let ends = counts.iter().map(|counts| {
@@ -76,8 +76,8 @@ impl<'a> RowsByShard<'a> {
         self.keys.map_or(row as Key, |keys| keys[row])
     }
 
-    fn block(&self, block: usize) -> Range<usize> {
-        block * self.block_len..self.len.min((block + 1) * self.block_len)
+    fn rows_of(&self, chunk: usize) -> Range<usize> {
+        chunk * self.chunk_len..self.len.min((chunk + 1) * self.chunk_len)
     }
 
     /// Number of rows of a shard.
@@ -88,16 +88,16 @@ impl<'a> RowsByShard<'a> {
     /// Those rows of a shard whose number among all of its rows is at least `first`.
     pub(crate) fn rows_from(&self, shard: usize, first: usize) -> impl Iterator<Item = usize> {
         let (before, shards) = (&self.before[shard], self.before.len());
-        let block = before.partition_point(|&before| before <= first) - 1;
-        let rows = block * self.block_len..self.len;
-        rows.filter(move |&row| shard_of(self.key(row), shards) == shard).skip(first - before[block])
+        let chunk = before.partition_point(|&before| before <= first) - 1;
+        let rows = chunk * self.chunk_len..self.len;
+        rows.filter(move |&row| shard_of(self.key(row), shards) == shard).skip(first - before[chunk])
     }
 
     /// The keys of a shard. Runs in the current rayon pool.
     pub(crate) fn keys(&self, shard: usize) -> Vec<Key> {
         let mut keys = vec![0; self.len(shard)];
-        keys.par_chunks_mut(ROWS_PER_BLOCK).enumerate().for_each(|(chunk, keys)| {
-            let rows = self.rows_from(shard, chunk * ROWS_PER_BLOCK);
+        keys.par_chunks_mut(ROWS_PER_CHUNK).enumerate().for_each(|(chunk, keys)| {
+            let rows = self.rows_from(shard, chunk * ROWS_PER_CHUNK);
             keys.iter_mut().zip(rows).for_each(|(key, row)| *key = self.key(row));
         });
         keys
