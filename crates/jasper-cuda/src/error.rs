@@ -1,6 +1,7 @@
 //! Errors of devices.
 
 use gpu_kernels::LaunchConfig;
+use gpu_kernels::search::MAX_BEAM_WIDTH;
 use jasper_core::DeviceError;
 use jasper_driver::{Failure, LoadError, error_name, take_failure};
 use jasper_vamana::{PlanError, SearchError, UpdateError};
@@ -77,16 +78,11 @@ pub enum ErrorKind {
         /// Bytes available per block.
         available: u32,
     },
-    /// A build parameter is larger than the kernels support; nothing was started.
-    #[error("{name} ({value}) must be at most {max} on a device; lower it, or build on the cpu")]
-    BuildParam {
-        /// Name of the parameter.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// Its upper bound.
-        max: String,
-    },
+    /// The beam width of a build is larger than the kernels support; nothing was started.
+    #[error(
+        "build_beam_width ({0}) must be at most {MAX_BEAM_WIDTH} on a device; lower it, or build on the cpu"
+    )]
+    BuildBeamWidth(usize),
     /// A stream of another library belongs to another device, or to a context that is not the primary one.
     #[error("the stream belongs to another device or context; give a stream of the device of the index")]
     OtherStream,

@@ -65,7 +65,7 @@ mod stream;
 mod virtual_memory;
 
 pub use buffer::Buffer;
-pub use build::{DeviceExecutor, link_on_device, plan_build};
+pub use build::{DeviceExecutor, QuantizedVectors, link_on_device, plan_build, quantize_on_device};
 pub use context::{Context, with_current_context_kept};
 pub use device::{DeviceInfo, device_of, driver_version};
 pub use error::{Error, ErrorKind, LaunchLimit, Result};

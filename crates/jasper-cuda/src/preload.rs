@@ -9,13 +9,14 @@ use std::thread::{self, JoinHandle};
 use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
 use gpu_kernels::graph::DistanceForm;
+use gpu_kernels::knn::{Rank, Scan};
 use gpu_kernels::prune::{Link, Merge, PublishRows, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, QuantizeSq8};
 use gpu_kernels::search::{QuantizedSearch, Search};
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
-use jasper_vamana::{BuildSpec, SearchParams};
+use jasper_vamana::{BuildSpec, SearchParams, sq8_metric};
 
 use crate::Context;
 use crate::graph::row_bytes;
@@ -112,7 +113,14 @@ fn build_kernels<T: Element>(
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
         KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
     };
-    let mut kernels = vec![
+    // Those of the trial, which quantizes all vectors and searches them, come first.
+    let trial = quantized.into_iter().flat_map(|element| {
+        let metric = sq8_metric(spec.metric);
+        let (scan, rank) =
+            (Scan { element: T::KIND, metric, allows_products: false }, Rank { element: T::KIND, metric });
+        [KernelId::of(&QuantizeSq8 { element }), KernelId::of(&scan), KernelId::of(&rank)]
+    });
+    let link = [
         search(1),
         search(usize::MAX),
         KernelId::of(&Link::for_rows(T::KIND, form, row_bytes)),
@@ -123,8 +131,7 @@ fn build_kernels<T: Element>(
         KernelId::of(&FindRowWithRoom),
         KernelId::of(&CopyRows),
     ];
-    kernels.extend(quantized.map(|element| KernelId::of(&QuantizeSq8 { element })));
-    kernels
+    trial.chain(link).collect()
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Index {
     /// alpha
     ///     Factor of pruning, 1.2 by default; a larger one keeps more edges.
     /// max_batch_share
-    ///     Largest batch as a share of the vectors before it, 0.02 by default.
+    ///     Largest batch as a share of the vectors before it, 0.04 by default.
     /// seed
     ///     Seed of the order in which vectors are linked.
     /// threads

@@ -24,9 +24,12 @@ pub struct BulkLinker<'a> {
 /// vertices, whatever the batch.
 const BUILD_DOUBLING_BATCH: usize = 256;
 
+/// The most vertices of a batch: enough to fill a device, few enough that its memory does not grow with the graph.
+const MAX_BATCH: usize = 1 << 18;
+
 /// The largest batch of a build of `vertices`.
 pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
-    batch_len(vertices, params.max_batch_share(), BUILD_DOUBLING_BATCH)
+    batch_len(vertices, params.max_batch_share(), BUILD_DOUBLING_BATCH).min(MAX_BATCH)
 }
 
 /// The length of the batch that follows `linked` vertices: at most `share` of them or, up to `max_doubling`, as many

@@ -63,8 +63,21 @@ impl ScalarQuantizer {
     ///
     /// Cost: up to 64 distances of bytes per vector.
     pub fn by_trial<T: Element>(graph: &Graph<T>) -> Option<Self> {
-        let quantizer = Self::new(graph);
-        (quantizer.neighbors_found(graph) >= MIN_FOUND).then_some(quantizer)
+        let (quantizer, sample) = (Self::new(graph), Self::trial_sample(graph));
+        let slots = evenly(&graph.keys().vertices().collect::<Vec<_>>(), MAX_COMPARED);
+        let nearest = quantizer.nearest(graph, &slots, &sample);
+        Self::passes_trial(graph, &sample, &nearest).then_some(quantizer)
+    }
+
+    /// The vectors whose nearest neighbors a trial looks for.
+    pub fn trial_sample<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
+        evenly(&graph.keys().vertices().collect::<Vec<_>>(), TRIAL_VECTORS)
+    }
+
+    /// Whether bytes tell the vectors of the graph apart. For each of the [sample](Self::trial_sample), `nearest` has
+    /// the slots of the nearest others by bytes, nearest first: 100, or all if there are fewer. More are ignored.
+    pub fn passes_trial<T: Element>(graph: &Graph<T>, sample: &[Slot], nearest: &[Vec<Slot>]) -> bool {
+        neighbors_found(graph, sample, nearest) >= MIN_FOUND
     }
 
     /// Whether the quantizer suits `new` vectors of the graph, which was made before them: as few coordinates are
@@ -113,7 +126,8 @@ impl ScalarQuantizer {
         largest_squared_norm * (scale * scale)
     }
 
-    fn new<T: Element>(graph: &Graph<T>) -> Self {
+    /// The centers and the step for the vectors of `graph`, without a trial. Runs in the current rayon pool.
+    pub fn new<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
             let max_abs_of = |slot: usize| {
                 let row = graph.vectors().get(Slot::from_index(slot));
@@ -163,8 +177,8 @@ impl ScalarQuantizer {
         }
     }
 
-    /// The quantized vectors of some slots, one after another.
-    fn quantize_slots<T: Element>(&self, graph: &Graph<T>, slots: &[Slot]) -> Vec<i8> {
+    /// `[slots][padded dimension]`: the quantized vectors of some slots.
+    pub fn quantize_slots<T: Element>(&self, graph: &Graph<T>, slots: &[Slot]) -> Vec<i8> {
         let width = padded_len::<i8>(self.centers.len());
         let (mut bytes, mut values) = (vec![0; slots.len() * width], vec![0.0; self.centers.len()]);
         for (bytes, &slot) in bytes.chunks_exact_mut(width).zip(slots) {
@@ -173,28 +187,8 @@ impl ScalarQuantizer {
         bytes
     }
 
-    /// The share of the nearest neighbors of a sample of the vectors that are nearest by bytes too; 1 if there are
-    /// none.
-    fn neighbors_found<T: Element>(&self, graph: &Graph<T>) -> f64 {
-        let slots = evenly(&graph.keys().vertices().collect::<Vec<_>>(), MAX_COMPARED);
-        let sample = evenly(&slots, TRIAL_VECTORS);
-        let (mut found, mut wanted) = (0, 0);
-        for (&query, sq8) in sample.iter().zip(self.nearest(graph, &slots, &sample)) {
-            let nearest: Vec<Slot> = sq8.iter().map(|near| near.slot()).collect();
-            let mut distances = vec![0.0; nearest.len()];
-            graph.vectors().slot_distance_computer(query).compute(&nearest, &mut distances);
-            let mut exact: Vec<_> =
-                distances.iter().zip(&nearest).map(|(&d, &slot)| Neighbor::new(d, slot)).collect();
-            exact.sort_unstable();
-            exact.truncate(TRIAL_NEIGHBORS);
-            wanted += exact.len();
-            found += exact.iter().filter(|near| nearest[..exact.len()].contains(&near.slot())).count();
-        }
-        if wanted == 0 { 1.0 } else { f64::from(found as u32) / wanted as f64 }
-    }
-
     /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
-    fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Neighbor>> {
+    fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Slot>> {
         let width = padded_len::<i8>(self.centers.len());
         let (fns, queries) = (i8::distance_fns(), self.quantize_slots(graph, sample));
         let add_chunk = |mut nearest: Vec<TopK>, chunk: &[Slot]| {
@@ -222,8 +216,26 @@ impl ScalarQuantizer {
             a
         };
         let all = slots.par_chunks(TRIAL_CHUNK).fold(none, add_chunk).reduce(none, merge);
-        all.into_iter().map(TopK::into_sorted).collect()
+        let slots = |top: TopK| top.into_sorted().into_iter().map(|near| near.slot()).collect();
+        all.into_iter().map(slots).collect()
     }
+}
+
+/// The share of the nearest neighbors of each of a sample that are nearest by bytes too; 1 if there are none.
+fn neighbors_found<T: Element>(graph: &Graph<T>, sample: &[Slot], nearest: &[Vec<Slot>]) -> f64 {
+    let (mut found, mut wanted) = (0, 0);
+    for (&query, nearest) in sample.iter().zip(nearest) {
+        let nearest = &nearest[..nearest.len().min(TRIAL_CANDIDATES)];
+        let mut distances = vec![0.0; nearest.len()];
+        graph.vectors().slot_distance_computer(query).compute(nearest, &mut distances);
+        let mut exact: Vec<_> =
+            distances.iter().zip(nearest).map(|(&distance, &slot)| Neighbor::new(distance, slot)).collect();
+        exact.sort_unstable();
+        exact.truncate(TRIAL_NEIGHBORS);
+        wanted += exact.len();
+        found += exact.iter().filter(|near| nearest[..exact.len()].contains(&near.slot())).count();
+    }
+    if wanted == 0 { 1.0 } else { f64::from(found as u32) / wanted as f64 }
 }
 
 /// At most `most` of the slots, evenly spaced.
@@ -327,7 +339,8 @@ mod tests {
                 let others = slots.iter().filter(|slot| *slot != query);
                 let mut expected: Vec<_> = others.map(|&slot| Neighbor::new(distance(slot), slot)).collect();
                 expected.sort_unstable();
-                assert_eq!(found, expected[..TRIAL_CANDIDATES]);
+                let expected = expected.iter().map(|near| near.slot());
+                assert!(found.into_iter().eq(expected.take(TRIAL_CANDIDATES)));
             }
         }
     }

@@ -99,6 +99,7 @@ impl AllPairs {
         &self,
         block: &PruneBlock<'_, S>,
         count: u32,
+        limit: u32,
         emit: impl Fn(u32, u64),
     ) -> u32 {
         let args = block.args;
@@ -117,7 +118,7 @@ impl AllPairs {
             self.compare(&block.distances, OcclusionRule::new(args), count);
             thread::sync_threads();
             if warp_index() == 0 {
-                self.run_rounds(args, count);
+                self.run_rounds(args, count, limit);
             }
             thread::sync_threads();
             let (first, second) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
@@ -127,13 +128,13 @@ impl AllPairs {
                 } else if second.contains(index) {
                     first.len() + second.rank(index)
                 } else {
-                    args.max_degree
+                    limit
                 };
-                if rank < args.max_degree {
+                if rank < limit {
                     emit(rank, self.entries.add(index).load());
                 }
             });
-            (first.len() + second.len()).min(args.max_degree)
+            (first.len() + second.len()).min(limit)
         }
     }
 
@@ -232,15 +233,15 @@ impl AllPairs {
     }
 
     /// Runs both rounds, and replaces the sets by what each round keeps. Successive candidates that occlude nothing are
-    /// kept at once, so both sets together may exceed `max_degree`. Called by one warp, whose lanes all do the same.
+    /// kept at once, so both sets together may exceed `limit`. Called by one warp, whose lanes all do the same.
     #[inline(always)]
-    unsafe fn run_rounds(&self, args: &PruneArgs, count: u32) {
+    unsafe fn run_rounds(&self, args: &PruneArgs, count: u32, limit: u32) {
         // SAFETY: the bits are those of candidates, and a barrier has passed.
         unsafe {
             let (new, mut deferred) = (BitSet::load(self.sets), BitSet::load(self.sets.add(WORDS)));
             let occluding = self.occluding(count).or(new);
             let (mut remaining, mut kept) = (BitSet::below(count), BitSet::EMPTY);
-            let (mut first, mut free_places, mut computed) = (BitSet::EMPTY, args.max_degree, 0);
+            let (mut first, mut free_places, mut computed) = (BitSet::EMPTY, limit, 0);
             let mut second_round = false;
             while free_places > 0 {
                 let undecided = if second_round { remaining } else { remaining.without(deferred) };

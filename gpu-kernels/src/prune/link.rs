@@ -39,7 +39,8 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
             }
         };
         let none = DeferredRange { old: block.memory.old, begin: 0, end: 0 };
-        let kept = block.robust_prune(count.min(args.prune.max_candidates), &none, store);
+        let kept =
+            block.robust_prune(count.min(args.prune.max_candidates), args.prune.max_degree, &none, store);
         block_stride(stride - kept, |place| {
             global::store(neighbors.at((kept + place) as usize), NO_SLOT);
         });

@@ -158,6 +158,8 @@ pub struct MergeArgs {
     pub neighbors: DevicePtrMut<u32>,
     /// Number of targets.
     pub targets_len: u32,
+    /// The maximum number of neighbors that a prune of a full row keeps, at most [`PruneArgs::max_degree`].
+    pub merged_degree: u32,
 }
 
 /// Arguments of [`ReverseEdges`].

@@ -132,7 +132,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
         }
     }
 
-    /// Prunes the first `count` entries, which ascend, to at most `max_degree`. Calls `emit` with the index and the
+    /// Prunes the first `count` entries, which ascend, to at most `limit`. Calls `emit` with the index and the
     /// entry of each kept candidate, and returns how many there are. Called by the whole block.
     ///
     /// Entries [kept before](crate::neighbor::kept_before) are not compared with each other. Those in `deferred`
@@ -144,6 +144,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
     pub(super) unsafe fn robust_prune(
         &self,
         count: u32,
+        limit: u32,
         deferred: &DeferredRange,
         emit: impl Fn(u32, u64),
     ) -> u32 {
@@ -180,7 +181,7 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
                 let entry = memory.entries.add(next).load();
                 emit(kept, entry);
                 kept += 1;
-                if kept == args.max_degree {
+                if kept == limit {
                     break;
                 }
                 // Drop the candidates that it occludes.

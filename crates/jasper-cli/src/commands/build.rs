@@ -35,7 +35,7 @@ pub struct Args {
     #[command(flatten)]
     graph: GraphArgs,
     /// Largest batch as a share of the vertices linked before it; 0.1 makes builds on a GPU faster
-    #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.04)]
     max_batch_share: f32,
     /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]

@@ -18,6 +18,7 @@ use jasper_vamana::{
     BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, Linked, ScalarQuantizer, UpdateError,
 };
 
+use crate::graph::Sq8Rows;
 use crate::memory_pool::PoolRetention;
 use crate::search::launch::check_shared_memory;
 use crate::{Bytes, Context, DeviceGraph, Error, MemorySpace, MirroredGraph, Stream};
@@ -27,16 +28,43 @@ pub(crate) use executor::SEARCH_CHUNK;
 pub use plan::plan_build;
 pub(crate) use plan::{batch_bytes, check_beam};
 
+/// The vectors of a build on its device, quantized to bytes (SQ8).
+#[derive(Debug)]
+pub struct QuantizedVectors {
+    stream: Stream,
+    rows: Sq8Rows<Stream>,
+    quantizer: ScalarQuantizer,
+}
+
+/// Quantizes the vectors of a build on a device; `None` if a [trial](ScalarQuantizer::passes_trial) finds that bytes do not
+/// tell them apart. The threads of `cpu` copy the vectors to the device, which keeps the bytes only.
+///
+/// # Errors
+/// Returns the errors of [`link_on_device`] before anything is linked.
+pub fn quantize_on_device<T: Element>(
+    context: &Context,
+    cpu: &CpuExecutor,
+    graph: &Graph<T>,
+) -> Result<Option<QuantizedVectors>, Error> {
+    check_device_memory(context, graph, false)?;
+    let stream = Stream::new(context)?;
+    let (quantizer, rows) = cpu.pool().install(|| {
+        let quantizer = ScalarQuantizer::new(graph);
+        Sq8Rows::upload(&stream, graph, &quantizer).map(|rows| (quantizer, rows))
+    })?;
+    let passed = rows.pass_trial(&stream, graph, &quantizer)?;
+    Ok(passed.then_some(QuantizedVectors { stream, rows, quantizer }))
+}
+
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
 ///
-/// If there is a `quantizer`, vectors are quantized to bytes (SQ8) on the device, and distances are those of the bytes.
-///
-/// The threads of `cpu` copy the vectors to the device once. Edges are copied back at the end and for each checkpoint.
+/// If vectors are [`quantized`](quantize_on_device), distances are those of the bytes. Otherwise the threads of `cpu` copy
+/// the vectors to the device. Edges are copied back at the end and for each checkpoint.
 /// In between, only counters are copied to the host.
 ///
 /// # Errors
-/// Returns [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam), [`ErrorKind::Plan`](crate::ErrorKind::Plan) or
+/// Returns [`ErrorKind::BuildBeamWidth`](crate::ErrorKind::BuildBeamWidth), [`ErrorKind::Plan`](crate::ErrorKind::Plan) or
 /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a parameter, the graph or a row does not fit the device,
 /// before anything is linked; other errors of the device; a checkpoint cannot be read or written; the build is
 /// cancelled.
@@ -44,15 +72,18 @@ pub fn link_on_device<T: Element>(
     context: &Context,
     cpu: &Arc<CpuExecutor>,
     ingested: Ingested<T>,
-    quantizer: Option<&ScalarQuantizer>,
+    quantized: Option<QuantizedVectors>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    check_device_memory(context, &graph, quantizer.is_none())?;
+    if quantized.is_none() {
+        check_device_memory(context, &graph, true)?;
+    }
+    let quantizer = quantized.as_ref().map(|vectors| &vectors.quantizer);
     let linker = cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
-    let copy = cpu.pool().install(|| upload(context, &graph, quantizer))?;
+    let copy = cpu.pool().install(|| upload(context, &graph, quantized))?;
     let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
     linker.run(&executor, MirroredGraph::new(graph, copy), progress)
 }
@@ -73,12 +104,11 @@ fn check_device_memory<T: Element>(
 fn upload<T: Element>(
     context: &Context,
     graph: &Graph<T>,
-    quantizer: Option<&ScalarQuantizer>,
+    quantized: Option<QuantizedVectors>,
 ) -> Result<DeviceGraph<T>, Error> {
-    let stream = Stream::new(context)?;
-    let copy = match quantizer {
-        Some(quantizer) => DeviceGraph::upload_sq8(&stream, graph, quantizer)?,
-        None => DeviceGraph::upload(&stream, graph, MemorySpace::Device)?,
+    let copy = match quantized {
+        Some(QuantizedVectors { stream, rows, .. }) => DeviceGraph::with_sq8(&stream, graph, rows)?,
+        None => DeviceGraph::upload(&Stream::new(context)?, graph, MemorySpace::Device)?,
     };
     let room = context.device().shared_per_block;
     check_shared_memory(&copy, graph.params().build_beam_width(), room).map_err(|kind| context.fail(kind))?;

@@ -18,14 +18,8 @@ const DRIVER_BYTES: u64 = 256 << 20;
 
 /// Checks that kernels support the beam width of these parameters.
 pub(crate) fn check_beam(params: &BuildParams) -> Result<(), ErrorKind> {
-    check_max("build_beam_width", params.build_beam_width() as f64, MAX_BEAM_WIDTH.into())
-}
-
-fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> {
-    if value <= max {
-        return Ok(());
-    }
-    Err(ErrorKind::BuildParam { name, value: value.to_string(), max: max.to_string() })
+    let beam_width = params.build_beam_width();
+    if beam_width > MAX_BEAM_WIDTH as usize { Err(ErrorKind::BuildBeamWidth(beam_width)) } else { Ok(()) }
 }
 
 /// The memory of a build, on the device and on the host: the graph on both, and the largest batch. Unless
@@ -36,16 +30,11 @@ fn check_max(name: &'static str, value: f64, max: f64) -> Result<(), ErrorKind> 
 /// vertices, which are searched for. The plan has the memory of the largest of these steps.
 ///
 /// # Errors
-/// Returns [`ErrorKind::BuildParam`] if the beam width or the largest batch is more than kernels support.
+/// Returns [`ErrorKind::BuildBeamWidth`] if the beam width is more than kernels support.
 pub fn plan_build<T: Element>(spec: &BuildSpec, exact_linking: bool) -> Result<MemoryPlan, ErrorKind> {
     let params = &spec.params;
     check_beam(params)?;
     let batch = largest_batch(spec.rows, params).min(spec.rows.saturating_sub(1));
-    let row = edges_stride(params);
-    let share = params.max_batch_share();
-    let sortable = u32::MAX as usize / row;
-    let max_share = if batch > sortable { sortable as f64 / spec.rows as f64 } else { 1.0 };
-    check_max("max_batch_share", share.into(), max_share)?;
 
     let (space, host) = (Some(MemorySpace::Device), spec.plan_host_for_device::<T>());
     let (plan, upload) = if exact_linking {

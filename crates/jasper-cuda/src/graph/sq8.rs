@@ -1,6 +1,9 @@
 //! Vectors quantized to bytes (SQ8) on the device, by whose distances a build or a large change chooses edges.
 
-use gpu_kernels::graph::{DistanceForm, GraphArgs};
+use std::fmt;
+
+use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
+use gpu_kernels::knn::{MAX_K, exact_knn};
 use gpu_kernels::rows::{QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, Slot, padded_len};
@@ -20,10 +23,9 @@ const MIN_DISTANCES_PER_SLOT: u64 = 4;
 pub(crate) const UPLOAD_BYTES: usize = 64 << 20;
 
 /// The vectors of a graph, quantized to bytes.
-#[derive(Debug)]
-pub(super) struct Sq8Rows<S: Stream> {
-    /// `[slots][words]`: four coordinates per word.
-    pub(super) words: S::Buffer<u32>,
+pub(crate) struct Sq8Rows<S: Stream> {
+    /// `[slots][padded dimension]`
+    pub(super) bytes: S::Buffer<i8>,
     /// Steps per unit of a coordinate.
     scale: f32,
 }
@@ -38,10 +40,6 @@ pub(super) struct Sq8Trial {
 }
 
 impl Sq8Trial {
-    fn new<T: Element>(host: &Graph<T>, pool: &ThreadPool) -> Self {
-        Self { quantizer: pool.install(|| ScalarQuantizer::by_trial(host)), slots: host.slots() }
-    }
-
     /// Whether the trial holds for the graph as it is: it has not grown by half, and the quantizer suits its new
     /// vectors.
     fn holds<T: Element>(&self, host: &Graph<T>, new: &[Slot], pool: &ThreadPool) -> bool {
@@ -76,40 +74,27 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         {
             return Ok(None);
         }
-        let trial = match last.filter(|last| last.holds(host, new, pool)) {
-            Some(last) => last.clone(),
-            None => Sq8Trial::new(host, pool),
-        };
-        let rows = trial.quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
-        Ok(Some((trial, rows)))
+        if let Some(last) = last.filter(|last| last.holds(host, new, pool)) {
+            let rows = last.quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
+            return Ok(Some((last.clone(), rows)));
+        }
+        let quantizer = pool.install(|| ScalarQuantizer::new(host));
+        let rows = self.sq8_rows(&quantizer)?;
+        let passed = rows.pass_trial(&self.stream, host, &quantizer)?;
+        let (quantizer, rows) = passed.then_some((quantizer, rows)).unzip();
+        Ok(Some((Sq8Trial { quantizer, slots: host.slots() }, rows)))
     }
 
-    /// Copies a graph to the device for a build by SQ8 distances: the vectors themselves do not stay there. The host's
-    /// part runs in the current rayon pool.
+    /// Copies a graph to the device for a build by SQ8 distances: the vectors themselves are not there.
     ///
     /// # Errors
     /// Returns the device's error, such as out of memory: see [`plan_build`](crate::plan_build).
-    pub(crate) fn upload_sq8(
-        stream: &S,
-        graph: &Graph<T>,
-        quantizer: &ScalarQuantizer,
-    ) -> Result<Self, S::Error>
+    pub(crate) fn with_sq8(stream: &S, graph: &Graph<T>, rows: Sq8Rows<S>) -> Result<Self, S::Error>
     where
         S: Clone,
     {
-        let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
-        let mut sq8 = Sq8Rows::allocate(stream, slots, graph.dimension(), quantizer)?;
-        let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
-        let mut vectors = stream.allocate(at_once * width)?;
-        for first in (0..slots).step_by(at_once) {
-            let rows = at_once.min(slots - first);
-            write_rows(stream, &mut vectors, 0..rows, width, |row, out| {
-                out.copy_from_slice(graph.vectors().padded(Slot::from_index(first + row.index())));
-            })?;
-            sq8.write(stream, &vectors, first, rows, quantizer)?;
-        }
         let mut copy = Self::with_rows(stream, graph, stream.allocate(0)?)?;
-        copy.sq8 = Some(sq8);
+        copy.sq8 = Some(rows);
         Ok(copy)
     }
 
@@ -134,7 +119,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(crate) fn linking_input(&self) -> GraphInput {
         let Some(sq8) = &self.sq8 else { return self.input() };
         let args = GraphArgs {
-            vectors: sq8.words.input().cast(),
+            vectors: sq8.bytes.input().cast(),
             shape: RowShape::new(padded_len::<i8>(self.dimension) as u32),
             squared_norms: DevicePtr::null(),
             largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, sq8.scale),
@@ -148,6 +133,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 }
 
+impl<S: Stream> fmt::Debug for Sq8Rows<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sq8Rows").field("scale", &self.scale).finish_non_exhaustive()
+    }
+}
+
 impl<S: Stream> Sq8Rows<S> {
     /// Memory for `slots` rows.
     fn allocate(
@@ -156,8 +147,58 @@ impl<S: Stream> Sq8Rows<S> {
         dimension: usize,
         quantizer: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
-        let row_words = padded_len::<i8>(dimension) / size_of::<u32>();
-        Ok(Self { words: stream.allocate(slots * row_words)?, scale: quantizer.scale() })
+        Ok(Self { bytes: stream.allocate(slots * padded_len::<i8>(dimension))?, scale: quantizer.scale() })
+    }
+
+    /// Uploads the vectors of `graph`, some at a time, and quantizes them. The host's part runs in the current rayon
+    /// pool.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    pub(crate) fn upload<T: Element>(
+        stream: &S,
+        graph: &Graph<T>,
+        quantizer: &ScalarQuantizer,
+    ) -> Result<Self, S::Error> {
+        let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
+        let mut sq8 = Self::allocate(stream, slots, graph.dimension(), quantizer)?;
+        let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
+        let mut vectors = stream.allocate(at_once * width)?;
+        for first in (0..slots).step_by(at_once) {
+            let rows = at_once.min(slots - first);
+            write_rows(stream, &mut vectors, 0..rows, width, |row, out| {
+                out.copy_from_slice(graph.vectors().padded(Slot::from_index(first + row.index())));
+            })?;
+            sq8.write(stream, &vectors, first, rows, quantizer)?;
+        }
+        Ok(sq8)
+    }
+
+    /// Whether these vectors of `graph`, which are on the device, pass the [trial](ScalarQuantizer::passes_trial): the
+    /// device searches for the nearest neighbors by bytes.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    pub(crate) fn pass_trial<T: Element>(
+        &self,
+        stream: &S,
+        graph: &Graph<T>,
+        quantizer: &ScalarQuantizer,
+    ) -> Result<bool, S::Error> {
+        let sample = ScalarQuantizer::trial_sample(graph);
+        if sample.is_empty() {
+            return Ok(true);
+        }
+        let queries = stream.upload(&quantizer.quantize_slots(graph, &sample))?;
+        let (metric, dimension) = (sq8_metric(graph.metric()), graph.dimension());
+        let found = exact_knn(stream, metric, dimension, MAX_K, &self.bytes, graph.slots(), &queries)?;
+        let others = |(&query, rows): (&Slot, &[u32])| {
+            let slots = rows.iter().filter(|&&row| row != NO_SLOT).map(|&row| Slot::new(row));
+            // A free slot still has the bytes of its last vector.
+            slots.filter(|&slot| slot != query && !graph.keys().is_free(slot)).collect()
+        };
+        let nearest: Vec<_> = sample.iter().zip(found.ids().chunks(MAX_K)).map(others).collect();
+        Ok(ScalarQuantizer::passes_trial(graph, &sample, &nearest))
     }
 
     /// Quantizes the first `rows` of `vectors`, those of the slots from `first` on.
@@ -172,14 +213,15 @@ impl<S: Stream> Sq8Rows<S> {
         let dimension = quantizer.centers().len();
         let (row_len, row_words) =
             (padded_len::<T>(dimension), padded_len::<i8>(dimension) / size_of::<u32>());
-        assert!(rows * row_len <= vectors.len() && (first + rows) * row_words <= self.words.len());
+        assert!(rows * row_len <= vectors.len());
+        assert!((first + rows) * row_words * size_of::<u32>() <= self.bytes.len());
         let mut centers = quantizer.centers().to_vec();
         centers.resize(row_len, 0.0);
         let centers = stream.upload(&centers)?;
         let args = QuantizeSq8Args {
             vectors: stream.input(vectors).cast(),
             centers: stream.input(&centers),
-            bytes: stream.output(&mut self.words).add(first * row_words),
+            bytes: stream.output(&mut self.bytes).cast().add(first * row_words),
             rows_len: rows as u32,
             row_bytes: (row_len * size_of::<T>()) as u32,
             row_words: row_words as u32,

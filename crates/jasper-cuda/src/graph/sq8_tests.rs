@@ -142,8 +142,7 @@ fn sq8_vectors_are_the_nearest_bytes() {
     subject.executor.quantize_for_linking(&mut subject.graph, &[], u64::MAX).unwrap();
     let quantizer = subject.graph.trial.as_ref().unwrap().quantizer.clone().unwrap();
     let sq8 = subject.graph.on_device().sq8.as_ref().unwrap();
-    let words = subject.stream.download(&sq8.words).unwrap();
-    let bytes: &[i8] = bytemuck::cast_slice(&words);
+    let bytes = subject.stream.download(&sq8.bytes).unwrap();
     for (row, bytes) in rows.chunks_exact(DIMENSION).zip(bytes.chunks_exact(padded_len::<i8>(DIMENSION))) {
         let round = |(x, center): (&f16, &f32)| ((x.to_f32() - center) * quantizer.scale()).round_ties_even();
         let expected = row.iter().zip(quantizer.centers()).map(|pair| round(pair).clamp(-127.0, 127.0) as i8);

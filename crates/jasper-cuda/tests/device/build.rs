@@ -105,5 +105,5 @@ fn what_does_not_fit_is_refused_before_it_begins() {
         panic!("a beam of 2000 is too wide");
     };
     let cause = error.source().and_then(|source| source.downcast_ref::<Error>()).expect("an error of CUDA");
-    assert!(matches!(cause.kind, ErrorKind::BuildParam { .. }), "{error}");
+    assert!(matches!(cause.kind, ErrorKind::BuildBeamWidth(_)), "{error}");
 }

@@ -392,7 +392,7 @@ impl Scratch {
     }
 
     /// Merges back edges into the row of their target: appends them where they fit, else prunes old and new edges
-    /// together.
+    /// together, and leaves [room](jasper_core::BuildParams::merged_degree) for the next ones.
     fn merge<V: Element, T: Element>(
         &mut self,
         vectors: &Vectors<V>,
@@ -424,7 +424,7 @@ impl Scratch {
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
-        let kept = self.prune.keep(vectors, candidates, deferred, params.max_degree(), params.alpha());
+        let kept = self.prune.keep(vectors, candidates, deferred, params.merged_degree(), params.alpha());
         new_rows.replace(target, kept.iter().map(|kept| kept.slot()));
         if let Some(tree) = graph.adjacency().spanning_tree() {
             let children = old.iter().copied().filter(|&slot| tree.parent(slot) == Some(target));

@@ -9,14 +9,14 @@ use jasper_core::{Element, MatrixView, ProgressFn, Slot};
 pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
     Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, KernelPreload, MirroredGraph,
-    PoolRetention, Stream,
+    PoolRetention, QuantizedVectors, Stream,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
     GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
-    NewVectors, OperationCounts, QueryQueue, ScalarQuantizer, SearchError, SearchParams, SearchReport,
-    SharedGraph, UpdateError, consolidate, insert, transaction, without_edges,
+    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, SharedGraph,
+    UpdateError, consolidate, insert, transaction, without_edges,
 };
 
 use super::{Backend, StartedSearch};
@@ -277,15 +277,24 @@ impl BuildDevice {
         KernelPreload::for_build::<T>(&self.0, spec, exact_linking)
     }
 
-    /// Links the vertices of a bulk build.
+    /// Quantizes the vectors of a bulk build to bytes, if a trial finds that these tell them apart.
+    pub(crate) fn quantize<T: Element>(
+        &self,
+        executor: &CpuExecutor,
+        graph: &Graph<T>,
+    ) -> Result<Option<QuantizedVectors>, DeviceError> {
+        Ok(jasper_cuda::quantize_on_device(&self.0, executor, graph)?)
+    }
+
+    /// Links the vertices of a bulk build, by the bytes of `quantized` vectors if there are some.
     pub(crate) fn link<T: Element>(
         &self,
         executor: &Arc<CpuExecutor>,
         ingested: Ingested<T>,
-        quantizer: Option<&ScalarQuantizer>,
+        quantized: Option<QuantizedVectors>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
-        jasper_cuda::link_on_device(&self.0, executor, ingested, quantizer, checkpoints, progress)
+        jasper_cuda::link_on_device(&self.0, executor, ingested, quantized, checkpoints, progress)
     }
 }

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, ScalarQuantizer,
-    UpdateError,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
 };
 
 use super::Backend;
@@ -89,11 +88,19 @@ impl BuildDevice {
         match *self {}
     }
 
+    pub(crate) fn quantize<T: Element>(
+        &self,
+        _: &CpuExecutor,
+        _: &Graph<T>,
+    ) -> Result<Option<Infallible>, DeviceError> {
+        match *self {}
+    }
+
     pub(crate) fn link<T: Element>(
         &self,
         _: &Arc<CpuExecutor>,
         _: Ingested<T>,
-        _: Option<&ScalarQuantizer>,
+        _: Option<Infallible>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {

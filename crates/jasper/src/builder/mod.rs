@@ -174,7 +174,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Largest batch as a share of the vertices linked before it; 0.02 by default. GPUs build faster in larger batches,
+    /// Largest batch as a share of the vertices linked before it; 0.04 by default. GPUs build faster in larger batches,
     /// but vertices of a batch do not find each other. Up to 0.1 costs little recall.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.params = self.params.max_batch_share(share);
@@ -340,17 +340,24 @@ impl<'a> IndexBuilder<'a> {
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
         let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
-        let trial = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
-        let quantizer = if exact_linking { None } else { trial() };
-        let cuda = match cuda.as_ref() {
-            Some(cuda) if !exact_linking && quantizer.is_none() => {
-                self.if_exact_linking_fits::<T>(&spec, cuda)?
-            }
-            cuda => cuda,
+        let quantized = match &cuda {
+            Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
+            _ => None,
         };
+        let is_refused = cuda.is_some() && !exact_linking && quantized.is_none();
+        let cuda = match &cuda {
+            Some(cuda) if is_refused => self.if_exact_linking_fits::<T>(&spec, cuda)?,
+            cuda => cuda.as_ref(),
+        };
+        let mut exact_linking = exact_linking || is_refused;
         let linked = match cuda {
-            Some(cuda) => cuda.link(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
-            None => link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
+            Some(cuda) => cuda.link(executor, ingested, quantized, self.checkpoints, progress)?,
+            None => {
+                let trial = || executor.pool().install(|| ScalarQuantizer::by_trial(&ingested.graph));
+                let quantizer = if exact_linking { None } else { trial() };
+                exact_linking = quantizer.is_none();
+                link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?
+            }
         };
         let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
@@ -359,7 +366,7 @@ impl<'a> IndexBuilder<'a> {
             keys,
             duplicates,
             reconnected,
-            exact_linking: quantizer.is_none(),
+            exact_linking,
             cost,
         };
         Ok((graph, report))

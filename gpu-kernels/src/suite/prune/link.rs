@@ -43,7 +43,8 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         let has_its_row = |key: &&Neighbor| vertices.row(key.slot().get()) == vertices.row(vertex);
         let same = keys.iter().filter(|key| key.slot().get() != vertex).filter(has_its_row).min();
         let same = same.map(|key| key.slot().get());
-        let (kept, distances) = if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, &[]) };
+        let (kept, distances) =
+            if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, vertices.max_degree, &[]) };
         counters[0] += keys.len() as u64;
         counters[1] += 1000;
         counters[2] += distances;

@@ -37,7 +37,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     }
     edges.sort_unstable();
     let groups: Vec<&[(u32, Neighbor)]> = edges.chunk_by(|a, b| a.0 == b.0).collect();
-    let mut distances = 0;
+    let (merged_degree, mut distances) = (vertices.max_degree.div_ceil(2), 0);
     let expected: Vec<(u32, Vec<u32>)> = groups
         .iter()
         .map(|group| {
@@ -56,7 +56,8 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             old[..kept_before].iter_mut().for_each(|neighbor| *neighbor = neighbor.kept_before());
             distances += old.len() as u64;
             let deferred = old[first..kept_before].to_vec();
-            let (kept, some) = vertices.prune(new.into_iter().chain(old).collect(), &deferred);
+            let candidates = new.into_iter().chain(old).collect();
+            let (kept, some) = vertices.prune(candidates, merged_degree, &deferred);
             distances += some;
             (target, kept.iter().map(|neighbor| neighbor.slot().get()).collect())
         })
@@ -86,6 +87,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         row_vertices: changed.output(),
         neighbors: neighbors.output(),
         targets_len: targets as u32,
+        merged_degree: merged_degree as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
     unsafe { stream.launch(&Merge::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap() };

@@ -99,9 +99,14 @@ impl<T: Element> Vertices<T> {
     }
 
     /// The nearest candidates, [pruned in order](Self::prune_in_order).
-    pub(super) fn prune(&self, mut candidates: Vec<Neighbor>, deferred: &[Neighbor]) -> (Vec<Neighbor>, u64) {
+    pub(super) fn prune(
+        &self,
+        mut candidates: Vec<Neighbor>,
+        most: usize,
+        deferred: &[Neighbor],
+    ) -> (Vec<Neighbor>, u64) {
         candidates.sort_unstable();
-        let (rounds, distances) = self.prune_in_order(candidates, self.max_degree, deferred);
+        let (rounds, distances) = self.prune_in_order(candidates, most, deferred);
         (rounds.concat(), distances)
     }
 
