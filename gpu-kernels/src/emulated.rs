@@ -134,7 +134,7 @@ unsafe impl Stream for EmulatedStream {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         let (body, launch) = (kernel.body(), kernel.launch_config(&args));
-        // SAFETY: the caller's promise, which the emulator also checks at every access.
+        // SAFETY: upheld by the caller; the emulator also checks it at every access.
         let run = || unsafe { body(args) };
         self.emulator.launch(&kernel.entry_point(), launch.grid, launch.block, launch.shared, run)?;
         Ok(())

@@ -186,7 +186,7 @@ impl Stream {
             "a module is launched on the device that it was loaded for"
         );
         let function = module.loaded.function(self.context(), entry)?.prepare(self.context(), launch)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.queue(function, launch, args) }
     }
 
@@ -474,7 +474,7 @@ unsafe impl gpu_kernels::Stream for Stream {
         let launch = kernel.launch_config(&args);
         let function = self.context().kernels().function(self.context(), kernel)?;
         let function = function.prepare(self.context(), launch)?;
-        // SAFETY: device and host share the definition of `K::Args`; the rest is the caller's promise.
+        // SAFETY: device and host share the definition of `K::Args`; the rest is upheld by the caller.
         unsafe { self.queue(function, launch, &args) }
     }
 }

@@ -159,8 +159,8 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn reachable(&self, graph: &Self::Graph, start: Slot, vertices: Vertices) -> Result<BitSet, Self::Error>;
 
-    /// The parents of a spanning tree of these slots, for [`SpanningTree::new`](jasper_graph::SpanningTree::new). Which
-    /// of several trees it is may depend on threads, and nothing else does.
+    /// The parents of a spanning tree of these slots, for [`SpanningTree::new`](jasper_graph::SpanningTree::new).
+    /// Threads may choose different trees; results do not depend on the choice.
     ///
     /// # Errors
     /// Returns the device's error.

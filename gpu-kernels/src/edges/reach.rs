@@ -39,7 +39,7 @@ pub unsafe fn reach(args: ReachArgs) {
 /// The slot exists.
 unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
     let (word, bit) = (args.reached.at((slot / SLOTS_PER_WORD) as usize), 1 << (slot % SLOTS_PER_WORD));
-    // SAFETY: the caller's promise; the words are only updated atomically.
+    // SAFETY: upheld by the caller; the words are only updated atomically.
     unsafe { global::load_relaxed(word) & bit == 0 && atomic::or(word, bit) & bit == 0 }
 }
 

@@ -44,6 +44,6 @@ pub unsafe fn find_row_with_room(args: FindRowWithRoomArgs) {
 /// The vertex exists.
 unsafe fn has_free_place(args: &FindRowWithRoomArgs, vertex: u32) -> bool {
     let last = vertex as usize * args.edges_stride as usize + args.max_degree as usize - 1;
-    // SAFETY: the caller's promise; rows hold neighbors first, then padding.
+    // SAFETY: upheld by the caller; rows hold neighbors first, then padding.
     unsafe { contains(args.reached, vertex) && global::load_readonly(args.edges.add(last).at(0)) == NO_SLOT }
 }

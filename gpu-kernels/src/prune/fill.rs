@@ -156,7 +156,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     #[inline(always)]
     unsafe fn run_rounds(&self, kept: &mut u32, computed: &mut u32) -> u32 {
         let (mut first, mut second_round, mut first_round) = (self.live, false, *kept);
-        // SAFETY: the caller's promise; all warps find the same undecided candidates, and barriers separate that from
+        // SAFETY: upheld by the caller; all warps find the same undecided candidates, and barriers separate that from
         // the stores of states, and these from the next search.
         unsafe {
             while *kept < self.limit {

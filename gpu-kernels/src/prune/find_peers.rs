@@ -151,7 +151,7 @@ impl Nearest {
         while first < len {
             let at = |i: u32| place(first + i) as usize;
             let (bound, entries, count) = (self.bound, self.entries, self.count);
-            // SAFETY: the caller's promise; at most `limit` entries are there, which leaves room for `chunk_len` more.
+            // SAFETY: upheld by the caller; at most `limit` entries are there, which leaves room for `chunk_len` more.
             unsafe {
                 let slot = |i: u32| global::load_readonly(args.new_vertices.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
@@ -188,7 +188,7 @@ impl Nearest {
     #[inline(always)]
     unsafe fn store(&self, args: &FindPeersArgs, batch_index: u32) {
         let peers = args.peers.add(batch_index as usize * self.limit as usize);
-        // SAFETY: the caller's promise; there are at most `limit`.
+        // SAFETY: upheld by the caller; there are at most `limit`.
         unsafe {
             sort_padded(self.entries, self.len);
             block_stride(self.limit, |place| {

@@ -18,7 +18,7 @@ macro_rules! kernel_fn {
         /// for them.
         #[kernel(name = $family _ $kind_name, max_threads = 128, min_blocks = 3)]
         pub unsafe fn $family(args: $Args) {
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             unsafe { super::super::$family::$family::<Distances>(args) }
         }
     };

@@ -55,7 +55,7 @@ pub unsafe fn quantized_search<S: Stream>(
     let QuantizedSearchArgs { search, codes } = args;
     let kernel = QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, search.frontier_len, warps);
     if rerank.len == 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         return unsafe { stream.launch(&kernel, args) };
     }
     let first = SearchArgs {
@@ -72,7 +72,7 @@ pub unsafe fn quantized_search<S: Stream>(
     };
     let SearchArgs { form, frontier_len, .. } = second;
     let exact = Search::for_rows(element, form.op(), search.graph.shape.row_bytes(), frontier_len, warps);
-    // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
+    // SAFETY: upheld by the caller; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
         let Some(RerankStream { stream: rerank_stream, queries_per_launch }) = rerank.rerank_stream else {
@@ -133,7 +133,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
         ..search.scan_candidates(candidates.cast_const(), parts * search.k)
     };
     let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
-    // SAFETY: the caller's promise. Each part writes `k` candidates, distinct slots of the graph or none.
+    // SAFETY: upheld by the caller. Each part writes `k` candidates, distinct slots of the graph or none.
     unsafe {
         stream.launch(&kernel, first)?;
         stream.launch(&kernel, second)

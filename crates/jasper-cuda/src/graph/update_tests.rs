@@ -140,7 +140,7 @@ unsafe impl Stream for Faulty {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         self.call()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.stream.launch(kernel, args) }
     }
 }

@@ -106,7 +106,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
         };
         // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream
         // allocated the arrays and the scratch, and frees them in its order, or the slot array is kept until the marked
-        // graph has no readers. The graph is the caller's promise.
+        // graph has no readers. The graph is upheld by the caller.
         let launched = unsafe {
             let quantized =
                 scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));
@@ -168,7 +168,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
         len: usize,
         pointers: &mut LaunchPointers<T>,
     ) -> Result<(), S::Error> {
-        // SAFETY: the caller's promise; rows have the length of the graph's.
+        // SAFETY: upheld by the caller; rows have the length of the graph's.
         unsafe { self.quantizer.encode_queries(stream, pointers.queries, len, &mut self.codes)? };
         pointers.levels = self.codes.levels.input();
         pointers.query_factors = self.codes.query_factors.input();

@@ -33,7 +33,7 @@ use crate::{DeviceGraph, ErrorKind, MemorySpace};
 /// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
 /// enough to leave most of the device to searches.
 const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
-/// Up to this many queries the host quantizes faster than the device could begin to.
+/// For at most this many queries, quantizing on the host takes less time than a launch.
 const MAX_QUANTIZED_ON_HOST: usize = 2;
 
 /// Most bytes of the gathered rows of a product, of its queries and of their lists: several times what keeps a device
@@ -340,7 +340,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         };
         let warps = self.launch.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
-        // ascending; and the rest is the caller's promise.
+        // ascending; and the rest is upheld by the caller.
         unsafe {
             let Some(codes) = self.codes() else {
                 return match self.strategy {

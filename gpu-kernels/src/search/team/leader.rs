@@ -56,7 +56,7 @@ impl Leader {
     /// All 32 lanes of the warp call this together; the launch configuration gave the block the memory of the layout.
     #[inline(always)]
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, mailboxes: Mailboxes) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         let list =
             unsafe { SortedList::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list)) };
         Self {
