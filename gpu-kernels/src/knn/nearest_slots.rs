@@ -184,7 +184,7 @@ pub unsafe fn nearest_slots<S: Stream>(
         };
         let ranking = SearchArgs {
             queries: stream.input(queries).cast(),
-            earlier_distances: slots_len,
+            distances_so_far: slots_len,
             ..chunk.scan_candidates(stream.input(candidates), wanted)
         };
         let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.frontier_len, warps);

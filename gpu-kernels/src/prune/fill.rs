@@ -25,7 +25,7 @@ use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
-use crate::collectives::{block_stride, compact, rank_in, strided, warp_stride};
+use crate::collectives::{block_stride, pack_lanes, rank_in, strided, warp_stride};
 use crate::neighbor;
 
 /// No candidate.
@@ -137,7 +137,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                         self.states.add(candidate.into()).store(state as u16);
                     }
                     warp::sync_warp();
-                    end += compact(list.add(end), candidate, is_computed && is_undecided);
+                    end += pack_lanes(list.add(end), candidate, is_computed && is_undecided);
                 });
                 warp::sync_warp();
                 len = end;

@@ -11,9 +11,9 @@ use gpu_kernels::edges::{
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS,
-    Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
-    ReverseEdgesArgs,
+    COUNTERS, CandidateArgs, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers,
+    FindPeersArgs, HOPS, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, PruneNew, PruneNewArgs, Repair,
+    RepairArgs, ReverseEdges, ReverseEdgesArgs,
 };
 use gpu_kernels::search::SearchArgs;
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -149,7 +149,7 @@ fn cost_of(counters: &[u64]) -> OperationCounts {
 pub struct Candidates<S: Stream> {
     /// `[vertices_len]`
     new_vertices: S::Buffer<u32>,
-    /// `[vertices_len][candidates_stride]`: entries of the vertices that each search expanded.
+    /// `[vertices_len][stride]`: entries of the vertices that each search expanded.
     expanded: S::Buffer<u64>,
     /// `[vertices_len][2]`: hops and distances of each search; the hops are also the number of vertices expanded.
     costs: S::Buffer<u32>,
@@ -160,7 +160,7 @@ pub struct Candidates<S: Stream> {
     /// `[COUNTERS]`
     counters: S::Buffer<u64>,
     /// Room for candidates per vertex.
-    candidates_stride: u32,
+    stride: u32,
     /// The graph that was searched.
     graph: GraphId,
 }
@@ -168,6 +168,16 @@ pub struct Candidates<S: Stream> {
 impl<S: Stream> Candidates<S> {
     fn len(&self) -> u32 {
         self.new_vertices.len() as u32
+    }
+
+    fn args(&self, stream: &S) -> CandidateArgs {
+        CandidateArgs {
+            new_vertices: stream.input(&self.new_vertices),
+            entries: stream.input(&self.expanded),
+            costs: stream.input(&self.costs),
+            vertices_len: self.len(),
+            stride: self.stride,
+        }
     }
 }
 
@@ -239,11 +249,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph.check_vertices(chunk);
         let input = graph.linking_input();
         let (stream, beam) = (&self.stream, BeamSize::new(self.params.build_beam_width()));
-        let candidates_stride = self.params.max_hops() as u32;
+        let stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam.frontier_len as u32, launch);
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut expanded = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
+        let mut expanded = stream.allocate(new_vertices.len() * stride as usize)?;
         let mut costs = stream.allocate(new_vertices.len() * 2)?;
         let args = SearchArgs {
             queries: input.args.vectors,
@@ -252,7 +262,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             expanded_entries: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
             k: 0,
-            max_hops: candidates_stride,
+            max_hops: stride,
             ..search_args(&input, beam, launch)
         };
         let mut duplicate_of = stream.allocate(new_vertices.len())?;
@@ -261,16 +271,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.id);
-        Ok(Candidates {
-            new_vertices,
-            expanded,
-            costs,
-            duplicate_of,
-            peers: None,
-            counters,
-            candidates_stride,
-            graph,
-        })
+        Ok(Candidates { new_vertices, expanded, costs, duplicate_of, peers: None, counters, stride, graph })
     }
 
     fn find_duplicates(
@@ -282,13 +283,9 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.assert_same_graph(graph, candidates.graph);
         let args = FindDuplicatesArgs {
             rows: graph.args().vectors,
-            new_vertices: stream.input(&candidates.new_vertices),
-            candidates: stream.input(&candidates.expanded),
-            costs: stream.input(&candidates.costs),
+            candidates: candidates.args(stream),
             duplicate_of: stream.output(&mut candidates.duplicate_of),
             row_bytes: graph.row_bytes(),
-            vertices_len: candidates.len(),
-            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked.
         unsafe { stream.launch(&FindDuplicates, args)? };
@@ -304,20 +301,15 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
-        let vertices_len = candidates.len();
-        let mut peers = stream.allocate(vertices_len as usize * self.params.max_degree())?;
+        let mut peers = stream.allocate(candidates.len() as usize * self.params.max_degree())?;
         let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            new_vertices: stream.input(&candidates.new_vertices),
-            candidates: stream.input(&candidates.expanded),
-            costs: stream.input(&candidates.costs),
+            candidates: candidates.args(stream),
             duplicate_of: stream.input(&candidates.duplicate_of),
             peers: stream.output(&mut peers),
-            vertices_len,
             stride: sampling.stride as u32,
             second_round: sampling.second_round as u32,
             chunk_len: PEER_CHUNK,
-            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
         unsafe { stream.launch(&input.kernel(FindPeers::for_rows), args)? };
@@ -333,26 +325,21 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = self.device_graph(graph);
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
-        let (stream, vertices_len) = (&self.stream, candidates.len());
-        let stride = graph.edges_stride();
-        let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
+        let stream = &self.stream;
+        let mut rows = EdgeRows::allocate(stream, candidates.len(), graph.edges_stride())?;
         let mut ordered_distances = stream.allocate(rows.neighbors.len())?;
-        let args = LinkArgs {
+        let args = PruneNewArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            new_vertices: stream.input(&candidates.new_vertices),
-            candidates: stream.input(&candidates.expanded),
+            candidates: candidates.args(stream),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
-            costs: stream.input(&candidates.costs),
             duplicate_of: stream.input(&candidates.duplicate_of),
             row_vertices: stream.output(&mut rows.vertices),
             neighbors: stream.output(&mut rows.neighbors),
             ordered_distances: stream.output(&mut ordered_distances),
-            vertices_len,
-            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the candidates
         // are those of a search of this graph.
-        unsafe { stream.launch(&input.kernel(Link::for_rows), args)? };
+        unsafe { stream.launch(&input.kernel(PruneNew::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
         let mut duplicates = Vec::new();
         if counters[DUPLICATES] > 0 {
@@ -534,12 +521,9 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = FindRowWithRoomArgs {
             edges: stream.input(&graph.edges),
             reached: stream.input(&reached),
-            candidates: stream.input(&candidates.expanded),
-            costs: stream.input(&candidates.costs),
+            candidates: candidates.args(stream),
             duplicate_of: stream.input(&candidates.duplicate_of),
             nearest: stream.output(&mut nearest),
-            vertices_len: candidates.len(),
-            candidates_stride: candidates.candidates_stride,
             edges_stride: graph.edges_stride(),
             max_degree: self.params.max_degree() as u32,
         };

@@ -91,11 +91,11 @@ unsafe impl Stream for Faulty {
         &self,
         buffer: &mut Self::Buffer<T>,
         within: Range<usize>,
-        granule: usize,
+        row_len: usize,
         fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.call()?;
-        self.stream.write_range(buffer, within, granule, fill)
+        self.stream.write_range(buffer, within, row_len, fill)
     }
 
     fn copy<T: Pod>(

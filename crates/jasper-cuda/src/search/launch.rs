@@ -106,7 +106,7 @@ pub(crate) struct LaunchPointers<T> {
     /// `[queries][rerank]`: the slots whose distances the second launch computes.
     pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances, for the places that the rerank leaves.
-    pub(crate) fallback_hits: DevicePtrMut<DeviceHit>,
+    pub(crate) estimated_hits: DevicePtrMut<DeviceHit>,
 }
 
 /// Where the queries of a chunk are quantized. Both give the same codes.
@@ -127,7 +127,7 @@ pub(crate) struct BufferSizes {
     pub(crate) levels: usize,
     pub(crate) query_factors: usize,
     pub(crate) candidates: usize,
-    pub(crate) fallback_hits: usize,
+    pub(crate) estimated_hits: usize,
 }
 
 impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
@@ -217,7 +217,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             query_factors: quantized_on_host,
             candidates: queries * rerank.max(self.part_candidates()),
-            fallback_hits: of(rerank > 0, self.k()),
+            estimated_hits: of(rerank > 0, self.k()),
         }
     }
 
@@ -355,7 +355,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
                 candidates: pointers.candidates,
-                fallback_hits: pointers.fallback_hits,
+                estimated_hits: pointers.estimated_hits,
                 costs: pointers.rerank_costs,
                 rerank_stream: rerank_stream.map(|stream| {
                     let queries_per_launch = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
@@ -383,7 +383,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: DevicePtrMut::null(),
-        fallback_hits: DevicePtr::null(),
+        estimated_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
         expanded_entries: DevicePtrMut::null(),
@@ -397,7 +397,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         start_points_stride: 0,
         start_point_parts: 1,
         candidates_len: 0,
-        earlier_distances: 0,
+        distances_so_far: 0,
         form: graph.form,
     }
 }
