@@ -41,7 +41,7 @@ pub trait Executor<T: Element> {
     const SEARCH_CHUNK: usize;
 
     /// Runs `work` with the executor's host threads for its parallel parts.
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Where many distances follow, quantizes all vectors to a byte per coordinate (SQ8) until the transaction ends;
     /// does nothing on the CPU. The steps below then compute distances from the bytes.

@@ -25,7 +25,7 @@ use jasper_vamana::{
     Published, Vertices,
 };
 
-use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
+use crate::graph::{DeviceGraph, EdgeRows, GraphId, HostAndDeviceGraph, KernelGraph};
 use crate::search::launch::{search_args, search_kernel};
 use crate::search::params::default_launch;
 
@@ -76,7 +76,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Ok(counters)
     }
 
-    fn prune_args(&self, graph: &GraphInput, counters: &mut S::Buffer<u64>) -> PruneArgs {
+    fn prune_args(&self, graph: &KernelGraph, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
             graph: graph.args,
             form: graph.form,
@@ -130,7 +130,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
 
 impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
     /// The copy of `graph`, whose arrays belong to the stream of this executor.
-    fn device_graph<'a>(&self, graph: &'a MirroredGraph<T, S>) -> &'a DeviceGraph<T, S> {
+    fn device_graph<'a>(&self, graph: &'a HostAndDeviceGraph<T, S>) -> &'a DeviceGraph<T, S> {
         let graph = graph.on_device();
         self.stream.check_owner(&graph.edges);
         graph
@@ -215,7 +215,7 @@ pub struct NewRows<S: Stream> {
 }
 
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
-    type Graph = MirroredGraph<T, S>;
+    type Graph = HostAndDeviceGraph<T, S>;
     type Error = S::Error;
     type Candidates = Candidates<S>;
     type Edges = Edges<S>;
@@ -224,25 +224,25 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.cpu.pool().install(work)
     }
 
     fn quantize_for_linking(
         &self,
-        graph: &mut impl GraphAccess<MirroredGraph<T, S>>,
+        graph: &mut impl GraphAccess<HostAndDeviceGraph<T, S>>,
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
         if self.exact_linking {
             return Ok(());
         }
-        MirroredGraph::quantize_sq8(graph, self.cpu.pool(), new, distances)
+        HostAndDeviceGraph::quantize_sq8(graph, self.cpu.pool(), new, distances)
     }
 
     fn find_candidates(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         chunk: &[Slot],
     ) -> Result<Candidates<S>, S::Error> {
         let graph = self.device_graph(graph);
@@ -276,7 +276,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn find_duplicates(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
@@ -294,7 +294,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn add_peers(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
         sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
@@ -319,7 +319,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn prune(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let graph = self.device_graph(graph);
@@ -353,7 +353,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
-    fn publish_edges(&self, graph: &mut MirroredGraph<T, S>, chunks: &[Edges<S>]) -> Result<(), S::Error> {
+    fn publish_edges(
+        &self,
+        graph: &mut HostAndDeviceGraph<T, S>,
+        chunks: &[Edges<S>],
+    ) -> Result<(), S::Error> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.assert_same_graph(graph, edges.graph);
@@ -395,7 +399,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn merge(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         back_edges: &mut BackEdges<S>,
     ) -> Result<Option<NewRows<S>>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
@@ -425,7 +429,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn publish_rows(
         &self,
-        graph: &mut MirroredGraph<T, S>,
+        graph: &mut HostAndDeviceGraph<T, S>,
         new_rows: NewRows<S>,
     ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
@@ -434,7 +438,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Published { cost: new_rows.cost, detached: new_rows.detached })
     }
 
-    fn rows_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
+    fn rows_to_repair(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
         let graph = self.device_graph(graph);
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
@@ -458,7 +462,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(vertices)
     }
 
-    fn repair_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<NewRows<S>, S::Error> {
+    fn repair_rows(
+        &self,
+        graph: &HostAndDeviceGraph<T, S>,
+        vertices: &[Slot],
+    ) -> Result<NewRows<S>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         graph.check_vertices(vertices);
         let input = graph.linking_input();
@@ -479,7 +487,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn reachable(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         start: Slot,
         vertices: Vertices,
     ) -> Result<BitSet, S::Error> {
@@ -491,7 +499,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(BitSet::from_words(reached.map(|(word, avoided)| word & !avoided).collect()))
     }
 
-    fn spanning_tree(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {
+    fn spanning_tree(&self, graph: &HostAndDeviceGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {
         let (graph, stream) = (graph.on_device(), &self.stream);
         let mut parents = stream.allocate(graph.slots())?;
         stream.fill(&mut parents, NO_SLOT.to_ne_bytes()[0])?;
@@ -505,7 +513,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn nearest_with_room(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         candidates: Candidates<S>,
         reached: &BitSet,
     ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
@@ -535,13 +543,17 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }
 
-    fn edge_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
+    fn edge_rows(
+        &self,
+        graph: &HostAndDeviceGraph<T, S>,
+        vertices: &[Slot],
+    ) -> Result<Vec<Vec<Slot>>, S::Error> {
         graph.on_device().download_rows(vertices)
     }
 
     fn new_rows(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
     ) -> Result<NewRows<S>, S::Error> {
@@ -550,7 +562,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(NewRows { rows, graph, cost, detached: Vec::new() })
     }
 
-    fn sync_host_edges(&self, graph: &mut MirroredGraph<T, S>) -> Result<(), S::Error> {
+    fn sync_host_edges(&self, graph: &mut HostAndDeviceGraph<T, S>) -> Result<(), S::Error> {
         graph.sync_host_edges(self.cpu.pool())
     }
 }

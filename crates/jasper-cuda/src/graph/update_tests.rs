@@ -21,7 +21,7 @@ use jasper_vamana::{
 };
 use rand::RngExt;
 
-use super::{DeviceGraph, MirroredGraph};
+use super::{DeviceGraph, HostAndDeviceGraph};
 use crate::{DeviceExecutor, MemorySpace};
 
 const DIMENSION: usize = 5;
@@ -151,7 +151,7 @@ struct Twins<T: Element> {
     host: Graph<T>,
     stream: Faulty,
     executor: DeviceExecutor<T, Faulty>,
-    resident: MirroredGraph<T, Faulty>,
+    resident: HostAndDeviceGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
     /// Seed of the next rows.
@@ -176,7 +176,7 @@ impl<T: Element> Twins<T> {
         let stream = Faulty::new(seed);
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(true);
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
-        let resident = MirroredGraph::new(other, copy);
+        let resident = HostAndDeviceGraph::new(other, copy);
         Self { cpu, host, stream, executor, resident, vectors, seed }
     }
 

@@ -27,7 +27,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{BeamSize, LaunchParams, SearchError, SearchPlan, Strategy};
 
 use super::params::{check_launch, default_launch, default_quantized_launch, scan_parts};
-use crate::graph::{DeviceCodes, GraphInput, SlotFormat, bitmap_words};
+use crate::graph::{DeviceCodes, KernelGraph, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
 /// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
@@ -370,13 +370,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 }
 
 /// The kernel of a search by exact distances.
-pub(crate) fn search_kernel(graph: &GraphInput, frontier_len: u32, launch: LaunchParams) -> Search {
+pub(crate) fn search_kernel(graph: &KernelGraph, frontier_len: u32, launch: LaunchParams) -> Search {
     let (op, row_bytes) = (graph.form.op(), graph.args.shape.row_bytes());
     Search::for_rows(graph.element, op, row_bytes, frontier_len, launch.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
-pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchParams) -> SearchArgs {
+pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchParams) -> SearchArgs {
     SearchArgs {
         graph: graph.args,
         queries: DevicePtr::null(),

@@ -143,7 +143,7 @@ impl<T: Element> DeviceSearcher<T> {
         queue: &QueryQueue<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.run(&self.plan(graph, params, queue.queries_per_taker())?, graph.copy, queue)
+        self.run(&self.plan(graph, params, queue.queries_per_device())?, graph.copy, queue)
     }
 
     /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has
