@@ -24,8 +24,8 @@ pub(crate) fn rank_in(lanes: u32) -> u32 {
 ///
 /// # Safety
 /// All 32 lanes of the warp call this together. `to` has room for the values, and nothing else uses it.
-pub(crate) unsafe fn compact<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
-    // SAFETY: the caller's promise.
+pub(crate) unsafe fn pack_lanes<T: cuda_std::Value>(to: Shared<T>, value: T, is_kept: bool) -> u32 {
+    // SAFETY: upheld by the caller.
     unsafe {
         let lanes = warp::ballot(is_kept);
         if is_kept {

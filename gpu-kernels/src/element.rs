@@ -52,7 +52,7 @@ impl DeviceElement for F32 {
     type Number = f32;
 
     unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { global::load_readonly(vector.cast().at(i as usize)) }
     }
 
@@ -83,7 +83,7 @@ impl DeviceElement for F16 {
     type Number = f32;
 
     unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         math::half_to_f32(unsafe { global::load_readonly(vector.cast().at(i as usize)) })
     }
 
@@ -124,7 +124,7 @@ pub(crate) trait MatrixElement: DeviceElement {
 
 impl MatrixElement for F16 {
     unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { mma::m16n8k16_f16(a, b, c) }
     }
 }
@@ -139,7 +139,7 @@ macro_rules! bytes {
             type Number = $byte;
 
             unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> $byte {
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe { global::load_readonly(vector.cast().at(i as usize)) }
             }
 
@@ -164,7 +164,7 @@ macro_rules! bytes {
         /// Partial sums may wrap, but the total is exact, because the squared length of the longest vector fits an i32.
         impl MatrixElement for $type {
             unsafe fn matrix_product(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe { $mma(a, b, c) }
             }
         }
@@ -214,7 +214,7 @@ macro_rules! element_entries {
             /// The arguments are as the docs of their fields say.
             #[kernel(max_threads = 256)]
             pub unsafe fn $name(args: $Args) {
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe { $function::<$element>(args) }
             }
         )*

@@ -74,16 +74,16 @@ unsafe impl Stream for EmulatedStream {
         Ok(self.buffer(self.emulator.upload(&name::<T>(values.len()), values), false))
     }
 
-    /// In chunks of two granules, so that small tests have several.
+    /// In chunks of two rows, so that small tests have several.
     fn write_range<T: Pod, E: From<EmulatedFault>>(
         &self,
         buffer: &mut Self::Buffer<T>,
         within: Range<usize>,
-        granule: usize,
+        row_len: usize,
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut values = vec![T::zeroed(); within.len()];
-        let chunk = 2 * granule.max(1);
+        let chunk = 2 * row_len.max(1);
         for (i, out) in values.chunks_mut(chunk).enumerate() {
             let first = within.start + i * chunk;
             fill(first..first + out.len(), out)?;
@@ -134,7 +134,7 @@ unsafe impl Stream for EmulatedStream {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         let (body, launch) = (kernel.body(), kernel.launch_config(&args));
-        // SAFETY: the caller's promise, which the emulator also checks at every access.
+        // SAFETY: upheld by the caller; the emulator also checks it at every access.
         let run = || unsafe { body(args) };
         self.emulator.launch(&kernel.entry_point(), launch.grid, launch.block, launch.shared, run)?;
         Ok(())

@@ -14,7 +14,7 @@ pub const NO_SLOT: u32 = u32::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GraphArgs {
-    /// `[slots][row_bytes]`: vectors padded to 16 bytes with zeros. The address is a multiple of 16.
+    /// `[slots][row_bytes]`: vectors padded with zeros to a multiple of 16 bytes. The address is a multiple of 16.
     pub vectors: DevicePtr<u8>,
     /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128.
     pub edges: DevicePtr<u32>,

@@ -1,4 +1,5 @@
-//! Row kinds: the combinations of element and distance operation that kernels are compiled for.
+//! Row kinds: the combinations of element and distance operation that kernels are compiled for, each with the shape
+//! that is patched in when a kernel is loaded.
 
 /// Passes the row kinds to the macro `$each`: element, distance operation, and infix of the kernel names.
 macro_rules! row_kinds {

@@ -7,7 +7,7 @@ use jasper_core::DeviceError;
 
 use crate::{DevicePtr, DevicePtrMut, Kernel};
 
-/// Elements per chunk of the default [`Stream::read_range`], rounded up to whole granules.
+/// Elements per chunk of the default [`Stream::read_range`], rounded up to whole rows.
 const CHUNK: usize = 1 << 12;
 
 /// An ordered queue of work on one device.
@@ -63,7 +63,7 @@ pub unsafe trait Stream: Send + Sync {
 
     /// Writes the elements `within` of `buffer`, in chunks. `fill` gets a range of elements, and host memory to write
     /// them to, which is copied to the device while the next chunk is filled. The length of a range is a multiple of
-    /// `granule`, the number of elements that must not be split, such as those of a row. An array in host memory may be
+    /// `row_len`, the number of elements that must not be split, such as those of a row. An array in host memory may be
     /// written in place, after all work of this stream has finished.
     ///
     /// Returns when the last chunk is filled; it is copied in the order of this stream.
@@ -72,12 +72,12 @@ pub unsafe trait Stream: Send + Sync {
     /// Returns the device's error, or the first error of `fill`; nothing more is copied after it.
     ///
     /// # Panics
-    /// Panics if `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    /// Panics if `buffer` holds fewer elements, or a row is more than the stream copies at once.
     fn write_range<T: Pod, E: From<Self::Error>>(
         &self,
         buffer: &mut Self::Buffer<T>,
         within: Range<usize>,
-        granule: usize,
+        row_len: usize,
         fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E>;
 
@@ -89,10 +89,10 @@ pub unsafe trait Stream: Send + Sync {
         &self,
         buffer: &mut Self::Buffer<T>,
         len: usize,
-        granule: usize,
+        row_len: usize,
         fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.write_range(buffer, 0..len, granule, fill)
+        self.write_range(buffer, 0..len, row_len, fill)
     }
 
     /// Copies the first `len` elements of one array to the beginning of another.
@@ -170,21 +170,21 @@ pub unsafe trait Stream: Send + Sync {
     ) -> Result<Vec<T>, Self::Error>;
 
     /// Waits for all earlier work, and reads the elements `within` of `buffer` in chunks. `take` gets a range of
-    /// elements, whose length is a multiple of `granule`, and their values, while the next chunk is copied.
+    /// elements, whose length is a multiple of `row_len`, and their values, while the next chunk is copied.
     ///
     /// # Errors
     /// Returns the device's error, including errors of earlier launches.
     ///
     /// # Panics
-    /// Panics if `buffer` holds fewer elements, or a granule is more than the stream copies at once.
+    /// Panics if `buffer` holds fewer elements, or a row is more than the stream copies at once.
     fn read_range<T: Pod>(
         &self,
         buffer: &Self::Buffer<T>,
         within: Range<usize>,
-        granule: usize,
+        row_len: usize,
         mut take: impl FnMut(Range<usize>, &[T]),
     ) -> Result<(), Self::Error> {
-        let chunk = CHUNK.next_multiple_of(granule.max(1));
+        let chunk = CHUNK.next_multiple_of(row_len.max(1));
         for first in within.clone().step_by(chunk) {
             let range = first..within.end.min(first + chunk);
             take(range.clone(), &self.download_range(buffer, range)?);

@@ -27,7 +27,7 @@ impl Sum {
     /// # Safety
     /// All 32 lanes of the warp call this together.
     pub(crate) unsafe fn total(self) -> f32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             let [low, high] = self.0;
             // The CPU has four registers of sixteen lanes, and adds pairs of them, then the two pairs, then halves of

@@ -27,7 +27,7 @@ const ZERO: Unit = [0; 4];
 /// `p` points to a unit in global memory that is not written during the launch.
 #[inline(always)]
 pub(crate) unsafe fn load_unit(p: *const u8) -> Unit {
-    // SAFETY: the caller's promise; rows begin at multiples of 16 bytes, and so do their units.
+    // SAFETY: upheld by the caller; rows begin at multiples of 16 bytes, and so do their units.
     unsafe { global::load_readonly(p.cast()) }
 }
 
@@ -174,7 +174,7 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
                         (r, i) = (r + 1, 0);
                         first_unit = address(r);
                     }
-                    // SAFETY: the caller's promise; units end where the row does.
+                    // SAFETY: upheld by the caller; units end where the row does.
                     read[load] = unsafe { load_unit(first_unit.at(self.bytes_ahead(done + i) as usize)) };
                     i += 1;
                 }
@@ -214,7 +214,7 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
     /// All 32 lanes of the warp call this together.
     #[inline(always)]
     unsafe fn sum_of_tile(&self, sum: E::Sum) -> E::Sum {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             match self.shape.log2_width {
                 2 => warp::sum(sum, 4),

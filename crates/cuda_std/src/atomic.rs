@@ -20,7 +20,7 @@ macro_rules! updates {
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name<T: Integer>(p: *mut T, value: T) -> T {
-            // SAFETY: the caller's promise is the back end's.
+            // SAFETY: the caller upholds the contract of the back end.
             unsafe { imp::update(p, Update::$op(value)) }
         }
     )* };

@@ -18,7 +18,7 @@ macro_rules! loads {
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name<T: $Bound>(p: *const T) -> T {
-            // SAFETY: the caller's promise is the back end's.
+            // SAFETY: the caller upholds the contract of the back end.
             unsafe { imp::load(Load::$kind, p) }
         }
     )* };
@@ -54,7 +54,7 @@ loads! {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::store(p, value) }
 }
 
@@ -65,6 +65,6 @@ pub unsafe fn store<T: Value>(p: *mut T, value: T) {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn prefetch_l2<T>(p: *const T) {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::prefetch(p.cast()) }
 }

@@ -21,7 +21,7 @@ use crate::primitive::Mma;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::mma(Mma::M16N8K32I8, a, b, c.map(|sum| sum as u32)) }.map(|sum| sum as i32)
 }
 
@@ -33,7 +33,7 @@ pub unsafe fn m16n8k32_i8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k32_u8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::mma(Mma::M16N8K32U8, a, b, c.map(|sum| sum as u32)) }.map(|sum| sum as i32)
 }
 
@@ -45,6 +45,6 @@ pub unsafe fn m16n8k32_u8(a: [u32; 4], b: [u32; 2], c: [i32; 4]) -> [i32; 4] {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn m16n8k16_f16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::mma(Mma::M16N8K16F16, a, b, c.map(f32::to_bits)) }.map(f32::from_bits)
 }

@@ -78,7 +78,7 @@ impl<T: Value> Shared<T> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load(self) -> T {
-        // SAFETY: the caller's promise is the back end's.
+        // SAFETY: the caller upholds the contract of the back end.
         unsafe { imp::load_shared(self.address) }
     }
 
@@ -90,7 +90,7 @@ impl<T: Value> Shared<T> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store(self, value: T) {
-        // SAFETY: the caller's promise is the back end's.
+        // SAFETY: the caller upholds the contract of the back end.
         unsafe { imp::store_shared(self.address, value) }
     }
 }
@@ -105,7 +105,7 @@ impl<T: Word> Shared<T> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_relaxed(self) -> T {
-        // SAFETY: the caller's promise is the back end's.
+        // SAFETY: the caller upholds the contract of the back end.
         unsafe { imp::load_shared_relaxed(self.address) }
     }
 
@@ -118,7 +118,7 @@ impl<T: Word> Shared<T> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store_relaxed(self, value: T) {
-        // SAFETY: the caller's promise is the back end's.
+        // SAFETY: the caller upholds the contract of the back end.
         unsafe { imp::store_shared_relaxed(self.address, value) }
     }
 }
@@ -132,7 +132,7 @@ macro_rules! updates {
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name(self, value: $T) -> $T {
-            // SAFETY: the caller's promise is the back end's.
+            // SAFETY: the caller upholds the contract of the back end.
             unsafe { imp::update_shared(self.address, Update::$op(value)) }
         }
     )* };

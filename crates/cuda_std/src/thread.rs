@@ -42,7 +42,7 @@ pub fn index_1d() -> u32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads() {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::barrier(Barrier::All) };
 }
 
@@ -53,7 +53,7 @@ pub unsafe fn sync_threads() {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::barrier(Barrier::Count(predicate)) }
 }
 
@@ -64,7 +64,7 @@ pub unsafe fn sync_threads_count(predicate: bool) -> u32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_threads_or(predicate: bool) -> bool {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::barrier(Barrier::Or(predicate)) != 0 }
 }
 

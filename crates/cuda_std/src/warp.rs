@@ -22,7 +22,7 @@ pub fn lane_id() -> u32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sync_warp() {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::collective(Collective::Sync, 0_u32, 0) };
 }
 
@@ -37,7 +37,7 @@ macro_rules! shuffles {
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name<T: Word>(value: T, $argument: u32) -> $R {
-            // SAFETY: the caller's promise is the back end's.
+            // SAFETY: the caller upholds the contract of the back end.
             let $result = unsafe { imp::collective($op, value, $argument) };
             $returned
         }
@@ -60,7 +60,7 @@ shuffles! {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn shuffle_in_segment<T: Word>(value: T, lane: u32, width: u32) -> T {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::collective(Collective::Shuffle(width), value, lane).0 }
 }
 
@@ -73,7 +73,7 @@ macro_rules! votes {
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name($value: $Value) -> $R {
-            // SAFETY: the caller's promise is the back end's.
+            // SAFETY: the caller upholds the contract of the back end.
             unsafe { imp::collective(Collective::$op, u32::from($value), 0).$part }
         }
     )* };
@@ -120,6 +120,6 @@ impl Summand for i32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn sum<T: Summand>(value: T, width: u32) -> T {
-    // SAFETY: the caller's promise is the back end's.
+    // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::collective((T::SUM)(width), value, 0).0 }
 }

@@ -35,7 +35,7 @@ pub enum DeviceError {
     #[error("the index is on the cpu, which cannot read device memory; move it to a CUDA device")]
     OnCpu,
     /// The operation needs all vectors in one graph.
-    #[error("{0} needs one graph, and the index has several shards; build it without shards for that")]
+    #[error("{0} is not supported on a sharded index; build it without shards")]
     Sharded(&'static str),
 }
 

@@ -31,7 +31,7 @@
 //! | [`Module`] | kernels from other PTX |
 //! | [`exact_knn_on_device`] | exact nearest neighbors of vectors in host memory |
 //! | [`DeviceGraph`] | the copy of a graph in device memory |
-//! | [`MirroredGraph`], [`DeviceSearcher`] | a graph that is updated in device memory while it is searched |
+//! | [`HostAndDeviceGraph`], [`DeviceSearcher`] | a graph that is updated in device memory while it is searched |
 //! | [`link_on_device`], [`DeviceExecutor`] | building graphs in device memory |
 //! | [`KernelPreload`] | compiles kernels while a graph is read |
 //! | [`MemoryPlan`], [`PeakMemory`] | memory of an operation: predicted and measured |
@@ -71,7 +71,7 @@ pub use device::{DeviceInfo, device_of, driver_version};
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
-pub use graph::{DeviceGraph, MirroredGraph};
+pub use graph::{DeviceGraph, HostAndDeviceGraph};
 pub use jasper_driver::{LibraryAttempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, PlanError};
 pub use knn::{DeviceKnnError, exact_knn_on_device};

@@ -10,7 +10,7 @@ use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
 use gpu_kernels::graph::DistanceForm;
 use gpu_kernels::knn::{Rank, Scan};
-use gpu_kernels::prune::{Link, Merge, PublishRows, ReverseEdges};
+use gpu_kernels::prune::{Merge, PruneNew, PublishRows, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, QuantizeSq8};
 use gpu_kernels::search::{QuantizedSearch, Search};
 use jasper_core::{Element, ElementKind, Metric};
@@ -123,7 +123,7 @@ fn build_kernels<T: Element>(
     let link = [
         search(1),
         search(usize::MAX),
-        KernelId::of(&Link::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&PruneNew::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&PublishRows),
         KernelId::of(&ReverseEdges),

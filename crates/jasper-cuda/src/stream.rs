@@ -152,12 +152,12 @@ impl Stream {
     /// that does either holds twice as much pinned memory.
     pub const CHUNK_BYTES: usize = 8 << 20;
 
-    /// Elements per copy: whole granules, at most [`Self::CHUNK_BYTES`]. Checks that the range is within the buffer.
-    fn check_chunk<T: Pod>(&self, buffer: &Buffer<T>, within: &Range<usize>, granule: usize) -> usize {
+    /// Elements per copy: whole rows, at most [`Self::CHUNK_BYTES`]. Checks that the range is within the buffer.
+    fn check_chunk<T: Pod>(&self, buffer: &Buffer<T>, within: &Range<usize>, row_len: usize) -> usize {
         self.check_owner(buffer);
         assert!(within.end <= buffer.len(), "elements {within:?} of a buffer of {}", buffer.len());
-        let chunk = Self::CHUNK_BYTES / (granule * size_of::<T>()).max(1) * granule;
-        assert!(chunk > 0, "a granule of {granule} elements is larger than a chunk");
+        let chunk = Self::CHUNK_BYTES / (row_len * size_of::<T>()).max(1) * row_len;
+        assert!(chunk > 0, "a row of {row_len} elements is larger than a chunk");
         chunk
     }
 
@@ -186,7 +186,7 @@ impl Stream {
             "a module is launched on the device that it was loaded for"
         );
         let function = module.loaded.function(self.context(), entry)?.prepare(self.context(), launch)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.queue(function, launch, args) }
     }
 
@@ -304,15 +304,15 @@ unsafe impl gpu_kernels::Stream for Stream {
         Ok(buffer)
     }
 
-    /// Panics if a granule is larger than [`Self::CHUNK_BYTES`], or another stream allocated the buffer.
+    /// Panics if a row is larger than [`Self::CHUNK_BYTES`], or another stream allocated the buffer.
     fn write_range<T: Pod, E: From<Error>>(
         &self,
         buffer: &mut Buffer<T>,
         within: Range<usize>,
-        granule: usize,
+        row_len: usize,
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let chunk = self.check_chunk(buffer, &within, granule);
+        let chunk = self.check_chunk(buffer, &within, row_len);
         if let Some(elements) = buffer.host_mut()? {
             return chunks(within, chunk).try_for_each(|range| fill(range.clone(), &mut elements[range]));
         }
@@ -332,15 +332,15 @@ unsafe impl gpu_kernels::Stream for Stream {
         })
     }
 
-    /// Panics if a granule is larger than [`Self::CHUNK_BYTES`], or another stream allocated the buffer.
+    /// Panics if a row is larger than [`Self::CHUNK_BYTES`], or another stream allocated the buffer.
     fn read_range<T: Pod>(
         &self,
         buffer: &Buffer<T>,
         within: Range<usize>,
-        granule: usize,
+        row_len: usize,
         mut take: impl FnMut(Range<usize>, &[T]),
     ) -> Result<()> {
-        let chunk = self.check_chunk(buffer, &within, granule);
+        let chunk = self.check_chunk(buffer, &within, row_len);
         if let Some(elements) = buffer.host()? {
             chunks(within, chunk).for_each(|range| take(range.clone(), &elements[range]));
             return Ok(());
@@ -474,7 +474,7 @@ unsafe impl gpu_kernels::Stream for Stream {
         let launch = kernel.launch_config(&args);
         let function = self.context().kernels().function(self.context(), kernel)?;
         let function = function.prepare(self.context(), launch)?;
-        // SAFETY: device and host share the definition of `K::Args`; the rest is the caller's promise.
+        // SAFETY: device and host share the definition of `K::Args`; the rest is upheld by the caller.
         unsafe { self.queue(function, launch, &args) }
     }
 }

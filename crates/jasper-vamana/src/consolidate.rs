@@ -7,7 +7,7 @@
 //!     reconnect live vertices to which only paths through tombstones lead, unless they are many
 //!     remove the start points that are tombstones
 //!     for each live vertex with a tombstone among its neighbors, in chunks:
-//!         repair its row: live neighbors of the tombstones replace these             see `cpu::Scratch::repair_row`
+//!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
 //!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones

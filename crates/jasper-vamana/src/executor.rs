@@ -41,7 +41,7 @@ pub trait Executor<T: Element> {
     const SEARCH_CHUNK: usize;
 
     /// Runs `work` with the executor's host threads for its parallel parts.
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Where many distances follow, quantizes all vectors to a byte per coordinate (SQ8) until the transaction ends;
     /// does nothing on the CPU. The steps below then compute distances from the bytes.
@@ -159,8 +159,8 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn reachable(&self, graph: &Self::Graph, start: Slot, vertices: Vertices) -> Result<BitSet, Self::Error>;
 
-    /// The parents of a spanning tree of these slots, for [`SpanningTree::new`](jasper_graph::SpanningTree::new). Which
-    /// of several trees it is may depend on threads, and nothing else does.
+    /// The parents of a spanning tree of these slots, for [`SpanningTree::new`](jasper_graph::SpanningTree::new).
+    /// Threads may choose different trees; results do not depend on the choice.
     ///
     /// # Errors
     /// Returns the device's error.

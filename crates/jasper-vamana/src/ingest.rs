@@ -30,7 +30,7 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
         Err(KeyError::Exists(_)) if on_conflict == OnConflict::Replace => None,
         result => result.err(),
     };
-    executor.install(|| {
+    executor.on_host_threads(|| {
         if let Some(error) = keys.par_iter().find_map_first(refusal) {
             return Err(error.into());
         }
@@ -64,9 +64,10 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<Slot>, UpdateError> {
     let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
-    let table = executor.install(|| DedupTable::new(total));
+    let table = executor.on_host_threads(|| DedupTable::new(total));
     // In parallel: the first write to each page takes most of the time.
-    let mut slots = executor.install(|| (0..total).into_par_iter().map(|_| Slot::new(0)).collect::<Vec<_>>());
+    let mut slots =
+        executor.on_host_threads(|| (0..total).into_par_iter().map(|_| Slot::new(0)).collect::<Vec<_>>());
     let mut staging = IngestBuffer::new(vectors, metric);
     let (mut firsts, mut new) = (Vec::new(), Vec::new());
     while staging.range.end < total {
@@ -74,7 +75,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
         Progress { stage: Stage::Reading, done, total }.report(progress)?;
         staging.read(executor, vectors, done)?;
         graph.change_host(|host| {
-            executor.install(|| staging.store(host, &table, &mut slots, &mut firsts, &mut new))
+            executor.on_host_threads(|| staging.store(host, &table, &mut slots, &mut firsts, &mut new))
         })??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
@@ -177,16 +178,16 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     ) -> Result<(), UpdateError> {
         self.range = start..vectors.len().min(start + self.norms_and_hashes.len());
         if let Some(vectors) = self.in_memory {
-            return executor.install(|| self.check_in_memory(vectors));
+            return executor.on_host_threads(|| self.check_in_memory(vectors));
         }
         let Some(source) = vectors.concurrent() else {
             let raw = if self.raw.is_empty() { &mut self.prepared } else { &mut self.raw };
             vectors
                 .read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
                 .map_err(UpdateError::Read)?;
-            return executor.install(|| self.prepare(|_, _| Ok(())));
+            return executor.on_host_threads(|| self.prepare(|_, _| Ok(())));
         };
-        executor.install(|| self.prepare(|range, raw| source.read(range, raw)))
+        executor.on_host_threads(|| self.prepare(|range, raw| source.read(range, raw)))
     }
 
     /// Checks and hashes vectors in place.

@@ -27,7 +27,7 @@ use jasper_graph::{Graph, VectorError};
 use crate::bulk_linker::batch_len;
 use crate::ingest::{add_vectors, check_keys};
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
-use crate::reconnect::{reconnect, reconnect_orphans};
+use crate::reconnect::{reconnect, reconnect_new};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
 use crate::{
     ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, Vertices,
@@ -214,9 +214,9 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
         let new: Vec<Slot> = left.iter().copied().filter(|slot| linked.binary_search(slot).is_ok()).collect();
         if !new.is_empty() {
-            // They get an edge. It may replace another, whose target then needs a parent too. A new vertex that has a
-            // parent is no orphan: an edge leads to it from a vertex that the start leads to.
-            let added = reconnect_orphans(executor, graph, &new, progress)?;
+            // They get an edge. It may replace another, whose target then needs a parent too. New vertices that have a
+            // parent need none: an edge leads to them from a vertex that the start leads to.
+            let added = reconnect_new(executor, graph, &new, progress)?;
             reconnected += added.total;
             left.extend(added.evicted);
             left = attach_to_tree(executor, graph, left, &added.edges)?;

@@ -29,27 +29,27 @@ impl<'a, T> PendingQuery<'a, T> {
 /// The queries of a call, which one or several devices take, a chunk at a time.
 #[derive(Debug)]
 pub struct QueryQueue<'a, T> {
-    rest: Mutex<Rest<'a, T>>,
+    remaining: Mutex<Remaining<'a, T>>,
     len: usize,
-    takers: usize,
+    devices: usize,
 }
 
 /// The queries that are left.
 #[derive(Debug)]
-struct Rest<'a, T> {
+struct Remaining<'a, T> {
     /// Number of the first of `queries`.
     first: usize,
     queries: &'a [&'a [T]],
     matches: MatchesMut<'a>,
     k: usize,
-    /// Queries that were taken and not answered.
-    put_back: VecDeque<PendingQuery<'a, T>>,
-    /// What searches cost takers that put queries back.
+    /// Queries that were taken and returned without an answer.
+    returned: VecDeque<PendingQuery<'a, T>>,
+    /// What searches cost devices that returned queries.
     report: SearchReport,
 }
 
 impl<'a, T> QueryQueue<'a, T> {
-    /// The queries of a call with `k` results each, for this number of takers.
+    /// The queries of a call with `k` results each, for this number of devices.
     ///
     /// # Errors
     /// Returns [`SearchError::ZeroK`], or [`SearchError::Buffer`] if the arrays do not have `k` entries per query.
@@ -57,7 +57,7 @@ impl<'a, T> QueryQueue<'a, T> {
         queries: &'a [&'a [T]],
         k: usize,
         matches: MatchesMut<'a>,
-        takers: usize,
+        devices: usize,
     ) -> Result<Self, SearchError> {
         if k == 0 {
             return Err(SearchError::ZeroK);
@@ -65,36 +65,36 @@ impl<'a, T> QueryQueue<'a, T> {
         matches.check(queries.len(), k)?;
         let len = queries.len();
         let report = SearchReport::default();
-        let rest = Rest { first: 0, queries, matches, k, put_back: VecDeque::new(), report };
-        Ok(Self { rest: Mutex::new(rest), len, takers })
+        let remaining = Remaining { first: 0, queries, matches, k, returned: VecDeque::new(), report };
+        Ok(Self { remaining: Mutex::new(remaining), len, devices })
     }
 
-    /// A queue of these queries, for one taker.
+    /// A queue of these queries, for one device.
     pub fn of(queries: Vec<PendingQuery<'a, T>>) -> Self {
-        // As if all of a call had been taken, and these were put back.
+        // As if all of a call had been taken, and these were returned.
         let len = queries.len();
         let (matches, report) = (MatchesMut::default(), SearchReport::default());
-        let rest = Rest { first: 0, queries: &[], matches, k: 1, put_back: queries.into(), report };
-        Self { rest: Mutex::new(rest), len, takers: 1 }
+        let remaining = Remaining { first: 0, queries: &[], matches, k: 1, returned: queries.into(), report };
+        Self { remaining: Mutex::new(remaining), len, devices: 1 }
     }
 
-    /// The queries of the call per taker.
-    pub fn queries_per_taker(&self) -> usize {
-        self.len.div_ceil(self.takers)
+    /// The queries of the call per device.
+    pub fn queries_per_device(&self) -> usize {
+        self.len.div_ceil(self.devices)
     }
 
     /// Whether none are left.
     pub fn is_empty(&self) -> bool {
-        let rest = self.lock();
-        rest.queries.is_empty() && rest.put_back.is_empty()
+        let remaining = self.lock();
+        remaining.queries.is_empty() && remaining.returned.is_empty()
     }
 
     /// Moves the next `count` queries, or as many as are left, to the end of `chunk`.
     pub fn take(&self, count: usize, chunk: &mut Vec<PendingQuery<'a, T>>) {
         let (first, vectors, matches, k) = {
-            let Rest { first, queries, matches, k, put_back, .. } = &mut *self.lock();
-            let again = put_back.len().min(count);
-            chunk.extend(put_back.drain(..again));
+            let Remaining { first, queries, matches, k, returned, .. } = &mut *self.lock();
+            let again = returned.len().min(count);
+            chunk.extend(returned.drain(..again));
             let (vectors, rest) = queries.split_at(queries.len().min(count - again));
             let (rows, rest_matches) = mem::take(matches).split_at(vectors.len() * *k);
             (*queries, *matches) = (rest, rest_matches);
@@ -105,20 +105,20 @@ impl<'a, T> QueryQueue<'a, T> {
         chunk.extend(new.map(|((vector, out), row)| PendingQuery::new(row, vector, out)));
     }
 
-    /// Puts back queries that were taken and not answered, and notes what searches have cost the taker.
-    pub fn put_back(&self, queries: Vec<PendingQuery<'a, T>>, answered: SearchReport) {
-        let mut rest = self.lock();
-        rest.put_back.extend(queries);
-        rest.report += answered;
+    /// Returns queries that a device took and did not answer, and notes what its searches have cost.
+    pub fn return_unanswered(&self, queries: Vec<PendingQuery<'a, T>>, answered: SearchReport) {
+        let mut remaining = self.lock();
+        remaining.returned.extend(queries);
+        remaining.report += answered;
     }
 
-    /// What searches cost takers that [put queries back](Self::put_back), in part for these queries.
+    /// What searches cost devices that [returned queries](Self::return_unanswered), in part for these queries.
     pub fn failed_report(&self) -> SearchReport {
         self.lock().report
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rest<'a, T>> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Remaining<'a, T>> {
+        self.remaining.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,18 +128,18 @@ mod tests {
     use crate::{Hit, Matches};
 
     #[test]
-    fn every_query_is_taken_once_unless_it_is_put_back() {
+    fn every_query_is_taken_once_unless_it_is_returned() {
         let vectors: Vec<[u8; 2]> = (0..100).map(|row| [row, 1]).collect();
         let queries: Vec<&[u8]> = vectors.iter().map(|vector| &vector[..]).collect();
         let mut matches = Matches::new(100, 3).unwrap();
         let queue = QueryQueue::new(&queries, 3, matches.as_mut(), 2).unwrap();
-        assert_eq!(queue.queries_per_taker(), 50);
+        assert_eq!(queue.queries_per_device(), 50);
         let (mut failed, mut taken) = (Vec::new(), Vec::new());
         queue.take(30, &mut failed);
         queue.take(20, &mut taken);
         assert!(failed.iter().chain(&taken).map(|query| query.row).eq(0..50));
         let answered = SearchReport { scanned: 3, ..SearchReport::default() };
-        queue.put_back(failed, answered);
+        queue.return_unanswered(failed, answered);
         assert_eq!(queue.failed_report(), answered);
         while !queue.is_empty() {
             let before = taken.len();

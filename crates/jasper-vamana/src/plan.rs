@@ -179,12 +179,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
 
     /// Whether a query with `filled` hits may have more, which a scan would find.
     pub fn needs_scan(&self, filled: usize) -> bool {
-        filled < self.min_hits()
+        filled < self.rescan_below()
     }
 
     /// The hits below which a query is scanned again: `min(k, keys)` if tombstones or a filter exclude vertices, or if
     /// the beam is narrower than `k`, whose expansions may not find as many; else 0.
-    pub fn min_hits(&self) -> usize {
+    pub fn rescan_below(&self) -> usize {
         let has_all = self.allows_all() && self.params.effective_beam_width() >= self.params.k;
         if has_all { 0 } else { self.max_hits }
     }

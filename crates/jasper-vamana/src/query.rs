@@ -202,7 +202,7 @@ pub enum SearchError {
         /// The range.
         bound: &'static str,
     },
-    /// A submitted search outlives the call, which a predicate does not.
+    /// A submitted search outlives the call, but a predicate is only borrowed for it.
     #[error(
         "a predicate cannot filter a submitted search; collect the keys into a KeyFilter, or call `search`"
     )]

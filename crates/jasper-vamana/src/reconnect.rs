@@ -60,19 +60,19 @@ pub(crate) fn reconnect_up_to<T: Element, E: Executor<T>>(
     Ok(Some(add_incoming_edges(executor, graph, vertices, found, find, progress)?.total))
 }
 
-/// Gives each orphan among the `new` vertices, one that [no edge seems to lead to](find_orphans), an incoming edge, as
-/// [`reconnect`] does. Under inner products there are many, because short vectors are not near to any vector. Reads the
-/// rows of the new vertices and of their neighbors.
+/// Gives each of the `new` vertices that is [without an incoming edge](find_without_incoming) one, as [`reconnect`]
+/// does. Under inner products there are many, because short vectors are not near to any vector. Reads the rows of the
+/// new vertices and of their neighbors.
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
-pub(crate) fn reconnect_orphans<T: Element, E: Executor<T>>(
+pub(crate) fn reconnect_new<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
     new: &[Slot],
     progress: &mut ProgressFn<'_>,
 ) -> Result<Added, UpdateError> {
-    let find = |graph: &E::Graph, added: &[(Slot, Slot)]| find_orphans(executor, graph, new, added);
+    let find = |graph: &E::Graph, added: &[(Slot, Slot)]| find_without_incoming(executor, graph, new, added);
     let found = graph.read(|graph| find(graph, &[])).map_err(UpdateError::device)?;
     add_incoming_edges(executor, graph, Vertices::All, found, find, progress)
 }
@@ -156,11 +156,11 @@ fn add_edges<T: Element, E: Executor<T>>(
 }
 
 /// New vertices whose neighbors' rows are read together.
-const ORPHAN_CHUNK: usize = 1024;
+const NEW_CHUNK: usize = 1024;
 
-/// The orphans among `new`, which is ascending, and the set of all other vertices. An orphan is a new vertex with no
-/// edge from an old neighbor, nor from a new one that is no orphan itself, nor an edge that was `added` to it.
-fn find_orphans<T: Element, E: Executor<T>>(
+/// Those of the `new` vertices, ascending, that are without an incoming edge, and the set of all other vertices. Edges
+/// count that come from old neighbors, from new ones that have such an edge themselves, or that were `added`.
+fn find_without_incoming<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     new: &[Slot],
@@ -171,8 +171,8 @@ fn find_orphans<T: Element, E: Executor<T>>(
     let added: HashSet<Slot> =
         added.filter(|((to, _), row)| row.contains(to)).map(|((to, _), _)| *to).collect();
     let is_new = |slot: &Slot| new.binary_search(slot).is_ok();
-    let (mut reached, mut level) = (BitSet::new(), Vec::new());
-    for new in new.chunks(ORPHAN_CHUNK) {
+    let (mut reached, mut current) = (BitSet::new(), Vec::new());
+    for new in new.chunks(NEW_CHUNK) {
         let rows = executor.edge_rows(graph, new)?;
         let mut targets = rows.concat();
         targets.retain(|target| !is_new(target));
@@ -187,24 +187,24 @@ fn find_orphans<T: Element, E: Executor<T>>(
                 || graph.host().adjacency().start_points().contains(&vertex)
             {
                 reached.insert(vertex.index());
-                level.push(vertex);
+                current.push(vertex);
             }
         }
     }
-    while !level.is_empty() {
-        let next = executor.edge_rows(graph, &level)?.concat().into_iter();
-        level = next.filter(|slot| is_new(slot) && reached.insert(slot.index())).collect();
+    while !current.is_empty() {
+        let next = executor.edge_rows(graph, &current)?.concat().into_iter();
+        current = next.filter(|slot| is_new(slot) && reached.insert(slot.index())).collect();
     }
-    let orphans: Vec<_> = new.iter().copied().filter(|slot| !reached.contains(slot.index())).collect();
+    let without: Vec<_> = new.iter().copied().filter(|slot| !reached.contains(slot.index())).collect();
     let mut others = BitSet::new();
-    // The set is unused if there are no orphans.
-    if !orphans.is_empty() {
+    // The set is unused if there are none.
+    if !without.is_empty() {
         others.insert_range(0..graph.host().slots());
-        for slot in &orphans {
+        for slot in &without {
             others.remove(slot.index());
         }
     }
-    Ok((others, orphans))
+    Ok((others, without))
 }
 
 /// Those of the `vertices` that are reachable, and those that are not, ascending.
@@ -242,13 +242,13 @@ fn replace_edges<T: Element, E: Executor<T>>(
         added.evicted.extend(evicted);
         let (changed, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         update(executor, graph, |graph| executor.new_rows(graph, &changed, &rows))?;
-        let mut level = vec![vertex];
-        while !level.is_empty() {
+        let mut current = vec![vertex];
+        while !current.is_empty() {
             let next = graph.read(|graph| {
-                level.retain(|&slot| vertices.contains(graph.host(), slot) && reached.insert(slot.index()));
-                executor.edge_rows(graph, &level)
+                current.retain(|&slot| vertices.contains(graph.host(), slot) && reached.insert(slot.index()));
+                executor.edge_rows(graph, &current)
             });
-            level = next?.concat();
+            current = next?.concat();
         }
     }
     Ok(())

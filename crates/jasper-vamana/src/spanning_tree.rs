@@ -80,30 +80,30 @@ fn find_parents<T: Element, E: Executor<T>>(
     let indices: FxHashMap<Slot, usize> = pending.iter().copied().zip(0..).collect();
     let rows = executor.edge_rows(graph, pending)?;
     let mut edges = Edges { indices: &indices, tree, list: Vec::new() };
-    executor.install(|| {
+    executor.on_host_threads(|| {
         let from_pending = pending.par_iter().zip(&rows);
         edges.extend(from_pending.flat_map_iter(|(&from, row)| row.iter().map(move |&to| (from, to))));
     });
     let sources: Vec<Slot> = added.iter().map(|&(_, from)| from).collect();
     let source_rows = executor.edge_rows(graph, &sources)?;
     let kept = added.par_iter().zip(&source_rows).filter(|((to, _), row)| row.contains(to));
-    executor.install(|| edges.extend(kept.map(|(&(to, from), _)| (from, to))));
+    executor.on_host_threads(|| edges.extend(kept.map(|(&(to, from), _)| (from, to))));
     let mut range = 0..FIRST_NEIGHBORS;
     loop {
-        let parents = executor.install(|| edges.parents(pending.len()));
+        let parents = executor.on_host_threads(|| edges.parents(pending.len()));
         let more = |i: usize| &rows[i][range.start.min(rows[i].len())..range.end.min(rows[i].len())];
         let left: Vec<usize> = (0..pending.len()).filter(|&i| parents[i].is_none()).collect();
         let mut neighbors: Vec<Slot> = left.iter().flat_map(|&i| more(i)).copied().collect();
         if neighbors.is_empty() {
             return Ok(parents);
         }
-        executor.install(|| neighbors.par_sort_unstable());
+        executor.on_host_threads(|| neighbors.par_sort_unstable());
         neighbors.dedup();
         let neighbor_rows = executor.edge_rows(graph, &neighbors)?;
         let has_edge = |from: &Slot, to: &Slot| {
             neighbors.binary_search(from).is_ok_and(|at| neighbor_rows[at].contains(to))
         };
-        executor.install(|| {
+        executor.on_host_threads(|| {
             edges.extend(left.par_iter().flat_map_iter(|&i| {
                 let (to, sources) = (pending[i], more(i).iter().copied());
                 sources.filter(move |from| has_edge(from, &to)).map(move |from| (from, to))

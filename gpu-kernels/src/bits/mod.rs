@@ -55,7 +55,7 @@ kernels! {
 /// The set has a bit for `slot`.
 #[cfg(feature = "kernels")]
 pub(crate) unsafe fn contains(bits: DevicePtr<u32>, slot: u32) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     let word = unsafe { global::load_readonly(bits.at((slot / SLOTS_PER_WORD) as usize)) };
     word >> (slot % SLOTS_PER_WORD) & 1 == 1
 }

@@ -70,7 +70,7 @@ impl<S: Stream> SlotList<S> {
                 first: range.start,
                 len,
             };
-            // SAFETY: the caller's promise; the round is of all tiles.
+            // SAFETY: upheld by the caller; the round is of all tiles.
             unsafe { stream.launch(&ListSlots, args) }
         })
     }

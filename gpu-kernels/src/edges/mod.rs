@@ -2,11 +2,11 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `reach` | one level of a breadth-first search |
+//! | `reach` | one depth of a breadth-first search |
 //! | `detached` | finds vertices that lose the edge from their parent |
 //! | `rows_to_repair` | finds live vertices with deleted neighbors |
 //! | `row_with_room` | finds the nearest reachable candidate whose row has a free place |
-//! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per level |
+//! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per depth |
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod detached;
@@ -22,6 +22,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     use crate::{LaunchConfig, bits::SLOTS_PER_WORD, launch::kernels};
 } }
 
+use crate::prune::CandidateArgs;
 use crate::{DevicePtr, DevicePtrMut};
 
 /// Arguments of [`Reach`].
@@ -30,18 +31,18 @@ use crate::{DevicePtr, DevicePtrMut};
 pub struct ReachArgs {
     /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
-    /// `[level_len]`: the vertices of one level, which are expanded.
-    pub level: DevicePtr<u32>,
+    /// `[vertices_len]`: the vertices of one depth, which are expanded.
+    pub vertices: DevicePtr<u32>,
     /// `[words]`: the set of reached slots, to which the neighbors are added.
     pub reached: DevicePtrMut<u32>,
-    /// `[slots]`: the queue, to which new slots are appended. The level may be a part of it.
+    /// `[slots]`: the queue, to which new slots are appended. `vertices` may be a part of it.
     pub queue: DevicePtrMut<u32>,
     /// `[1]`: the length of the queue.
     pub queue_len: DevicePtrMut<u32>,
     /// `[slots]`: the vertex by which each slot was reached, written for new slots. Null to write none.
     pub parents: DevicePtrMut<u32>,
-    /// Vertices of the level.
-    pub level_len: u32,
+    /// Number of vertices.
+    pub vertices_len: u32,
     /// Number of slots. Edges to other slots are ignored.
     pub slots: u32,
     /// Length of a row, with padding: a multiple of 32.
@@ -95,20 +96,13 @@ pub struct FindRowWithRoomArgs {
     pub edges: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it is reachable.
     pub reached: DevicePtr<u32>,
-    /// `[vertices_len][candidates_stride]`: entries of the vertices that the search expanded, in any order.
-    pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`, as [`LinkArgs::costs`](crate::prune::LinkArgs::costs); only the first word is
-    /// read.
-    pub costs: DevicePtr<u32>,
+    /// What searches for the unreachable vertices found; `new_vertices` is not read.
+    pub candidates: CandidateArgs,
     /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex to skip.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len]`: the entry of the nearest candidate that is reachable and has fewer than `max_degree`
     /// neighbors, all ones if there is none.
     pub nearest: DevicePtrMut<u64>,
-    /// Unreachable vertices.
-    pub vertices_len: u32,
-    /// Maximum number of candidates per vertex.
-    pub candidates_stride: u32,
     /// Length of a row, with padding.
     pub edges_stride: u32,
     /// Maximum number of neighbors of a vertex, at most `edges_stride`.
@@ -117,8 +111,8 @@ pub struct FindRowWithRoomArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// One level of a breadth-first search.
-    Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.level_len);
+    /// One depth of a breadth-first search.
+    Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Finds vertices that lose the edge from their parent. Reads the old rows and the parents of their neighbors.
     FindDetached(FindDetachedArgs) = detached::find_detached, |args| LaunchConfig::warp_per_row(args.rows_len);
     /// Finds live vertices with deleted neighbors. Reads every row of a live vertex once.
@@ -130,6 +124,6 @@ kernels! {
     FindRowWithRoom(FindRowWithRoomArgs) = row_with_room::find_row_with_room, |args| {
         let (degree, stride) = (args.max_degree, args.edges_stride);
         assert!((1..=stride).contains(&degree), "max_degree ({degree}) must be 1 to {stride}");
-        LaunchConfig::warp_per_row(args.vertices_len)
+        LaunchConfig::warp_per_row(args.candidates.vertices_len)
     };
 }

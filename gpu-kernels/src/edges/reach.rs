@@ -1,4 +1,4 @@
-//! One level of a breadth-first search.
+//! One depth of a breadth-first search.
 
 use cuda_std::prelude::*;
 
@@ -6,20 +6,20 @@ use super::ReachArgs;
 use crate::bits::SLOTS_PER_WORD;
 use crate::collectives::{row_of_warp, warp_reserve, warp_stride};
 
-/// Adds the neighbors of the level to the reached slots, and new ones to the queue; one warp per vertex.
+/// Adds the neighbors of the vertices to the reached slots, and new ones to the queue; one warp per vertex.
 ///
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
 pub unsafe fn reach(args: ReachArgs) {
     let at = row_of_warp();
-    if at >= args.level_len as usize {
+    if at >= args.vertices_len as usize {
         return;
     }
-    // SAFETY: the vertex is in the level, which this launch does not write; each warp is converged at the
+    // SAFETY: the vertex is in the list, which this launch does not write; each warp is converged at the
     // collectives. Each slot is new once, so the queue has room, and one lane writes its parent.
     unsafe {
-        let vertex = global::load(args.level.at(at));
+        let vertex = global::load(args.vertices.at(at));
         let row = args.edges.add(vertex as usize * args.edges_stride as usize);
         warp_stride(args.edges_stride, |place| {
             let slot = global::load_readonly(row.at(place as usize));
@@ -39,7 +39,7 @@ pub unsafe fn reach(args: ReachArgs) {
 /// The slot exists.
 unsafe fn mark_reached(args: &ReachArgs, slot: u32) -> bool {
     let (word, bit) = (args.reached.at((slot / SLOTS_PER_WORD) as usize), 1 << (slot % SLOTS_PER_WORD));
-    // SAFETY: the caller's promise; the words are only updated atomically.
+    // SAFETY: upheld by the caller; the words are only updated atomically.
     unsafe { global::load_relaxed(word) & bit == 0 && atomic::or(word, bit) & bit == 0 }
 }
 

@@ -1,4 +1,4 @@
-//! The breadth-first search, one launch per level.
+//! The breadth-first search, one launch per depth.
 
 use super::{Reach, ReachArgs};
 use crate::bits::SLOTS_PER_WORD;
@@ -60,7 +60,7 @@ impl<S: Stream> ReachableSet<S> {
     /// Adds `from` and everything reachable from there; `edges` is `[slots][edges_stride]`. If there are `parents`,
     /// `[slots]`, those of new slots are set to the vertex by which each was reached, but for `from`.
     ///
-    /// One synchronous launch per level; each row is read once, over all calls.
+    /// One synchronous launch per depth; each row is read once, over all calls.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -84,38 +84,38 @@ impl<S: Stream> ReachableSet<S> {
         );
         assert!(parents.as_ref().is_none_or(|parents| parents.len() >= self.queue.len()));
         let parents = parents.map_or(DevicePtrMut::null(), |parents| stream.output(parents));
-        // The first level expands a vertex outside of the graph, whose neighbors are `from`.
+        // The first launch expands a vertex outside of the graph, whose neighbors are `from`.
         let mut start = from.to_vec();
         start.resize(from.len().next_multiple_of(EDGES_ALIGN), NO_SLOT);
         let (outside, start_row) = (stream.upload(&[0])?, stream.upload(&start)?);
-        let first_level = ReachArgs {
+        let first = ReachArgs {
             edges: stream.input(&start_row),
-            level: stream.input(&outside),
+            vertices: stream.input(&outside),
             reached: stream.output(&mut self.bits),
             queue: stream.output(&mut self.queue),
             queue_len: stream.output(&mut self.len),
             parents: DevicePtrMut::null(),
-            level_len: 1,
+            vertices_len: 1,
             slots: self.queue.len() as u32,
             edges_stride: start.len() as u32,
         };
         // SAFETY: there is one row, of the given length; the set and the queue have room for every slot.
-        unsafe { stream.launch(&Reach, first_level)? };
+        unsafe { stream.launch(&Reach, first)? };
         loop {
             let end = stream.download(&self.len)?[0];
             if end == self.expanded {
                 return Ok(());
             }
-            let level = ReachArgs {
+            let next = ReachArgs {
                 edges: stream.input(edges),
-                level: stream.input(&self.queue).add(self.expanded as usize),
-                level_len: end - self.expanded,
+                vertices: stream.input(&self.queue).add(self.expanded as usize),
+                vertices_len: end - self.expanded,
                 edges_stride,
                 parents,
-                ..first_level
+                ..first
             };
-            // SAFETY: as above; the level is of slots, which have rows, as asserted.
-            unsafe { stream.launch(&Reach, level)? };
+            // SAFETY: as above; the queue holds slots, which have rows, as asserted.
+            unsafe { stream.launch(&Reach, next)? };
             self.expanded = end;
         }
     }

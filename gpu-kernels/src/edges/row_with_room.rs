@@ -15,15 +15,18 @@ use crate::neighbor;
 #[kernel(max_threads = 256)]
 pub unsafe fn find_row_with_room(args: FindRowWithRoomArgs) {
     let batch_index = row_of_warp();
-    if batch_index >= args.vertices_len as usize {
+    if batch_index >= args.candidates.vertices_len as usize {
         return;
     }
-    let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
+    let candidates = args.candidates.entries_of(batch_index);
     // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
-        let found =
-            if duplicate_of == NO_SLOT { global::load_readonly(args.costs.at(2 * batch_index)) } else { 0 };
+        let found = if duplicate_of == NO_SLOT {
+            global::load_readonly(args.candidates.costs.at(2 * batch_index))
+        } else {
+            0
+        };
         let mut nearest = u64::MAX;
         warp_stride(found, |place| {
             let entry = global::load_readonly(candidates.at(place as usize)) | neighbor::UNEXPANDED;
@@ -44,6 +47,6 @@ pub unsafe fn find_row_with_room(args: FindRowWithRoomArgs) {
 /// The vertex exists.
 unsafe fn has_free_place(args: &FindRowWithRoomArgs, vertex: u32) -> bool {
     let last = vertex as usize * args.edges_stride as usize + args.max_degree as usize - 1;
-    // SAFETY: the caller's promise; rows hold neighbors first, then padding.
+    // SAFETY: upheld by the caller; rows hold neighbors first, then padding.
     unsafe { contains(args.reached, vertex) && global::load_readonly(args.edges.add(last).at(0)) == NO_SLOT }
 }

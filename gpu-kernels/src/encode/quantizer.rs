@@ -215,7 +215,7 @@ impl<S: Stream> DeviceQuantizer<S> {
         for first in (0..len).step_by(self.chunk_rows()) {
             let count = (len - first).min(self.chunk_rows()) as u32;
             let queries = queries.add(first * padded_len::<T>(self.dimension));
-            // SAFETY: the caller's promise; there is room, by the assertion.
+            // SAFETY: upheld by the caller; there is room, by the assertion.
             let rotated = unsafe { self.rotate(stream, queries, count, &mut codes.scratch)? };
             let (of_dimensions, half) = match &self.levels {
                 LevelParams::Rabitq { half } => (DevicePtr::null(), *half),
@@ -264,7 +264,7 @@ impl<S: Stream> DeviceQuantizer<S> {
             stride: stride as u32,
             normalizes: self.normalizes.into(),
         };
-        // SAFETY: the caller's promise; buffers are freed after the launch.
+        // SAFETY: upheld by the caller; buffers are freed after the launch.
         unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
         let (values, stride) = match &self.rotation {
             DeviceRotation::Hadamard { factors } => {

@@ -27,7 +27,7 @@ impl EncodeQueriesArgs {
     /// The query and the coordinate exist.
     unsafe fn weighted(&self, query: usize, i: u32) -> f32 {
         let at = query * self.rotated.stride as usize + i as usize;
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             let y = global::load_readonly(self.rotated.values.at(at));
             if self.of_dimensions.is_null() {
@@ -45,7 +45,7 @@ impl EncodeQueriesArgs {
     unsafe fn twice_offset(&self, i: u32) -> i32 {
         let mut half = self.half;
         if !self.of_dimensions.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             [_, half] = unsafe { global::load_readonly(self.of_dimensions.at(i as usize)) };
         }
         2 * half as i32 - 1

@@ -16,7 +16,7 @@ use crate::neighbor::NO_CANDIDATE;
 pub unsafe fn knn_candidates(args: ListCandidatesArgs) {
     let ListCandidatesArgs { lists, slots, candidates, queries_len, segments, wanted } = args;
     let (query, best) = (thread::block_idx_x(), shared::dynamic_shared_mem::<u64>());
-    // SAFETY: the caller's promise; the whole block comes here, and i < wanted.
+    // SAFETY: upheld by the caller; the whole block comes here, and i < wanted.
     unsafe {
         QueryLists::new(lists, query, queries_len, segments, wanted).merge_into(best);
         thread::sync_threads();

@@ -49,10 +49,10 @@ unsafe fn sum<E: DeviceElement>(
 /// The same as for [`sum`].
 #[inline(always)]
 pub(super) unsafe fn distance<S: Score>(query: DevicePtr<u8>, row: DevicePtr<u8>, dimension: u32) -> f64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     let dot = |a, b| unsafe { sum::<S::Element>(a, b, dimension, |x, y| x * y) };
     match S::METRIC {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         Metric::L2 => unsafe { sum::<S::Element>(query, row, dimension, |x, y| (x - y) * (x - y)) },
         // From zero, so that no distance is -0.0.
         Metric::InnerProduct => 0.0 - dot(query, row),

@@ -19,7 +19,7 @@ macro_rules! scans {
             /// The arguments are as [`ScanArgs`] says, and the launch is that of the kernel's `launch_config` for them.
             #[kernel(name = knn_scan_ $kind_name, max_threads = 256, min_blocks = $blocks)]
             pub unsafe fn scan(args: ScanArgs) {
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe { crate::knn::scan::scan::<$score>(args) }
             }
         })*
@@ -38,7 +38,7 @@ macro_rules! ranks {
                 /// them.
                 #[kernel(name = knn_rank_ $kind_name, max_threads = 128)]
                 pub unsafe fn $kind_name(args: RankArgs) {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: upheld by the caller.
                     unsafe { crate::knn::rank::rank::<$score>(args) }
                 }
             )*

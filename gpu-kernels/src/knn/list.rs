@@ -89,7 +89,7 @@ unsafe fn sort(mut value: u64) -> u64 {
     // Runs of `len` lanes are sorted, every other one descending, so that two of them are one bitonic run.
     let (mut len, mut distance) = (2, 1);
     while len <= WARP_SIZE {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         value = unsafe { exchange(value, distance, len) };
         distance /= 2;
         if distance == 0 {
@@ -107,7 +107,7 @@ unsafe fn sort(mut value: u64) -> u64 {
 unsafe fn sort_bitonic(mut value: u64) -> u64 {
     let mut distance = WARP_SIZE / 2;
     while distance > 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         value = unsafe { exchange(value, distance, WARP_SIZE) };
         distance /= 2;
     }
@@ -122,7 +122,7 @@ unsafe fn sort_bitonic(mut value: u64) -> u64 {
 #[inline(always)]
 unsafe fn exchange(value: u64, distance: u32, len: u32) -> u64 {
     let lane = warp::lane_id();
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     let other = unsafe { warp::shuffle_xor(value, distance) };
     let wants_lesser = (lane & distance == 0) == (lane & len == 0);
     if wants_lesser { value.min(other) } else { value.max(other) }

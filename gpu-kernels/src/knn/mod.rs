@@ -58,7 +58,7 @@ use crate::{DevicePtr, DevicePtrMut, WARP_SIZE};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ScanArgs {
-    /// `[rows_len][row_bytes]`: rows padded to 16 bytes with zeros, at a multiple of 16.
+    /// `[rows_len][row_bytes]`: rows padded with zeros to a multiple of 16 bytes, at a multiple of 16.
     pub rows: DevicePtr<u8>,
     /// `[queries_len][row_bytes]`, padded likewise.
     pub queries: DevicePtr<u8>,

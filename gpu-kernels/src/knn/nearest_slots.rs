@@ -184,12 +184,12 @@ pub unsafe fn nearest_slots<S: Stream>(
         };
         let ranking = SearchArgs {
             queries: stream.input(queries).cast(),
-            earlier_distances: slots_len,
+            distances_so_far: slots_len,
             ..chunk.scan_candidates(stream.input(candidates), wanted)
         };
         let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.frontier_len, warps);
-        // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; results and costs
-        // are the caller's promise.
+        // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; the caller upholds
+        // the rest, which is about results and costs.
         unsafe {
             stream.launch(&ListCandidates, args)?;
             stream.launch(&kernel, ranking)?;

@@ -99,7 +99,7 @@ pub(super) unsafe fn rank<S: Score>(args: RankArgs) {
     let candidates = shared::dynamic_shared_mem::<u64>();
     let distances = candidates.add(list_len(args.wanted));
     let ranking = QueryRanking { args, query: thread::block_idx_x(), candidates, distances };
-    // SAFETY: the caller's promise; the whole block comes here.
+    // SAFETY: upheld by the caller; the whole block comes here.
     unsafe {
         QueryLists::new(args.lists, ranking.query, args.queries_len, args.segments, args.wanted)
             .merge_into(candidates);

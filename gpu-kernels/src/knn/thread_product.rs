@@ -95,7 +95,7 @@ fn add<S: Score>(sum: Sum<S>, query: u32, row: u32) -> Sum<S> {
 /// `at` is a multiple of 16 bytes inside of the first half of a line of a tile that is not written during the launch.
 #[inline(always)]
 unsafe fn load_eight(at: Shared<u32>) -> [u32; SIDE] {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     let ([a, b, c, d], [e, f, g, h]) =
         unsafe { (at.cast::<[u32; 4]>().load(), at.add(TILE / 2).cast::<[u32; 4]>().load()) };
     [a, b, c, d, e, f, g, h]

@@ -89,7 +89,7 @@ impl Column {
     pub(crate) unsafe fn publish_aggregate(self, tile: u32, sum: u32) {
         // No tile comes before tile 0, so its aggregate is its prefix.
         let stamp = if tile == 0 { self.stamp + 2 } else { self.stamp + 1 };
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.publish(tile, stamp, sum) }
     }
 
@@ -99,7 +99,7 @@ impl Column {
     /// The same as for [`publish_aggregate`](Self::publish_aggregate).
     #[inline(always)]
     pub(crate) unsafe fn publish_prefix(self, tile: u32, sum: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.publish(tile, self.stamp + 2, sum) }
     }
 
@@ -199,7 +199,7 @@ impl Column {
     /// The words have room for the tile.
     #[inline(always)]
     unsafe fn publish(self, tile: u32, stamp: u32, sum: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { atomic::exchange(self.word(tile), u64::from(stamp) << 32 | u64::from(sum)) };
     }
 }

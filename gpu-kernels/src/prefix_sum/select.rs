@@ -67,7 +67,7 @@ unsafe fn write(rows: &[u32; SELECT_NUMBERS], list: DevicePtrMut<u32>, first: u3
     for (row, lanes) in rows.iter().enumerate() {
         if lanes >> lane & 1 == 1 {
             let at = rows_before + rank_in(*lanes);
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             unsafe { global::store(list.at(at as usize), first + row as u32 * WARP_SIZE) };
         }
         rows_before += lanes.count_ones();

@@ -18,7 +18,7 @@ impl BitSet {
     /// # Safety
     /// The words are at a multiple of 16 bytes, and a barrier has passed since they were written.
     pub(super) unsafe fn load(words: Shared<u32>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         Self(unsafe { words.cast().load() })
     }
 
@@ -27,7 +27,7 @@ impl BitSet {
     /// # Safety
     /// The words are at a multiple of 16 bytes, and no other thread accesses them.
     pub(super) unsafe fn store(self, words: Shared<u32>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { words.cast().store(self.0) }
     }
 

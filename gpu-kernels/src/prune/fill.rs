@@ -25,7 +25,7 @@ use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
-use crate::collectives::{block_stride, compact, rank_in, strided, warp_stride};
+use crate::collectives::{block_stride, pack_lanes, rank_in, strided, warp_stride};
 use crate::neighbor;
 
 /// No candidate.
@@ -137,7 +137,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
                         self.states.add(candidate.into()).store(state as u16);
                     }
                     warp::sync_warp();
-                    end += compact(list.add(end), candidate, is_computed && is_undecided);
+                    end += pack_lanes(list.add(end), candidate, is_computed && is_undecided);
                 });
                 warp::sync_warp();
                 len = end;
@@ -156,7 +156,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     #[inline(always)]
     unsafe fn run_rounds(&self, kept: &mut u32, computed: &mut u32) -> u32 {
         let (mut first, mut second_round, mut first_round) = (self.live, false, *kept);
-        // SAFETY: the caller's promise; all warps find the same undecided candidates, and barriers separate that from
+        // SAFETY: upheld by the caller; all warps find the same undecided candidates, and barriers separate that from
         // the stores of states, and these from the next search.
         unsafe {
             while *kept < self.limit {

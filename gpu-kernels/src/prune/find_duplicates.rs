@@ -18,14 +18,14 @@ use crate::neighbor;
 #[kernel(max_threads = 256, min_blocks = 3)]
 pub unsafe fn find_duplicates(args: FindDuplicatesArgs) {
     let batch_index = row_of_warp();
-    if batch_index >= args.vertices_len as usize {
+    if batch_index >= args.candidates.vertices_len as usize {
         return;
     }
-    let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
+    let candidates = args.candidates.entries_of(batch_index);
     // SAFETY: the batch has the vertex; each warp is converged at the collectives.
     unsafe {
-        let vertex = global::load_readonly(args.new_vertices.at(batch_index));
-        let found = global::load_readonly(args.costs.at(2 * batch_index));
+        let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index));
+        let found = global::load_readonly(args.candidates.costs.at(2 * batch_index));
         let prefix = |slot: u32| -> [u32; 4] {
             global::load_readonly(args.rows.at(slot as usize * args.row_bytes as usize).cast())
         };

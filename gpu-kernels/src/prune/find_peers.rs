@@ -34,12 +34,12 @@ use crate::neighbor::{self, NO_CANDIDATE};
 pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let batch_index = thread::block_idx_x();
     let limit = args.prune.max_degree;
-    let capacity = peers_capacity(args.chunk_len, limit, args.candidates_stride);
+    let capacity = peers_capacity(args.chunk_len, limit, args.candidates.stride);
     let block = PruneBlock::<S>::new(&args.prune, capacity);
     let memory = &block.memory;
     // SAFETY: all threads of the block reach every barrier; there is room for the candidates and the peers.
     unsafe {
-        let vertex = global::load_readonly(args.new_vertices.at(batch_index as usize));
+        let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index as usize));
         let bound = bound(&args, batch_index, vertex, memory.entries);
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);
@@ -50,7 +50,7 @@ pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
         let rounds = Rounds {
             stride: args.stride,
             second: args.stride.min(1 + args.second_round),
-            len: args.vertices_len,
+            len: args.candidates.vertices_len,
         };
         let (mut round, mut compared) = (0, 0);
         while round < Rounds::COUNT && nearest.len >= round.min(limit) {
@@ -151,9 +151,9 @@ impl Nearest {
         while first < len {
             let at = |i: u32| place(first + i) as usize;
             let (bound, entries, count) = (self.bound, self.entries, self.count);
-            // SAFETY: the caller's promise; at most `limit` entries are there, which leaves room for `chunk_len` more.
+            // SAFETY: upheld by the caller; at most `limit` entries are there, which leaves room for `chunk_len` more.
             unsafe {
-                let slot = |i: u32| global::load_readonly(args.new_vertices.at(at(i)));
+                let slot = |i: u32| global::load_readonly(args.candidates.new_vertices.at(at(i)));
                 let is_linked = |i: u32| global::load_readonly(args.duplicate_of.at(at(i))) == NO_SLOT;
                 block.compute_distances(
                     self.vertex,
@@ -188,7 +188,7 @@ impl Nearest {
     #[inline(always)]
     unsafe fn store(&self, args: &FindPeersArgs, batch_index: u32) {
         let peers = args.peers.add(batch_index as usize * self.limit as usize);
-        // SAFETY: the caller's promise; there are at most `limit`.
+        // SAFETY: upheld by the caller; there are at most `limit`.
         unsafe {
             sort_padded(self.entries, self.len);
             block_stride(self.limit, |place| {
@@ -208,12 +208,12 @@ impl Nearest {
 unsafe fn bound(args: &FindPeersArgs, batch_index: u32, vertex: u32, entries: Shared<u64>) -> u64 {
     // SAFETY: all threads of the block reach this; the candidates are those of this vertex.
     unsafe {
-        let found = global::load_readonly(args.costs.at(2 * batch_index as usize));
+        let found = global::load_readonly(args.candidates.costs.at(2 * batch_index as usize));
         let limit = args.prune.max_degree;
         if found < limit {
             return NO_CANDIDATE;
         }
-        let candidates = args.candidates.add(batch_index as usize * args.candidates_stride as usize);
+        let candidates = args.candidates.entries_of(batch_index as usize);
         block_stride(found, |place| {
             let entry = neighbor::new_candidate(global::load_readonly(candidates.at(place as usize)));
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });

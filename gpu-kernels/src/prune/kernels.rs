@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 use super::pair_distances::Rows;
-use super::{FindPeersArgs, LinkArgs, MergeArgs, RepairArgs};
+use super::{FindPeersArgs, MergeArgs, PruneNewArgs, RepairArgs};
 use crate::element::{Dot, F16, F32, I8, SquaredL2, U8};
 use crate::row_kind::{body, row_kinds};
 
@@ -18,7 +18,7 @@ macro_rules! kernel_fn {
         /// for them.
         #[kernel(name = $family _ $kind_name, max_threads = 128, min_blocks = 3)]
         pub unsafe fn $family(args: $Args) {
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             unsafe { super::super::$family::$family::<Distances>(args) }
         }
     };
@@ -32,7 +32,7 @@ macro_rules! kernels_of_rows {
             type Distances = Rows<$element, $op>;
             kernel_fn! {
                 /// Prunes the candidates of new vertices.
-                $kind_name link(LinkArgs)
+                $kind_name prune_new(PruneNewArgs)
             }
             kernel_fn! {
                 /// Merges back edges into rows.
@@ -47,7 +47,7 @@ macro_rules! kernels_of_rows {
                 $kind_name repair(RepairArgs)
             }
         })*
-        body!(link() -> LinkArgs { $($kind_name => $kind_name::link;)* });
+        body!(prune_new() -> PruneNewArgs { $($kind_name => $kind_name::prune_new;)* });
         body!(merge() -> MergeArgs { $($kind_name => $kind_name::merge;)* });
         body!(find_peers() -> FindPeersArgs { $($kind_name => $kind_name::find_peers;)* });
         body!(repair() -> RepairArgs { $($kind_name => $kind_name::repair;)* });

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use jasper_core::ElementKind;
 
-use super::layout::{Layout, MAX_CANDIDATES, link_capacity, merge_capacity, peers_capacity, repair_capacity};
-use super::{FindPeersArgs, LinkArgs, MergeArgs, PruneArgs, RepairArgs};
+use super::layout::{Layout, MAX_CANDIDATES, merge_capacity, new_capacity, peers_capacity, repair_capacity};
+use super::{FindPeersArgs, MergeArgs, PruneArgs, PruneNewArgs, RepairArgs};
 use crate::graph::DistanceForm;
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
@@ -105,15 +105,15 @@ pub(crate) fn specializations(
     fn of(kernel: impl Kernel) -> (Cow<'static, str>, Option<Specialization>) {
         (kernel.entry_point(), kernel.specialization())
     }
-    let families = |kind| [of(Link(kind)), of(Merge(kind)), of(FindPeers(kind)), of(Repair(kind))];
+    let families = |kind| [of(PruneNew(kind)), of(Merge(kind)), of(FindPeers(kind)), of(Repair(kind))];
     RowKind::all(row_bytes).flat_map(families)
 }
 
 families! {
-    /// Prunes the candidates of new vertices. Arguments: [`LinkArgs`].
-    Link(LinkArgs) = link, min_blocks 4, |args| {
+    /// Prunes the candidates of new vertices. Arguments: [`PruneNewArgs`].
+    PruneNew(PruneNewArgs) = prune_new, min_blocks 4, |args| {
         let peers = if args.peers.is_null() { 0 } else { args.prune.max_degree };
-        (args.vertices_len, link_capacity(args.candidates_stride, peers))
+        (args.candidates.vertices_len, new_capacity(args.candidates.stride, peers))
     };
     /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
     Merge(MergeArgs) = merge, min_blocks 4, |args| {
@@ -121,7 +121,7 @@ families! {
     };
     /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
     FindPeers(FindPeersArgs) = find_peers, min_blocks 4, |args| {
-        (args.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates_stride))
+        (args.candidates.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates.stride))
     };
     /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
     Repair(RepairArgs) = repair, min_blocks 3, |args| (args.rows_len, repair_capacity(&args.prune));

@@ -51,7 +51,7 @@ pub(super) const MAX_CANDIDATES: u32 = 1 << 15;
 pub(super) const DEFERRED: u32 = MAX_CANDIDATES;
 
 /// Room for up to `found` candidates of a search, and `of_batch` of the same batch.
-pub(super) const fn link_capacity(found: u32, of_batch: u32) -> u32 {
+pub(super) const fn new_capacity(found: u32, of_batch: u32) -> u32 {
     (found + of_batch).next_power_of_two()
 }
 

@@ -30,7 +30,7 @@
 //! | `kept_before` | finds the entries of a row that an earlier prune kept |
 //! | `find_duplicates` | new vertices whose vector is in the graph already |
 //! | `find_peers` | candidates from the same batch |
-//! | `link` | prunes the candidates of a new vertex into its row |
+//! | `prune_new` | prunes the candidates of a new vertex into its row |
 //! | `merge` | adds reversed edges to the rows of their targets |
 //! | `repair` | replaces deleted neighbors in a row |
 //! | `fill` | both rounds of a prune around neighbors that stay |
@@ -50,7 +50,7 @@ cfg_if! { if #[cfg(feature = "kernels")] {
     mod kernels;
     mod fill;
     mod find_duplicates;
-    mod link;
+    mod prune_new;
     mod merge;
     mod pair_distances;
     mod remaining;
@@ -64,7 +64,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     mod launches;
 
     pub(crate) use launches::specializations;
-    pub use launches::{FindPeers, Link, Merge, Repair};
+    pub use launches::{FindPeers, PruneNew, Merge, Repair};
     use crate::LaunchConfig;
     use crate::launch::{MAX_THREADS, kernels};
 } }
@@ -106,23 +106,44 @@ pub const DUPLICATES: usize = 3;
 /// The number of counters.
 pub const COUNTERS: usize = 4;
 
-/// Arguments of the kernels that link new vertices: prune the candidates of each to its row of edges.
+/// The candidates that searches found for the new vertices of a batch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct LinkArgs {
+pub struct CandidateArgs {
+    /// `[vertices_len]`: the new vertices, distinct.
+    pub new_vertices: DevicePtr<u32>,
+    /// `[vertices_len][stride]`: entries of the vertices that the search expanded, distinct, in any order; the vertex
+    /// itself may be among them.
+    pub entries: DevicePtr<u64>,
+    /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex:
+    /// how many vertices it expanded, which is the number of its `entries`, and how many distances it computed.
+    pub costs: DevicePtr<u32>,
+    /// Number of vertices.
+    pub vertices_len: u32,
+    /// Maximum number of candidates per vertex.
+    pub stride: u32,
+}
+
+#[cfg(feature = "kernels")]
+impl CandidateArgs {
+    /// The entries of a vertex of the batch.
+    #[inline(always)]
+    pub(crate) fn entries_of(&self, batch_index: usize) -> DevicePtr<u64> {
+        self.entries.add(batch_index * self.stride as usize)
+    }
+}
+
+/// Arguments of the kernels that prune the candidates of new vertices, each to a row of edges.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PruneNewArgs {
     /// Arguments of every prune.
     pub prune: PruneArgs,
-    /// `[vertices_len]`: the new vertices.
-    pub new_vertices: DevicePtr<u32>,
-    /// `[vertices_len][candidates_stride]`: entries of the vertices that the search expanded, distinct, in any order;
-    /// the vertex itself may be among them.
-    pub candidates: DevicePtr<u64>,
+    /// Those of the searches.
+    pub candidates: CandidateArgs,
     /// `[vertices_len][max_degree]`: more candidates, from the same batch: [`FindPeersArgs::peers`]. Null if there are
     /// none.
     pub peers: DevicePtr<u64>,
-    /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex:
-    /// how many vertices it expanded, which is the number of `candidates`, and how many distances it computed.
-    pub costs: DevicePtr<u32>,
     /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]. A vertex that has
     /// one gets no edges.
     pub duplicate_of: DevicePtr<u32>,
@@ -133,10 +154,6 @@ pub struct LinkArgs {
     pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
     pub ordered_distances: DevicePtrMut<u32>,
-    /// Number of vertices.
-    pub vertices_len: u32,
-    /// Maximum number of candidates per vertex.
-    pub candidates_stride: u32,
 }
 
 /// Arguments of the kernels that merge reversed edges into the rows of their targets.
@@ -166,11 +183,11 @@ pub struct MergeArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReverseEdgesArgs {
-    /// `[vertices_len]`, as [`LinkArgs::row_vertices`].
+    /// `[vertices_len]`, as [`PruneNewArgs::row_vertices`].
     pub row_vertices: DevicePtr<u32>,
-    /// `[vertices_len][edges_stride]`, as [`LinkArgs::neighbors`].
+    /// `[vertices_len][edges_stride]`, as [`PruneNewArgs::neighbors`].
     pub neighbors: DevicePtr<u32>,
-    /// `[vertices_len][edges_stride]`, as [`LinkArgs::ordered_distances`].
+    /// `[vertices_len][edges_stride]`, as [`PruneNewArgs::ordered_distances`].
     pub ordered_distances: DevicePtr<u32>,
     /// `[vertices_len][edges_stride]`: the sort key of each edge, as [`MergeArgs::sort_keys`]; all ones where there is
     /// no edge.
@@ -212,7 +229,9 @@ impl PublishRowsArgs {
 kernels! {
     /// Finds vectors that are already in the graph. Reads the first 16 bytes of each candidate's vector, and all of
     /// those that agree.
-    FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| LaunchConfig::warp_per_row(args.vertices_len);
+    FindDuplicates(FindDuplicatesArgs) = find_duplicates::find_duplicates, |args| {
+        LaunchConfig::warp_per_row(args.candidates.vertices_len)
+    };
     /// Reverses edges.
     ReverseEdges(ReverseEdgesArgs) = reverse_and_publish::reverse_edges, |args| {
         LaunchConfig::thread_per_item(u64::from(args.vertices_len) * u64::from(args.edges_stride))

@@ -104,7 +104,7 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
     #[inline(always)]
     unsafe fn reference(&self, slot: u32) -> Self::Reference {
         let row = self.row(slot);
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             Row { row, units: self.tile.load_if_in_registers(row), squared_norm: self.squared_norm(slot) }
         }
@@ -119,7 +119,7 @@ impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
             // SAFETY: the address is within the row.
             self.tile.zero_past_end(unsafe { load_unit(reference.row.at(self.tile.offset(i) as usize)) }, i)
         };
-        // SAFETY: the caller's promises; the lanes of a tile begin with those that have its vertices.
+        // SAFETY: upheld by the caller; the lanes of a tile begin with those that have its vertices.
         unsafe {
             let first_lane = self.tile.tile_and_lane().0 << self.tile.shape.log2_width;
             let row = |r: u32| {

@@ -7,7 +7,7 @@ use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
 use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
-use crate::collectives::{compact, strided};
+use crate::collectives::{pack_lanes, strided};
 use crate::neighbor::{self, NO_CANDIDATE};
 
 /// The head of an empty list.
@@ -57,8 +57,8 @@ impl IndexList {
     /// # Safety
     /// All 32 lanes of the warp call this together; a synchronization separates this from reads. There is room.
     unsafe fn push(&mut self, item: u32, is_kept: bool) {
-        // SAFETY: the caller's promise.
-        self.end += unsafe { compact(self.indices.add(self.end), item as u16, is_kept) };
+        // SAFETY: upheld by the caller.
+        self.end += unsafe { pack_lanes(self.indices.add(self.end), item as u16, is_kept) };
     }
 
     fn len(&self) -> u32 {
@@ -116,7 +116,7 @@ impl IndexList {
                 let is_item = at < self.len();
                 let item = if is_item { self.item(at) } else { 0 };
                 warp::sync_warp();
-                end += compact(self.indices.add(end), item as u16, is_item && item & !DEFERRED != index);
+                end += pack_lanes(self.indices.add(end), item as u16, is_item && item & !DEFERRED != index);
             }
             first += WARP_SIZE;
         }
@@ -159,7 +159,7 @@ impl Remaining {
     /// # Safety
     /// The warp has synchronized since candidates were dropped.
     pub(super) unsafe fn head(&self, second_round: bool) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.new.head(second_round).min(self.kept_before.head(second_round)) }
     }
 
@@ -168,7 +168,7 @@ impl Remaining {
     /// # Safety
     /// The same as for [`Self::head`].
     pub(super) unsafe fn remove(&mut self, index: u32, second_round: bool) {
-        // SAFETY: the caller's promise; all lanes agree on the heads.
+        // SAFETY: upheld by the caller; all lanes agree on the heads.
         unsafe {
             if self.new.head(second_round) == index {
                 self.new.remove(index);

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use super::robust_prune::warp_index;
 use crate::WARP_SIZE;
-use crate::collectives::{block_stride, compact, strided};
+use crate::collectives::{block_stride, pack_lanes, strided};
 use crate::neighbor::NO_CANDIDATE;
 
 /// Pads `len` entries to a power of two with [`NO_CANDIDATE`] and sorts them. Called by the whole block; ends with a
@@ -68,7 +68,7 @@ pub(super) unsafe fn distinct(entries: Shared<u64>, len: u32, count: Shared<u32>
                 let (before, exists) = warp::shuffle_up(entry, 1);
                 let is_new = entry != NO_CANDIDATE && entry != if exists { before } else { last };
                 warp::sync_warp();
-                kept += compact(entries.add(kept), entry, is_new);
+                kept += pack_lanes(entries.add(kept), entry, is_new);
                 last = warp::shuffle(entry, WARP_SIZE - 1);
             });
             if warp::lane_id() == 0 {

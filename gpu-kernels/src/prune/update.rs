@@ -1,6 +1,6 @@
 //! Arguments of the kernels that only updates use.
 
-use super::PruneArgs;
+use super::{CandidateArgs, PruneArgs};
 use crate::{DevicePtr, DevicePtrMut};
 
 /// Arguments of the kernel that finds vectors that are in the graph already.
@@ -9,22 +9,13 @@ use crate::{DevicePtr, DevicePtrMut};
 pub struct FindDuplicatesArgs {
     /// `[slots][row_bytes]`, the vectors of [`GraphArgs`](crate::graph::GraphArgs).
     pub rows: DevicePtr<u8>,
-    /// `[vertices_len]`: the new vertices.
-    pub new_vertices: DevicePtr<u32>,
-    /// `[vertices_len][candidates_stride]`: entries of the vertices that the search expanded, in any order; the vertex
-    /// itself may be among them.
-    pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`, as [`LinkArgs::costs`](super::LinkArgs::costs); only the first word is read.
-    pub costs: DevicePtr<u32>,
+    /// Those that the searches found.
+    pub candidates: CandidateArgs,
     /// `[vertices_len]`: the lowest slot of a candidate with the same vector, [`NO_SLOT`](crate::graph::NO_SLOT) if
     /// there is none.
     pub duplicate_of: DevicePtrMut<u32>,
     /// Bytes from row to row, a multiple of 16.
     pub row_bytes: u32,
-    /// Number of vertices.
-    pub vertices_len: u32,
-    /// Maximum number of candidates per vertex.
-    pub candidates_stride: u32,
 }
 
 /// Arguments of the kernels that find candidates in the same batch.
@@ -33,20 +24,14 @@ pub struct FindDuplicatesArgs {
 pub struct FindPeersArgs {
     /// Arguments of every prune. Distances are counted as distances of searches.
     pub prune: PruneArgs,
-    /// `[vertices_len]`: the vertices, distinct.
-    pub new_vertices: DevicePtr<u32>,
-    /// `[vertices_len][candidates_stride]`, as [`LinkArgs::candidates`](super::LinkArgs::candidates).
-    pub candidates: DevicePtr<u64>,
-    /// `[vertices_len][2]`, as [`LinkArgs::costs`](super::LinkArgs::costs); only the first word is read.
-    pub costs: DevicePtr<u32>,
+    /// Those that the searches found.
+    pub candidates: CandidateArgs,
     /// `[vertices_len]`: [`NO_SLOT`](crate::graph::NO_SLOT), or any other value for a vertex that will not be linked
     /// and is no candidate.
     pub duplicate_of: DevicePtr<u32>,
     /// `[vertices_len][max_degree]`: entries of the nearest peers that are nearer than the `max_degree`-th candidate,
     /// ascending, then all ones.
     pub peers: DevicePtrMut<u64>,
-    /// Number of vertices.
-    pub vertices_len: u32,
     /// The first round compares a vertex with one of each `stride` vertices of the batch.
     pub stride: u32,
     /// The second round, which runs if the first found a candidate, compares it with `second_round` more of each
@@ -54,8 +39,6 @@ pub struct FindPeersArgs {
     pub second_round: u32,
     /// Peers that are compared before the nearest so far are selected again.
     pub chunk_len: u32,
-    /// Maximum number of candidates per vertex.
-    pub candidates_stride: u32,
 }
 
 /// Arguments of the kernels that repair rows with deleted neighbors.

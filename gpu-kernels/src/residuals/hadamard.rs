@@ -27,13 +27,13 @@ trait RowMemory: Copy {
 impl RowMemory for Shared<f32> {
     #[inline(always)]
     unsafe fn get(self, i: u32) -> f32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.add(i).load() }
     }
 
     #[inline(always)]
     unsafe fn put(self, i: u32, x: f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.add(i).store(x) }
     }
 }
@@ -41,13 +41,13 @@ impl RowMemory for Shared<f32> {
 impl RowMemory for DevicePtrMut<f32> {
     #[inline(always)]
     unsafe fn get(self, i: u32) -> f32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { global::load(self.at(i as usize)) }
     }
 
     #[inline(always)]
     unsafe fn put(self, i: u32, x: f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { global::store(self.at(i as usize), x) }
     }
 }

@@ -54,7 +54,7 @@ pub struct RenameEdgesArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct QuantizeSq8Args {
-    /// `[rows][row_bytes]`: vectors padded to 16 bytes with zeros, at a multiple of 16.
+    /// `[rows][row_bytes]`: vectors padded with zeros to a multiple of 16 bytes, at a multiple of 16.
     pub vectors: DevicePtr<u8>,
     /// `[coordinates of a row]`, with zeros for the padding, at a multiple of 16: subtracted from the coordinates.
     pub centers: DevicePtr<f32>,

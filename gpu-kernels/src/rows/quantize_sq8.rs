@@ -28,7 +28,7 @@ impl ToF32 for F32 {
     const BYTES: u32 = 4;
 
     unsafe fn coordinates(row: DevicePtr<u8>, word: u32) -> [f32; 4] {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { global::load_streaming(row.cast::<[f32; 4]>().at(word as usize)) }
     }
 }
@@ -37,7 +37,7 @@ impl ToF32 for F16 {
     const BYTES: u32 = 2;
 
     unsafe fn coordinates(row: DevicePtr<u8>, word: u32) -> [f32; 4] {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         let [low, high] = unsafe { global::load_streaming(row.cast::<[u32; 2]>().at(word as usize)) };
         let ((a, b), (c, d)) = (math::half2_to_f32(low), math::half2_to_f32(high));
         [a, b, c, d]

@@ -39,7 +39,7 @@ impl Frontier for BufferedList {
     const IN_SHARED_MEMORY: bool = true;
 
     unsafe fn new(len: u32, beam_width: u32, memory: Shared<u64>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         let list = unsafe { SortedList::new(len, beam_width, memory) };
         Self { list, buffer: memory.add(len), buffered: 0, expanded_count: 0 }
     }
@@ -103,7 +103,7 @@ impl Frontier for BufferedList {
     }
 
     unsafe fn entry(&self, index: u32) -> u64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.list.entry(index) }
     }
 }

@@ -27,7 +27,7 @@ macro_rules! kernel_fn {
         /// for them.
         #[kernel(name = search_ $kind_name _ $kernel, max_threads = $max_threads, min_blocks = $min_blocks)]
         pub unsafe fn $kernel(args: $Args) {
-            // SAFETY: the caller's promise.
+            // SAFETY: upheld by the caller.
             unsafe { $searcher::search::<$($frontier,)? $computer>(args) }
         }
     };

@@ -88,10 +88,10 @@ pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY
 /// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the first launch of a quantized search | those of a beam search, `candidates` and `candidates_len` |
-/// | its second launch, the rerank | `allowed`, `costs`, `fallback_hits`, `start_points_stride` |
+/// | its second launch, the rerank | `allowed`, `costs`, `estimated_hits`, `start_points_stride` |
 /// | a scan of some slots, which are the start points | `costs` |
 /// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride`, `start_point_parts` |
-/// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `earlier_distances` |
+/// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_so_far` |
 ///
 /// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_buckets` have no effect on results.
 #[repr(C)]
@@ -106,11 +106,11 @@ pub struct SearchArgs {
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
-    /// `[queries][k]`: the results, nearest first. A query with fewer than `k` gets the first of its `fallback_hits`
+    /// `[queries][k]`: the results, nearest first. A query with fewer than `k` gets the first of its `estimated_hits`
     /// after them.
     pub results: DevicePtrMut<DeviceHit>,
     /// `[queries][k]`: for a rerank, the results of the first launch, by estimated distances. Null for [`NO_HIT`].
-    pub fallback_hits: DevicePtr<DeviceHit>,
+    pub estimated_hits: DevicePtr<DeviceHit>,
     /// `[queries][candidates_len]`: the start points of a second launch: the vertices of the first entries of the
     /// frontier, then [`NO_SLOT`]. They are not among the results of this launch.
     pub candidates: DevicePtrMut<u32>,
@@ -143,7 +143,7 @@ pub struct SearchArgs {
     /// Candidates per query, at most `frontier_len`.
     pub candidates_len: u32,
     /// Distances per query that an earlier launch of the same search computed. They are added to `costs`.
-    pub earlier_distances: u32,
+    pub distances_so_far: u32,
     /// How distances follow from sums.
     pub form: DistanceForm,
 }

@@ -37,7 +37,7 @@ use super::results::{self, SearchCost};
 use super::shared_layout::{Layout, LayoutParams};
 use super::visited::VisitedCache;
 use crate::WARP_SIZE;
-use crate::collectives::compact;
+use crate::collectives::pack_lanes;
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_ENTRY};
 
@@ -105,7 +105,7 @@ impl UnvisitedBuffer {
         // SAFETY: there is room for the neighbors of all vertices that are expanded at once.
         unsafe {
             let is_new = slot != NO_SLOT && self.visited.insert(slot);
-            self.count += compact(self.slots.add(self.count), slot, is_new);
+            self.count += pack_lanes(self.slots.add(self.count), slot, is_new);
         }
     }
 

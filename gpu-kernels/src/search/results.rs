@@ -31,7 +31,7 @@ pub(super) unsafe fn record_expanded(args: &SearchArgs, query: u32, hop: u32, en
     }
 }
 
-/// Writes the candidates, the results (the first `k` entries after the candidates that pass the filter, then fallback
+/// Writes the candidates, the results (the first `k` entries after the candidates that pass the filter, then estimated
 /// hits), and the costs. Called by the whole warp.
 ///
 /// # Safety
@@ -63,19 +63,19 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             found += lanes.count_ones();
             first += WARP_SIZE;
         }
-        let fallback_hits = args.fallback_hits.add(query as usize * args.k as usize).cast::<[u32; 4]>();
+        let estimated_hits = args.estimated_hits.add(query as usize * args.k as usize).cast::<[u32; 4]>();
         let mut place = found + lane;
         while place < args.k {
-            let hit = if args.fallback_hits.is_null() {
+            let hit = if args.estimated_hits.is_null() {
                 NO_HIT.to_words()
             } else {
-                global::load_readonly(fallback_hits.at((place - found) as usize))
+                global::load_readonly(estimated_hits.at((place - found) as usize))
             };
             global::store(results.at(place as usize), hit);
             place += WARP_SIZE;
         }
         if lane < 2 && !args.costs.is_null() {
-            let value = if lane == 0 { cost.hops } else { args.earlier_distances + cost.distances };
+            let value = if lane == 0 { cost.hops } else { args.distances_so_far + cost.distances };
             global::store(args.costs.at(query as usize * 2 + lane as usize), value);
         }
     }

@@ -17,7 +17,7 @@ pub struct Rerank<'a, S> {
     pub candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: memory for the results after the candidates, by estimated distance. They fill the places that
     /// the rerank leaves.
-    pub fallback_hits: DevicePtrMut<DeviceHit>,
+    pub estimated_hits: DevicePtrMut<DeviceHit>,
     /// `[queries][2]`: hops (always 0) and exact distances computed.
     pub costs: DevicePtrMut<u32>,
     /// The stream of the rerank, if not that of the search.
@@ -55,24 +55,24 @@ pub unsafe fn quantized_search<S: Stream>(
     let QuantizedSearchArgs { search, codes } = args;
     let kernel = QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, search.frontier_len, warps);
     if rerank.len == 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         return unsafe { stream.launch(&kernel, args) };
     }
     let first = SearchArgs {
-        results: rerank.fallback_hits,
+        results: rerank.estimated_hits,
         candidates: rerank.candidates,
         candidates_len: rerank.len,
         ..search
     };
     let second = SearchArgs {
-        fallback_hits: rerank.fallback_hits.cast_const(),
+        estimated_hits: rerank.estimated_hits.cast_const(),
         costs: rerank.costs,
         expanded_entries: DevicePtrMut::null(),
         ..search.scan_candidates(rerank.candidates.cast_const(), rerank.len)
     };
     let SearchArgs { form, frontier_len, .. } = second;
     let exact = Search::for_rows(element, form.op(), search.graph.shape.row_bytes(), frontier_len, warps);
-    // SAFETY: the caller's promise; candidates are slots of the graph, or none, and all of a query differ.
+    // SAFETY: upheld by the caller; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
         let Some(RerankStream { stream: rerank_stream, queries_per_launch }) = rerank.rerank_stream else {
@@ -129,11 +129,11 @@ pub unsafe fn scan_in_parts<S: Stream>(
         ..search
     };
     let second = SearchArgs {
-        earlier_distances: len,
+        distances_so_far: len,
         ..search.scan_candidates(candidates.cast_const(), parts * search.k)
     };
     let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
-    // SAFETY: the caller's promise. Each part writes `k` candidates, distinct slots of the graph or none.
+    // SAFETY: upheld by the caller. Each part writes `k` candidates, distinct slots of the graph or none.
     unsafe {
         stream.launch(&kernel, first)?;
         stream.launch(&kernel, second)
@@ -163,10 +163,10 @@ impl SearchArgs {
             graph: GraphArgs { start_points, ..self.graph },
             queries: self.queries.add(first * self.graph.shape.row_bytes() as usize),
             results: self.results.add(first * self.k as usize),
-            fallback_hits: if self.fallback_hits.is_null() {
-                self.fallback_hits
+            estimated_hits: if self.estimated_hits.is_null() {
+                self.estimated_hits
             } else {
-                self.fallback_hits.add(first * self.k as usize)
+                self.estimated_hits.add(first * self.k as usize)
             },
             costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
             queries_len: len,

@@ -101,7 +101,7 @@ impl SortedList {
     /// # Safety
     /// The same as for [`Self::rank`].
     pub(super) unsafe fn contains(&self, entry: u64) -> bool {
-        // SAFETY: the caller's promise; a rank is at most the length of the list.
+        // SAFETY: upheld by the caller; a rank is at most the length of the list.
         unsafe { is_same_vertex(self.entry(self.rank(entry)), entry) }
     }
 

@@ -14,7 +14,7 @@ pub(super) struct VisitedCache {
 }
 
 impl VisitedCache {
-    /// An empty cache of `buckets` slots. All threads that use it call this; a barrier of theirs must follow.
+    /// An empty cache of this many `buckets`. All threads that use it call this; a barrier of theirs must follow.
     ///
     /// # Safety
     /// `table` has as many words; `thread` of `threads` is this one.

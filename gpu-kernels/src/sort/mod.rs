@@ -3,12 +3,12 @@
 //! ```text
 //! sort(pairs, bits):
 //!     counts[pass][digit] <- the number of keys with this digit, for all passes in one read     `count`
-//!     begins[pass] <- exclusive prefix sums of counts[pass]                                     `begins`
+//!     offsets[pass] <- exclusive prefix sums of counts[pass]                                    `digit_offsets`
 //!     for pass in 0..passes, 8 bits each, the lowest first:                                     `pass`
 //!         for each tile of 4096 pairs, in parallel:
 //!             sort the tile by the digit, stably, in shared memory
 //!             before[digit] <- pairs with this digit in all tiles before, by look-back
-//!             write the pairs of each digit from begins[pass][digit] + before[digit] on
+//!             write the pairs of each digit from offsets[pass][digit] + before[digit] on
 //! ```
 //!
 //! Deviations made for speed, and why the order stays the same:
@@ -26,14 +26,14 @@
 //! | --- | --- |
 //! | `bits` | [`Bits`]: the bits of the keys that a sort uses, and their digits |
 //! | `count` | the kernel that counts digits |
-//! | `begins` | the kernel that sums the counts of each pass |
+//! | `digit_offsets` | the kernel that sums the counts of each pass |
 //! | `pass` | the kernel that sorts by one digit |
 //! | `pairs` | [`Pairs`], [`SortScratch`] and [`sort_pairs`]: the sequence of launches |
 
 mod bits;
 
 cfg_if! { if #[cfg(feature = "kernels")] {
-    mod begins;
+    mod digit_offsets;
     mod count;
     mod pass;
 } }
@@ -81,10 +81,10 @@ pub struct CountArgs {
     pub bits: Bits,
 }
 
-/// Arguments of [`Begins`].
+/// Arguments of [`DigitOffsets`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct BeginsArgs {
+pub struct DigitOffsetsArgs {
     /// `[passes][256]`: the counts, replaced by the place where the pairs of each digit begin.
     pub counts: DevicePtrMut<u32>,
     /// Number of passes.
@@ -104,7 +104,7 @@ pub struct PassArgs {
     /// `[len]`: the sorted values. Does not overlap `values`.
     pub sorted_values: DevicePtrMut<u32>,
     /// `[256]`: where the pairs of each digit begin.
-    pub begins: DevicePtr<u32>,
+    pub digit_offsets: DevicePtr<u32>,
     /// The look-back of the launch, with 256 columns, one per value of the digit.
     pub look_back: LookBack,
     /// Number of pairs.
@@ -143,7 +143,7 @@ kernels! {
         LaunchConfig::linear(args.len.div_ceil(COUNT_TILE), COUNT_THREADS).with_shared(shared)
     };
     /// Sums the counts of each pass.
-    Begins(BeginsArgs) = begins::sort_begins, |args| {
+    DigitOffsets(DigitOffsetsArgs) = digit_offsets::sort_digit_offsets, |args| {
         LaunchConfig::linear(args.passes, RADIX).with_shared(WARPS * size_of::<u32>() as u32)
     };
     /// Sorts by one digit.

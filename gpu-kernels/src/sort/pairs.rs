@@ -4,7 +4,7 @@ use std::mem::swap;
 use std::ops::Range;
 
 use super::bits::{Bits, DIGIT_BITS};
-use super::{Begins, BeginsArgs, Count, CountArgs, Pass, PassArgs, RADIX, TILE};
+use super::{Count, CountArgs, DigitOffsets, DigitOffsetsArgs, Pass, PassArgs, RADIX, TILE};
 use crate::prefix_sum::LookBackStates;
 use crate::{Buffer, Stream};
 
@@ -91,9 +91,9 @@ pub fn sort_pairs<S: Stream>(
     let args = CountArgs { keys: stream.input(&pairs.keys), counts: stream.output(counts), len, bits };
     // SAFETY: there are `len` keys, and counts for every digit.
     unsafe { stream.launch(&Count, args)? };
-    let args = BeginsArgs { counts: stream.output(counts), passes: bits.passes() };
+    let args = DigitOffsetsArgs { counts: stream.output(counts), passes: bits.passes() };
     // SAFETY: there are counts for every pass.
-    unsafe { stream.launch(&Begins, args)? };
+    unsafe { stream.launch(&DigitOffsets, args)? };
     for pass in 0..bits.passes() {
         tiles.launch(stream, len.div_ceil(TILE), |look_back| {
             let args = PassArgs {
@@ -101,7 +101,7 @@ pub fn sort_pairs<S: Stream>(
                 values: stream.input(&pairs.values),
                 sorted_keys: stream.output(&mut other.keys),
                 sorted_values: stream.output(&mut other.values),
-                begins: stream.input(counts).add((pass * RADIX) as usize),
+                digit_offsets: stream.input(counts).add((pass * RADIX) as usize),
                 look_back,
                 len,
                 digit: bits.digit(pass),

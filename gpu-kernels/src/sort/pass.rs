@@ -225,7 +225,7 @@ unsafe fn find_shift(args: &PassArgs, tile: u32, count: u32, begin: u32, shifts:
     unsafe {
         let before = column.sum_before(tile);
         column.publish_prefix(tile, before.wrapping_add(count));
-        let start = global::load_readonly(args.begins.at(digit as usize));
+        let start = global::load_readonly(args.digit_offsets.at(digit as usize));
         shifts.add(digit).store(start.wrapping_add(before).wrapping_sub(begin));
     }
 }

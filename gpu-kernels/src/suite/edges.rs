@@ -12,7 +12,8 @@ use crate::edges::{
 };
 use crate::graph::NO_SLOT;
 use crate::neighbor;
-use crate::{Buffer, Stream};
+use crate::prune::CandidateArgs;
+use crate::{Buffer, DevicePtr, Stream};
 
 /// The adjacency of some vertices.
 pub(super) struct Edges {
@@ -49,7 +50,7 @@ impl Edges {
     }
 }
 
-/// Slots reachable from one vertex, then from some more, with many edges and with so few that there are many levels.
+/// Slots reachable from one vertex, then from some more, with many edges and with so few that the search is deep.
 ///
 /// # Panics
 /// Panics if it is not what the reference reaches, or the stream fails.
@@ -219,12 +220,15 @@ pub fn free_places_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         let args = FindRowWithRoomArgs {
             edges: places.input(),
             reached: reached.input(),
-            candidates: candidates.input(),
-            costs: costs.input(),
+            candidates: CandidateArgs {
+                new_vertices: DevicePtr::null(),
+                entries: candidates.input(),
+                costs: costs.input(),
+                vertices_len: vertices_len as u32,
+                stride: stride as u32,
+            },
             duplicate_of: duplicate_of.input(),
             nearest: nearest.output(),
-            vertices_len: vertices_len as u32,
-            candidates_stride: stride as u32,
             edges_stride: edges.stride as u32,
             max_degree,
         };

@@ -25,7 +25,7 @@ pub use encode::{coded_queries_agree_with_the_quantizer, long_rows_are_rotated_i
 pub use groups::groups_agree_with_the_reference;
 pub use knn::{exact_knn_agrees_with_the_reference, exact_knn_searches_in_parts};
 pub use prune::{
-    links_agree_with_the_reference, merges_agree_with_the_reference, peers_agree_with_the_reference,
+    merges_agree_with_the_reference, new_rows_agree_with_the_reference, peers_agree_with_the_reference,
     repaired_rows_agree_with_the_reference,
 };
 pub use rows::{moved_rows_keep_their_links, saved_rows_equal_the_graph, sq8_rows_agree_with_the_reference};
@@ -50,7 +50,7 @@ macro_rules! tests_of_the_suite {
             exact_knn_searches_in_parts
             groups_agree_with_the_reference
             peers_agree_with_the_reference
-            links_agree_with_the_reference
+            new_rows_agree_with_the_reference
             lists_agree_with_the_reference
             long_rows_are_rotated_in_place
             merges_agree_with_the_reference

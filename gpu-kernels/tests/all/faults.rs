@@ -30,7 +30,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: results.output(),
-        fallback_hits: DevicePtr::null(),
+        estimated_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
         costs: work.output(),
         expanded_entries: DevicePtrMut::null(),
@@ -44,7 +44,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         start_points_stride: 0,
         start_point_parts: 1,
         candidates_len: 0,
-        earlier_distances: 0,
+        distances_so_far: 0,
         form: DistanceForm::SquaredL2,
     };
     let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, 1, 1);

@@ -35,7 +35,7 @@ pub fn special(special: Special) -> u32 {
 /// All threads of the block call this, and the lanes of a warp together.
 #[inline(always)]
 pub unsafe fn barrier(barrier: Barrier) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe {
         match barrier {
             Barrier::All => barrier_sync(0),

@@ -45,7 +45,7 @@ const ALL: u32 = u32::MAX;
 #[inline(always)]
 pub unsafe fn collective<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool) {
     let word = value.bits() as u32;
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     let (result, flag) = unsafe {
         match op {
             Collective::ShuffleUp | Collective::Shuffle(_) | Collective::ShuffleXor => {
@@ -76,7 +76,7 @@ pub unsafe fn collective<T: Word>(op: Collective, value: T, argument: u32) -> (T
 /// Shuffles a value, with one instruction per register.
 #[inline(always)]
 unsafe fn shuffle<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool) {
-    // SAFETY: the caller's promise. The bounds of a shuffle are the last lane that it may read.
+    // SAFETY: upheld by the caller. The bounds of a shuffle are the last lane that it may read.
     let word = |value| unsafe {
         match op {
             Collective::ShuffleUp => shuffle_up(ALL, value, argument, 0),
@@ -95,7 +95,7 @@ unsafe fn shuffle<T: Word>(op: Collective, value: T, argument: u32) -> (T, bool)
 unsafe fn butterfly(value: u32, width: u32, add: impl Fn(u32, u32) -> u32) -> u32 {
     let (mut sum, mut distance) = (value, width / 2);
     while distance > 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         sum = add(sum, unsafe { shuffle_xor(ALL, sum, distance, (32 - width) << 8 | 31) }.value);
         distance /= 2;
     }

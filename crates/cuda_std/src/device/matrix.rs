@@ -24,7 +24,7 @@ unsafe extern "unadjusted" {
 #[inline(always)]
 unsafe fn mma_f16(a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> Sums {
     let (mut d0, mut d1, mut d2, mut d3) = (c[0], c[1], c[2], c[3]);
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe {
         asm!(
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{0},{1},{2},{3}}}, {{{4},{5},{6},{7}}}, {{{8},{9}}}, {{{0},{1},{2},{3}}};",
@@ -40,7 +40,7 @@ unsafe fn mma_f16(a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> Sums {
 /// All lanes of the warp call this together.
 #[inline(always)]
 pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     let Sums(mut d0, mut d1, mut d2, mut d3) = unsafe {
         match op {
             Mma::M16N8K32I8 => mma_s8(a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], c[2], c[3]),
@@ -51,7 +51,7 @@ pub unsafe fn mma(op: Mma, a: [u32; 4], b: [u32; 2], c: [u32; 4]) -> [u32; 4] {
     // LLVM does not know that all lanes must come to these intrinsics. It would move one into the branch that uses its
     // result: the first instruction needs the result, and stays. It would copy this block into the arms of a branch
     // around it: it does not copy a vote.
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe {
         asm!("// {} {} {} {}", inout(reg32) d0, inout(reg32) d1, inout(reg32) d2, inout(reg32) d3, options(nomem, nostack));
         collective(Collective::VoteAny, 0_u32, 0);

@@ -90,7 +90,7 @@ macro_rules! update {
 /// The same as for the public function of this kind of load.
 #[inline(always)]
 pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe {
         match how {
             Load::Weak => load!("ld.global", reg64, p, T, readonly),
@@ -105,7 +105,7 @@ pub unsafe fn load<T: Value>(how: Load, p: *const T) -> T {
 /// The same as for [`global::store`](crate::global::store).
 #[inline(always)]
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { store!("st.global", reg64, p, T, &value) }
 }
 
@@ -113,7 +113,7 @@ pub unsafe fn store<T: Value>(p: *mut T, value: T) {
 /// `p` is in global memory.
 #[inline(always)]
 pub unsafe fn prefetch(p: *const u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { asm!("prefetch.global.L2 [{}];", in(reg64) p, options(nomem, nostack)) };
 }
 
@@ -121,7 +121,7 @@ pub unsafe fn prefetch(p: *const u8) {
 /// The same as for [`atomic::add`](crate::atomic::add).
 #[inline(always)]
 pub unsafe fn update<T: Word>(p: *mut T, update: Update<T>) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { update!("global", reg64, p, T, update) }
 }
 
@@ -137,7 +137,7 @@ pub fn shared_base() -> u32 {
 /// The same as for [`Shared::load`](crate::shared::Shared::load).
 #[inline(always)]
 pub unsafe fn load_shared<T: Value>(address: u32) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { load!("ld.shared", reg32, address, T, readonly) }
 }
 
@@ -145,7 +145,7 @@ pub unsafe fn load_shared<T: Value>(address: u32) -> T {
 /// The same as for [`Shared::store`](crate::shared::Shared::store).
 #[inline(always)]
 pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { store!("st.shared", reg32, address, T, &value) }
 }
 
@@ -153,7 +153,7 @@ pub unsafe fn store_shared<T: Value>(address: u32, value: T) {
 /// The same as for [`Shared::load_relaxed`](crate::shared::Shared::load_relaxed).
 #[inline(always)]
 pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { load!("ld.relaxed.cta.shared", reg32, address, T, readonly) }
 }
 
@@ -161,7 +161,7 @@ pub unsafe fn load_shared_relaxed<T: Word>(address: u32) -> T {
 /// The same as for [`Shared::store_relaxed`](crate::shared::Shared::store_relaxed).
 #[inline(always)]
 pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { store!("st.relaxed.cta.shared", reg32, address, T, &value) }
 }
 
@@ -169,6 +169,6 @@ pub unsafe fn store_shared_relaxed<T: Word>(address: u32, value: T) {
 /// The same as for [`Shared::load`](crate::shared::Shared::load).
 #[inline(always)]
 pub unsafe fn update_shared<T: Word>(address: u32, update: Update<T>) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { update!("shared", reg32, address, T, update) }
 }

@@ -32,7 +32,7 @@ trait Bytes: Copy + Default {
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
     let mut sums = [_mm256_setzero_ps(); 8];
-    // SAFETY: the caller's promise for `len`; eight values a step.
+    // SAFETY: upheld by the caller for `len`; eight values a step.
     unsafe {
         for_registers::<T, 8, 8>(a, b, len, |register, a, b| {
             let (x, y) = (T::load(a), T::load(b));
@@ -72,7 +72,7 @@ fn scale_floats<T: Floats + Element>(values: &mut [T], factor: f64) {
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn bytes<T: Bytes, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
     let mut sums = [_mm256_setzero_si256(); 4];
-    // SAFETY: the caller's promise for `len`; sixteen values a step.
+    // SAFETY: upheld by the caller for `len`; sixteen values a step.
     unsafe {
         for_registers::<T, 4, 16>(a, b, len, |register, a, b| {
             let (x, y) = (T::load(a), T::load(b));

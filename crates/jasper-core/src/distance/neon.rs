@@ -23,7 +23,7 @@ macro_rules! dot {
 #[target_feature(enable = "neon")]
         pub unsafe fn $name(mut $sum: int32x4_t, $a: $register, $b: $register) -> int32x4_t {
             if DOT {
-                // SAFETY: the caller's promise. The standard library's functions are not stable.
+                // SAFETY: upheld by the caller. The standard library's functions are not stable.
                 unsafe {
                     asm!(
                         ".arch_extension dotprod",
@@ -72,14 +72,14 @@ impl Floats for f32 {
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn load(from: *const Self) -> float32x4_t {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { vld1q_f32(from) }
     }
 
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn store(to: *mut Self, values: float32x4_t) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { vst1q_f32(to, values) }
     }
 }
@@ -88,14 +88,14 @@ impl Floats for half::f16 {
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn load(from: *const Self) -> float32x4_t {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         vcvt_f32_f16(vreinterpret_f16_u16(unsafe { vld1_u16(from.cast()) }))
     }
 
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn store(to: *mut Self, values: float32x4_t) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { vst1_u16(to.cast(), vreinterpret_u16_f16(vcvt_f16_f32(values))) }
     }
 }
@@ -104,7 +104,7 @@ impl Floats for half::f16 {
 #[target_feature(enable = "neon")]
 unsafe fn floats<T: Floats, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
     let mut sums = [vdupq_n_f32(0.0); 16];
-    // SAFETY: the caller's promise for `len`; four values a step.
+    // SAFETY: upheld by the caller for `len`; four values a step.
     unsafe {
         for_registers::<T, 16, 4>(a, b, len, |register, a, b| {
             let (x, y) = (T::load(a), T::load(b));
@@ -162,7 +162,7 @@ macro_rules! bytes {
             #[inline]
             #[target_feature(enable = "neon")]
             unsafe fn load(from: *const Self) -> $register {
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe { $load(from) }
             }
 
@@ -175,7 +175,7 @@ macro_rules! bytes {
             #[inline]
             #[target_feature(enable = "neon")]
             unsafe fn dot<const DOT: bool>(sum: int32x4_t, a: $register, b: $register) -> int32x4_t {
-                // SAFETY: the caller's promise.
+                // SAFETY: upheld by the caller.
                 unsafe { Neon::<DOT>::$dot(sum, a, b) }
             }
         }
@@ -189,7 +189,7 @@ bytes!(i8, int8x16_t: vld1q_s8, dot_i8, a, b => vreinterpretq_u8_s8(vabdq_s8(a, 
 #[target_feature(enable = "neon")]
 unsafe fn bytes<T: Bytes, const DOT: bool, const SQUARED: bool>(a: *const T, b: *const T, len: usize) -> f32 {
     let mut sums = [vdupq_n_s32(0); 4];
-    // SAFETY: the caller's promises for the CPU and for `len`; sixteen values a step.
+    // SAFETY: upheld by the caller for the CPU and for `len`; sixteen values a step.
     unsafe {
         for_registers::<T, 4, 16>(a, b, len, |register, a, b| {
             let (x, y, sum) = (T::load(a), T::load(b), sums[register]);

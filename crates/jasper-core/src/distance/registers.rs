@@ -43,7 +43,7 @@ pub(super) unsafe fn for_registers<T: Copy + Default, const REGISTERS: usize, co
 #[inline(never)]
 unsafe fn zero_filled<T: Copy + Default, const N: usize>(from: *const T, count: usize) -> [T; N] {
     let mut out = [T::default(); N];
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), count) };
     out
 }

@@ -11,9 +11,9 @@ use gpu_kernels::edges::{
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS,
-    Link, LinkArgs, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, Repair, RepairArgs, ReverseEdges,
-    ReverseEdgesArgs,
+    COUNTERS, CandidateArgs, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers,
+    FindPeersArgs, HOPS, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, PruneNew, PruneNewArgs, Repair,
+    RepairArgs, ReverseEdges, ReverseEdgesArgs,
 };
 use gpu_kernels::search::SearchArgs;
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -25,7 +25,7 @@ use jasper_vamana::{
     Published, Vertices,
 };
 
-use crate::graph::{DeviceGraph, EdgeRows, GraphId, GraphInput, MirroredGraph};
+use crate::graph::{DeviceGraph, EdgeRows, GraphId, HostAndDeviceGraph, KernelGraph};
 use crate::search::launch::{search_args, search_kernel};
 use crate::search::params::default_launch;
 
@@ -76,7 +76,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Ok(counters)
     }
 
-    fn prune_args(&self, graph: &GraphInput, counters: &mut S::Buffer<u64>) -> PruneArgs {
+    fn prune_args(&self, graph: &KernelGraph, counters: &mut S::Buffer<u64>) -> PruneArgs {
         PruneArgs {
             graph: graph.args,
             form: graph.form,
@@ -130,7 +130,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
 
 impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
     /// The copy of `graph`, whose arrays belong to the stream of this executor.
-    fn device_graph<'a>(&self, graph: &'a MirroredGraph<T, S>) -> &'a DeviceGraph<T, S> {
+    fn device_graph<'a>(&self, graph: &'a HostAndDeviceGraph<T, S>) -> &'a DeviceGraph<T, S> {
         let graph = graph.on_device();
         self.stream.check_owner(&graph.edges);
         graph
@@ -149,7 +149,7 @@ fn cost_of(counters: &[u64]) -> OperationCounts {
 pub struct Candidates<S: Stream> {
     /// `[vertices_len]`
     new_vertices: S::Buffer<u32>,
-    /// `[vertices_len][candidates_stride]`: entries of the vertices that each search expanded.
+    /// `[vertices_len][stride]`: entries of the vertices that each search expanded.
     expanded: S::Buffer<u64>,
     /// `[vertices_len][2]`: hops and distances of each search; the hops are also the number of vertices expanded.
     costs: S::Buffer<u32>,
@@ -160,7 +160,7 @@ pub struct Candidates<S: Stream> {
     /// `[COUNTERS]`
     counters: S::Buffer<u64>,
     /// Room for candidates per vertex.
-    candidates_stride: u32,
+    stride: u32,
     /// The graph that was searched.
     graph: GraphId,
 }
@@ -168,6 +168,16 @@ pub struct Candidates<S: Stream> {
 impl<S: Stream> Candidates<S> {
     fn len(&self) -> u32 {
         self.new_vertices.len() as u32
+    }
+
+    fn args(&self, stream: &S) -> CandidateArgs {
+        CandidateArgs {
+            new_vertices: stream.input(&self.new_vertices),
+            entries: stream.input(&self.expanded),
+            costs: stream.input(&self.costs),
+            vertices_len: self.len(),
+            stride: self.stride,
+        }
     }
 }
 
@@ -205,7 +215,7 @@ pub struct NewRows<S: Stream> {
 }
 
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
-    type Graph = MirroredGraph<T, S>;
+    type Graph = HostAndDeviceGraph<T, S>;
     type Error = S::Error;
     type Candidates = Candidates<S>;
     type Edges = Edges<S>;
@@ -214,36 +224,36 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.cpu.pool().install(work)
     }
 
     fn quantize_for_linking(
         &self,
-        graph: &mut impl GraphAccess<MirroredGraph<T, S>>,
+        graph: &mut impl GraphAccess<HostAndDeviceGraph<T, S>>,
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
         if self.exact_linking {
             return Ok(());
         }
-        MirroredGraph::quantize_sq8(graph, self.cpu.pool(), new, distances)
+        HostAndDeviceGraph::quantize_sq8(graph, self.cpu.pool(), new, distances)
     }
 
     fn find_candidates(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         chunk: &[Slot],
     ) -> Result<Candidates<S>, S::Error> {
         let graph = self.device_graph(graph);
         graph.check_vertices(chunk);
         let input = graph.linking_input();
         let (stream, beam) = (&self.stream, BeamSize::new(self.params.build_beam_width()));
-        let candidates_stride = self.params.max_hops() as u32;
+        let stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
         let kernel = search_kernel(&input, beam.frontier_len as u32, launch);
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut expanded = stream.allocate(new_vertices.len() * candidates_stride as usize)?;
+        let mut expanded = stream.allocate(new_vertices.len() * stride as usize)?;
         let mut costs = stream.allocate(new_vertices.len() * 2)?;
         let args = SearchArgs {
             queries: input.args.vectors,
@@ -252,7 +262,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             expanded_entries: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
             k: 0,
-            max_hops: candidates_stride,
+            max_hops: stride,
             ..search_args(&input, beam, launch)
         };
         let mut duplicate_of = stream.allocate(new_vertices.len())?;
@@ -261,34 +271,21 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         let (counters, graph) = (self.counters()?, graph.id);
-        Ok(Candidates {
-            new_vertices,
-            expanded,
-            costs,
-            duplicate_of,
-            peers: None,
-            counters,
-            candidates_stride,
-            graph,
-        })
+        Ok(Candidates { new_vertices, expanded, costs, duplicate_of, peers: None, counters, stride, graph })
     }
 
     fn find_duplicates(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
         let args = FindDuplicatesArgs {
             rows: graph.args().vectors,
-            new_vertices: stream.input(&candidates.new_vertices),
-            candidates: stream.input(&candidates.expanded),
-            costs: stream.input(&candidates.costs),
+            candidates: candidates.args(stream),
             duplicate_of: stream.output(&mut candidates.duplicate_of),
             row_bytes: graph.row_bytes(),
-            vertices_len: candidates.len(),
-            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked.
         unsafe { stream.launch(&FindDuplicates, args)? };
@@ -297,27 +294,22 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn add_peers(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
         sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
-        let vertices_len = candidates.len();
-        let mut peers = stream.allocate(vertices_len as usize * self.params.max_degree())?;
+        let mut peers = stream.allocate(candidates.len() as usize * self.params.max_degree())?;
         let args = FindPeersArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            new_vertices: stream.input(&candidates.new_vertices),
-            candidates: stream.input(&candidates.expanded),
-            costs: stream.input(&candidates.costs),
+            candidates: candidates.args(stream),
             duplicate_of: stream.input(&candidates.duplicate_of),
             peers: stream.output(&mut peers),
-            vertices_len,
             stride: sampling.stride as u32,
             second_round: sampling.second_round as u32,
             chunk_len: PEER_CHUNK,
-            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have an entry or a row for each list; vertices are slots of this graph, as checked.
         unsafe { stream.launch(&input.kernel(FindPeers::for_rows), args)? };
@@ -327,32 +319,27 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn prune(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let graph = self.device_graph(graph);
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
-        let (stream, vertices_len) = (&self.stream, candidates.len());
-        let stride = graph.edges_stride();
-        let mut rows = EdgeRows::allocate(stream, vertices_len, stride)?;
+        let stream = &self.stream;
+        let mut rows = EdgeRows::allocate(stream, candidates.len(), graph.edges_stride())?;
         let mut ordered_distances = stream.allocate(rows.neighbors.len())?;
-        let args = LinkArgs {
+        let args = PruneNewArgs {
             prune: self.prune_args(&input, &mut candidates.counters),
-            new_vertices: stream.input(&candidates.new_vertices),
-            candidates: stream.input(&candidates.expanded),
+            candidates: candidates.args(stream),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
-            costs: stream.input(&candidates.costs),
             duplicate_of: stream.input(&candidates.duplicate_of),
             row_vertices: stream.output(&mut rows.vertices),
             neighbors: stream.output(&mut rows.neighbors),
             ordered_distances: stream.output(&mut ordered_distances),
-            vertices_len,
-            candidates_stride: candidates.candidates_stride,
         };
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the candidates
         // are those of a search of this graph.
-        unsafe { stream.launch(&input.kernel(Link::for_rows), args)? };
+        unsafe { stream.launch(&input.kernel(PruneNew::for_rows), args)? };
         let counters = stream.download(&candidates.counters)?;
         let mut duplicates = Vec::new();
         if counters[DUPLICATES] > 0 {
@@ -366,7 +353,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
-    fn publish_edges(&self, graph: &mut MirroredGraph<T, S>, chunks: &[Edges<S>]) -> Result<(), S::Error> {
+    fn publish_edges(
+        &self,
+        graph: &mut HostAndDeviceGraph<T, S>,
+        chunks: &[Edges<S>],
+    ) -> Result<(), S::Error> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.assert_same_graph(graph, edges.graph);
@@ -408,7 +399,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn merge(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         back_edges: &mut BackEdges<S>,
     ) -> Result<Option<NewRows<S>>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
@@ -439,7 +430,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn publish_rows(
         &self,
-        graph: &mut MirroredGraph<T, S>,
+        graph: &mut HostAndDeviceGraph<T, S>,
         new_rows: NewRows<S>,
     ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
@@ -448,7 +439,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(Published { cost: new_rows.cost, detached: new_rows.detached })
     }
 
-    fn rows_to_repair(&self, graph: &MirroredGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
+    fn rows_to_repair(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
         let graph = self.device_graph(graph);
         let (stream, slots) = (&self.stream, graph.slots() as u32);
         let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
@@ -472,7 +463,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(vertices)
     }
 
-    fn repair_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<NewRows<S>, S::Error> {
+    fn repair_rows(
+        &self,
+        graph: &HostAndDeviceGraph<T, S>,
+        vertices: &[Slot],
+    ) -> Result<NewRows<S>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         graph.check_vertices(vertices);
         let input = graph.linking_input();
@@ -493,7 +488,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn reachable(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         start: Slot,
         vertices: Vertices,
     ) -> Result<BitSet, S::Error> {
@@ -505,7 +500,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(BitSet::from_words(reached.map(|(word, avoided)| word & !avoided).collect()))
     }
 
-    fn spanning_tree(&self, graph: &MirroredGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {
+    fn spanning_tree(&self, graph: &HostAndDeviceGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {
         let (graph, stream) = (graph.on_device(), &self.stream);
         let mut parents = stream.allocate(graph.slots())?;
         stream.fill(&mut parents, NO_SLOT.to_ne_bytes()[0])?;
@@ -519,7 +514,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn nearest_with_room(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         candidates: Candidates<S>,
         reached: &BitSet,
     ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
@@ -535,12 +530,9 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = FindRowWithRoomArgs {
             edges: stream.input(&graph.edges),
             reached: stream.input(&reached),
-            candidates: stream.input(&candidates.expanded),
-            costs: stream.input(&candidates.costs),
+            candidates: candidates.args(stream),
             duplicate_of: stream.input(&candidates.duplicate_of),
             nearest: stream.output(&mut nearest),
-            vertices_len: candidates.len(),
-            candidates_stride: candidates.candidates_stride,
             edges_stride: graph.edges_stride(),
             max_degree: self.params.max_degree() as u32,
         };
@@ -552,13 +544,17 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }
 
-    fn edge_rows(&self, graph: &MirroredGraph<T, S>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, S::Error> {
+    fn edge_rows(
+        &self,
+        graph: &HostAndDeviceGraph<T, S>,
+        vertices: &[Slot],
+    ) -> Result<Vec<Vec<Slot>>, S::Error> {
         graph.on_device().download_rows(vertices)
     }
 
     fn new_rows(
         &self,
-        graph: &MirroredGraph<T, S>,
+        graph: &HostAndDeviceGraph<T, S>,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
     ) -> Result<NewRows<S>, S::Error> {
@@ -567,7 +563,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         Ok(NewRows { rows, graph, cost, detached: Vec::new() })
     }
 
-    fn sync_host_edges(&self, graph: &mut MirroredGraph<T, S>) -> Result<(), S::Error> {
+    fn sync_host_edges(&self, graph: &mut HostAndDeviceGraph<T, S>) -> Result<(), S::Error> {
         graph.sync_host_edges(self.cpu.pool())
     }
 }

@@ -21,7 +21,7 @@ use jasper_vamana::{
 use crate::graph::Sq8Rows;
 use crate::memory_pool::PoolRetention;
 use crate::search::launch::check_shared_memory;
-use crate::{Bytes, Context, DeviceGraph, Error, MemorySpace, MirroredGraph, Stream};
+use crate::{Bytes, Context, DeviceGraph, Error, HostAndDeviceGraph, MemorySpace, Stream};
 
 pub use executor::DeviceExecutor;
 pub(crate) use executor::SEARCH_CHUNK;
@@ -85,7 +85,7 @@ pub fn link_on_device<T: Element>(
     let _retention = PoolRetention::new(context)?;
     let copy = cpu.pool().install(|| upload(context, &graph, quantized))?;
     let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
-    linker.run(&executor, MirroredGraph::new(graph, copy), progress)
+    linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
 }
 
 /// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were

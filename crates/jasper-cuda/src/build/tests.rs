@@ -18,7 +18,7 @@ use rand::RngExt;
 
 use super::{DeviceExecutor, plan_build};
 use crate::graph::Sq8Rows;
-use crate::{DeviceGraph, MemorySpace, MirroredGraph};
+use crate::{DeviceGraph, HostAndDeviceGraph, MemorySpace};
 
 const DIMENSION: usize = 9;
 
@@ -64,7 +64,7 @@ fn built_with<T: Element>(
         None => DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap(),
     };
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
-    Ok(linker.run(&executor, MirroredGraph::new(graph, copy), progress)?.finish())
+    Ok(linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)?.finish())
 }
 
 fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {
@@ -179,7 +179,7 @@ fn a_build_can_be_cancelled() {
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
-    let graph = MirroredGraph::new(graph, copy);
+    let graph = HostAndDeviceGraph::new(graph, copy);
     let error = linker.run(&executor, graph, &mut cancel).unwrap_err();
     assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
 }
@@ -263,7 +263,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
-    linker.run(&executor, MirroredGraph::new(graph, copy), &mut no_progress).unwrap();
+    linker.run(&executor, HostAndDeviceGraph::new(graph, copy), &mut no_progress).unwrap();
     let peak = executor.stream.emulator().peak_bytes() as u64;
     (peak, plan)
 }

@@ -40,7 +40,7 @@ pub(crate) use codes::DeviceCodes;
 pub(crate) use edges::EdgeRows;
 use edges::UndoLog;
 pub(crate) use filters::{DeviceFilters, SlotFormat};
-pub use mutable::MirroredGraph;
+pub use mutable::HostAndDeviceGraph;
 pub(crate) use sq8::{Sq8Rows, UPLOAD_BYTES};
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
@@ -259,8 +259,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// The graph as kernels read it.
-    pub(crate) fn input(&self) -> GraphInput {
-        GraphInput { args: self.args(), element: T::KIND, form: self.form() }
+    pub(crate) fn input(&self) -> KernelGraph {
+        KernelGraph { args: self.args(), element: T::KIND, form: self.form() }
     }
 }
 
@@ -273,7 +273,7 @@ impl<T: Element, S: gpu_kernels::Stream> Drop for DeviceGraph<T, S> {
 
 /// A graph as kernels read it, possibly with SQ8 vectors.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GraphInput {
+pub(crate) struct KernelGraph {
     pub(crate) args: GraphArgs,
     /// The element of the rows.
     pub(crate) element: ElementKind,
@@ -281,8 +281,9 @@ pub(crate) struct GraphInput {
     pub(crate) form: DistanceForm,
 }
 
-impl GraphInput {
-    /// The kernel for these rows, by a constructor such as [`Link::for_rows`](gpu_kernels::prune::Link::for_rows).
+impl KernelGraph {
+    /// The kernel for these rows, by a constructor such as
+    /// [`PruneNew::for_rows`](gpu_kernels::prune::PruneNew::for_rows).
     pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceForm, u32) -> K) -> K {
         for_rows(self.element, self.form, self.args.shape.row_bytes())
     }

@@ -19,7 +19,7 @@ use crate::{GraphView, Stream};
 ///
 /// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it
 /// exclusively (`&mut`).
-pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+pub struct HostAndDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
     copy: DeviceGraph<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
@@ -32,7 +32,7 @@ pub struct MirroredGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     failure: Option<S::Error>,
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> {
     /// Combines a graph with its device copy. Before launches in other streams read it, all work of the stream that
     /// uploaded the copy must be complete.
     ///
@@ -205,7 +205,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MirroredGraph<T, S> {
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for MirroredGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for HostAndDeviceGraph<T, S> {
     type Element = T;
     type Error = S::Error;
 
@@ -248,7 +248,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for Mirrored
     }
 }
 
-impl<T: Element> MirroredGraph<T> {
+impl<T: Element> HostAndDeviceGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
@@ -273,8 +273,8 @@ impl<T: Element> MirroredGraph<T> {
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for MirroredGraph<T, S> {
+impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for HostAndDeviceGraph<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MirroredGraph({} slots of {})", self.copy.slots(), T::KIND)
+        write!(f, "HostAndDeviceGraph({} slots of {})", self.copy.slots(), T::KIND)
     }
 }

@@ -11,7 +11,7 @@ use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
 
-use super::{DeviceGraph, GraphInput, write_rows};
+use super::{DeviceGraph, KernelGraph, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
 use crate::{Bytes, MemoryPlan, MemorySpace};
 
@@ -116,7 +116,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// The graph as kernels of builds and changes read it: with the SQ8 vectors, while there are some.
-    pub(crate) fn linking_input(&self) -> GraphInput {
+    pub(crate) fn linking_input(&self) -> KernelGraph {
         let Some(sq8) = &self.sq8 else { return self.input() };
         let args = GraphArgs {
             vectors: sq8.bytes.input().cast(),
@@ -125,7 +125,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, sq8.scale),
             ..self.tables()
         };
-        GraphInput {
+        KernelGraph {
             args,
             element: i8::KIND,
             form: DistanceForm::new(sq8_metric(self.metric), i8::EXACT_SUMS),

@@ -15,7 +15,7 @@ use jasper_vamana::{
 };
 
 use super::update_tests::Faulty;
-use super::{DeviceGraph, MirroredGraph};
+use super::{DeviceGraph, HostAndDeviceGraph};
 use crate::{DeviceExecutor, MemorySpace};
 
 const DIMENSION: usize = 12;
@@ -27,7 +27,7 @@ struct Subject<T: Element> {
     cpu: Arc<CpuExecutor>,
     stream: Faulty,
     executor: DeviceExecutor<T, Faulty>,
-    graph: MirroredGraph<T, Faulty>,
+    graph: HostAndDeviceGraph<T, Faulty>,
 }
 
 impl<T: Element> Subject<T> {
@@ -37,7 +37,7 @@ impl<T: Element> Subject<T> {
         let (host, _) = bulk_build(&cpu, &view(vectors), None, metric, params, &mut no_progress).unwrap();
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(exact_linking);
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
-        let graph = MirroredGraph::new(host, copy);
+        let graph = HostAndDeviceGraph::new(host, copy);
         Self { cpu, stream, executor, graph }
     }
 

@@ -21,7 +21,7 @@ use jasper_vamana::{
 };
 use rand::RngExt;
 
-use super::{DeviceGraph, MirroredGraph};
+use super::{DeviceGraph, HostAndDeviceGraph};
 use crate::{DeviceExecutor, MemorySpace};
 
 const DIMENSION: usize = 5;
@@ -91,11 +91,11 @@ unsafe impl Stream for Faulty {
         &self,
         buffer: &mut Self::Buffer<T>,
         within: Range<usize>,
-        granule: usize,
+        row_len: usize,
         fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.call()?;
-        self.stream.write_range(buffer, within, granule, fill)
+        self.stream.write_range(buffer, within, row_len, fill)
     }
 
     fn copy<T: Pod>(
@@ -140,7 +140,7 @@ unsafe impl Stream for Faulty {
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
         self.call()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { self.stream.launch(kernel, args) }
     }
 }
@@ -151,7 +151,7 @@ struct Twins<T: Element> {
     host: Graph<T>,
     stream: Faulty,
     executor: DeviceExecutor<T, Faulty>,
-    resident: MirroredGraph<T, Faulty>,
+    resident: HostAndDeviceGraph<T, Faulty>,
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
     /// Seed of the next rows.
@@ -176,7 +176,7 @@ impl<T: Element> Twins<T> {
         let stream = Faulty::new(seed);
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(true);
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
-        let resident = MirroredGraph::new(other, copy);
+        let resident = HostAndDeviceGraph::new(other, copy);
         Self { cpu, host, stream, executor, resident, vectors, seed }
     }
 

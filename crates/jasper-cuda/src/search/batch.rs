@@ -79,19 +79,19 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let launch = |plan: &SearchPlan<'_, T>, queries| {
             SearchLaunch::new(plan, self.graph, allowed, multiprocessors, queries)
         };
-        let answers = self.run(&launch(plan, queue.queries_per_taker())?, queue, sets, &add)?;
+        let answers = self.run(&launch(plan, queue.queries_per_device())?, queue, sets, &add)?;
         let Answers { mut report, to_scan } = answers;
         if !to_scan.is_empty() {
             report.scanned = to_scan.len();
             let rest = QueryQueue::of(to_scan);
-            let scanned = launch(&plan.as_scan(), rest.queries_per_taker())
+            let scanned = launch(&plan.as_scan(), rest.queries_per_device())
                 .and_then(|scan| self.run(&scan, &rest, sets, &add))
                 .inspect_err(|_| {
                     let mut unanswered = Vec::new();
                     rest.take(usize::MAX, &mut unanswered);
                     report.scanned -= unanswered.len();
                     report += rest.failed_report();
-                    queue.put_back(unanswered, report);
+                    queue.return_unanswered(unanswered, report);
                 });
             report += scanned?.report;
         }
@@ -106,7 +106,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<Answers<'q, T>, SearchError> {
-        let count = queue.queries_per_taker();
+        let count = queue.queries_per_device();
         let chunk_len = chunk_len(count, launch, sets[0].stream().multiprocessors());
         // A thread of the pool must not wait for another.
         let is_alone = self.pool.current_thread_index().is_some();
@@ -149,7 +149,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         // A launch that failed in part may still read the slots.
         sets.iter().for_each(|buffers| _ = buffers.stream().synchronize());
         unanswered.append(&mut answers.to_scan);
-        queue.put_back(unanswered, answers.report);
+        queue.return_unanswered(unanswered, answers.report);
         Err(error)
     }
 
@@ -168,7 +168,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
         self.graph.mark_async_reader();
         self.submit_chunk(&launch, buffers, &slot_array, &chunk, Some(UNWRITTEN))?;
-        Ok(StartedQueries::new(queries.len(), launch.k(), plan.min_hits()))
+        Ok(StartedQueries::new(queries.len(), launch.k(), plan.rescan_below()))
     }
 
     /// Prepares the queries of a chunk and launches its search. `unwritten` are results before they are written.

@@ -103,7 +103,7 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
     results: Pinned<DeviceHit>,
     costs: Pinned<u32>,
     candidates: Buffer<u32>,
-    fallback_hits: Buffer<DeviceHit>,
+    estimated_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<Stream>>,
     /// Lengths of the results and of the costs of the last launch.
     written: (usize, usize),
@@ -122,7 +122,7 @@ impl<T: Pod> PinnedSearchBuffers<T> {
             results: Pinned::zeroed(context, 0)?,
             costs: Pinned::zeroed(context, 0)?,
             candidates: stream.allocate(0)?,
-            fallback_hits: stream.allocate(0)?,
+            estimated_hits: stream.allocate(0)?,
             codes: None,
             written: (0, 0),
             is_complete: false,
@@ -142,7 +142,7 @@ impl<T: Pod> PinnedSearchBuffers<T> {
             + self.stream.staging_bytes();
         let device = self.queries_on_device.bytes()
             + self.candidates.bytes()
-            + self.fallback_hits.bytes()
+            + self.estimated_hits.bytes()
             + self.codes.as_ref().map_or(0, QueryCodes::bytes)
             + self.scratch.bytes();
         Bytes { device: device as u64, host: pinned as u64 }
@@ -221,7 +221,8 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
             levels: self.levels.input(),
             query_factors: self.query_factors.input(),
             candidates: grow_buffer(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
-            fallback_hits: grow_buffer(&self.stream, &mut self.fallback_hits, sizes.fallback_hits)?.output(),
+            estimated_hits: grow_buffer(&self.stream, &mut self.estimated_hits, sizes.estimated_hits)?
+                .output(),
         })
     }
 

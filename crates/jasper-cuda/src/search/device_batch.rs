@@ -102,11 +102,11 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             levels: DevicePtr::null(),
             query_factors: DevicePtr::null(),
             candidates: candidates.output(),
-            fallback_hits: DevicePtrMut::null(),
+            estimated_hits: DevicePtrMut::null(),
         };
         // SAFETY: the sizes of the arrays are checked, and the scratch has room for `len` queries. This stream
         // allocated the arrays and the scratch, and frees them in its order, or the slot array is kept until the marked
-        // graph has no readers. The graph is the caller's promise.
+        // graph has no readers. The graph is upheld by the caller.
         let launched = unsafe {
             let quantized =
                 scratch.as_mut().map_or(Ok(()), |scratch| scratch.quantize(stream, len, &mut pointers));
@@ -127,7 +127,7 @@ struct Scratch<'a, S: Stream> {
     codes: QueryCodes<S>,
     rerank_costs: S::Buffer<u32>,
     candidates: S::Buffer<u32>,
-    fallback_hits: S::Buffer<DeviceHit>,
+    estimated_hits: S::Buffer<DeviceHit>,
 }
 
 impl<'a, S: Stream> Scratch<'a, S> {
@@ -142,8 +142,9 @@ impl<'a, S: Stream> Scratch<'a, S> {
         let Some(quantizer) = launch.codes().map(|codes| &codes.on_device) else { return Ok(None) };
         let one = launch.sizes(1);
         let words = quantizer.levels_words() + one.rerank_costs + one.candidates;
-        let left =
-            words * size_of::<u32>() + size_of::<QueryFactors>() + one.fallback_hits * size_of::<DeviceHit>();
+        let left = words * size_of::<u32>()
+            + size_of::<QueryFactors>()
+            + one.estimated_hits * size_of::<DeviceHit>();
         let each = left + quantizer.scratch_bytes(1);
         let chunks = count.div_ceil((bytes / each).max(1)).max(1);
         let queries = count.div_ceil(chunks);
@@ -154,7 +155,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
             codes: quantizer.query_codes(stream, queries)?,
             rerank_costs: stream.allocate(sizes.rerank_costs)?,
             candidates: stream.allocate(sizes.candidates)?,
-            fallback_hits: stream.allocate(sizes.fallback_hits)?,
+            estimated_hits: stream.allocate(sizes.estimated_hits)?,
         }))
     }
 
@@ -168,13 +169,13 @@ impl<'a, S: Stream> Scratch<'a, S> {
         len: usize,
         pointers: &mut LaunchPointers<T>,
     ) -> Result<(), S::Error> {
-        // SAFETY: the caller's promise; rows have the length of the graph's.
+        // SAFETY: upheld by the caller; rows have the length of the graph's.
         unsafe { self.quantizer.encode_queries(stream, pointers.queries, len, &mut self.codes)? };
         pointers.levels = self.codes.levels.input();
         pointers.query_factors = self.codes.query_factors.input();
         pointers.rerank_costs = self.rerank_costs.output();
         pointers.candidates = self.candidates.output();
-        pointers.fallback_hits = self.fallback_hits.output();
+        pointers.estimated_hits = self.estimated_hits.output();
         Ok(())
     }
 }

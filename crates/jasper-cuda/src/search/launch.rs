@@ -27,13 +27,13 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{BeamSize, LaunchParams, SearchError, SearchPlan, Strategy};
 
 use super::params::{check_launch, default_launch, default_quantized_launch, scan_parts};
-use crate::graph::{DeviceCodes, GraphInput, SlotFormat, bitmap_words};
+use crate::graph::{DeviceCodes, KernelGraph, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
 /// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
 /// enough to leave most of the device to searches.
 const RERANKED_PER_MULTIPROCESSOR: u32 = 2;
-/// Up to this many queries the host quantizes faster than the device could begin to.
+/// For at most this many queries, quantizing on the host takes less time than a launch.
 const MAX_QUANTIZED_ON_HOST: usize = 2;
 
 /// Most bytes of the gathered rows of a product, of its queries and of their lists: several times what keeps a device
@@ -106,7 +106,7 @@ pub(crate) struct LaunchPointers<T> {
     /// `[queries][rerank]`: the slots whose distances the second launch computes.
     pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances, for the places that the rerank leaves.
-    pub(crate) fallback_hits: DevicePtrMut<DeviceHit>,
+    pub(crate) estimated_hits: DevicePtrMut<DeviceHit>,
 }
 
 /// Where the queries of a chunk are quantized. Both give the same codes.
@@ -127,7 +127,7 @@ pub(crate) struct BufferSizes {
     pub(crate) levels: usize,
     pub(crate) query_factors: usize,
     pub(crate) candidates: usize,
-    pub(crate) fallback_hits: usize,
+    pub(crate) estimated_hits: usize,
 }
 
 impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
@@ -217,7 +217,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             query_factors: quantized_on_host,
             candidates: queries * rerank.max(self.part_candidates()),
-            fallback_hits: of(rerank > 0, self.k()),
+            estimated_hits: of(rerank > 0, self.k()),
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         };
         let warps = self.launch.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
-        // ascending; and the rest is the caller's promise.
+        // ascending; and the rest is upheld by the caller.
         unsafe {
             let Some(codes) = self.codes() else {
                 return match self.strategy {
@@ -355,7 +355,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             let rerank = Rerank {
                 len: self.rerank.unwrap_or(0),
                 candidates: pointers.candidates,
-                fallback_hits: pointers.fallback_hits,
+                estimated_hits: pointers.estimated_hits,
                 costs: pointers.rerank_costs,
                 rerank_stream: rerank_stream.map(|stream| {
                     let queries_per_launch = RERANKED_PER_MULTIPROCESSOR * stream.multiprocessors();
@@ -370,20 +370,20 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 }
 
 /// The kernel of a search by exact distances.
-pub(crate) fn search_kernel(graph: &GraphInput, frontier_len: u32, launch: LaunchParams) -> Search {
+pub(crate) fn search_kernel(graph: &KernelGraph, frontier_len: u32, launch: LaunchParams) -> Search {
     let (op, row_bytes) = (graph.form.op(), graph.args.shape.row_bytes());
     Search::for_rows(graph.element, op, row_bytes, frontier_len, launch.warps)
 }
 
 /// The arguments of a search for one query, without pointers to queries and results.
-pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchParams) -> SearchArgs {
+pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchParams) -> SearchArgs {
     SearchArgs {
         graph: graph.args,
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         results: DevicePtrMut::null(),
-        fallback_hits: DevicePtr::null(),
+        estimated_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
         expanded_entries: DevicePtrMut::null(),
@@ -397,7 +397,7 @@ pub(crate) fn search_args(graph: &GraphInput, beam: BeamSize, launch: LaunchPara
         start_points_stride: 0,
         start_point_parts: 1,
         candidates_len: 0,
-        earlier_distances: 0,
+        distances_so_far: 0,
         form: graph.form,
     }
 }

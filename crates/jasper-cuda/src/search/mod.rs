@@ -56,13 +56,11 @@ const MAX_STARTED_BYTES: usize = 4 << 20;
 /// searches with such a filter read its bitmap, which stays on the device.
 ///
 /// A frontier has at most [`MAX_BEAM_WIDTH`](gpu_kernels::search::MAX_BEAM_WIDTH) entries; a larger `beam_width` is
-/// refused. Where tombstones or a filter lengthen the CPU's frontier beyond that, this one stays at the bound, and the
-/// results may be those of a narrower beam. Each call evaluates a predicate for every live key. With a filter, the size
-/// of the batch may decide between a beam search and an exact scan: see [`CostModel`](jasper_vamana::CostModel).
+/// refused. Each call evaluates a predicate for every live key. `docs/src/gpu-search.md#exactness` lists the cases in
+/// which results may differ from those of the CPU. In all others they are the same, slot for slot if sums are exact.
 ///
-/// In all other cases the results are the same, slot for slot if sums are exact. Floats are summed in another order
-/// than on the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its terms' absolute values, and vertices
-/// whose distances differ by less may change order.
+/// Floats are summed in another order than on the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its
+/// terms' absolute values, and vertices whose distances differ by less may change order.
 pub struct DeviceSearcher<T: Element> {
     context: Context,
     /// Prepares the queries.
@@ -145,7 +143,7 @@ impl<T: Element> DeviceSearcher<T> {
         queue: &QueryQueue<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.run(&self.plan(graph, params, queue.queries_per_taker())?, graph.copy, queue)
+        self.run(&self.plan(graph, params, queue.queries_per_device())?, graph.copy, queue)
     }
 
     /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has

@@ -39,15 +39,15 @@ pub(super) struct StartedQueries {
     /// Results per query.
     k: usize,
     /// A query with fewer hits is not answered, because a scan might find more.
-    min_hits: usize,
+    rescan_below: usize,
     /// Polls since the last answer.
     polls: u32,
     results: Vec<DeviceHit>,
 }
 
 impl StartedQueries {
-    pub(super) fn new(queries: usize, k: usize, min_hits: usize) -> Self {
-        Self { waiting: (0..queries).collect(), k, min_hits, polls: 0, results: Vec::new() }
+    pub(super) fn new(queries: usize, k: usize, rescan_below: usize) -> Self {
+        Self { waiting: (0..queries).collect(), k, rescan_below, polls: 0, results: Vec::new() }
     }
 
     /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch is
@@ -57,7 +57,7 @@ impl StartedQueries {
         buffers: &B,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
-        let Self { waiting, k, min_hits, polls, results } = self;
+        let Self { waiting, k, rescan_below, polls, results } = self;
         *polls += 1;
         let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
         let is_complete = asks && buffers.is_complete().map_err(SearchError::device)?;
@@ -68,7 +68,7 @@ impl StartedQueries {
                 *polls = 0;
                 let hits = results.iter().map(|hit| hit_from_device(*hit));
                 let hits: Vec<Hit> = hits.take_while(|hit| hit.key != NO_KEY).collect();
-                if hits.len() >= *min_hits {
+                if hits.len() >= *rescan_below {
                     answer(query, hits);
                 }
             }

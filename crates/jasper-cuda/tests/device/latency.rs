@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
-use jasper_cuda::{DeviceBatch, DeviceGraph, DeviceSearcher, Event, MemorySpace, MirroredGraph, Stream};
+use jasper_cuda::{DeviceBatch, DeviceGraph, DeviceSearcher, Event, HostAndDeviceGraph, MemorySpace, Stream};
 use jasper_vamana::{CpuExecutor, Matches, SearchParams, bulk_build};
 
 const DIMENSION: usize = 96;
@@ -32,7 +32,8 @@ fn a_call_takes_nothing_new() {
     let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, MemorySpace::Device)).unwrap();
     stream.synchronize().unwrap();
     copy.check_search(&context).unwrap();
-    let (graph, searcher) = (MirroredGraph::new(graph, copy), DeviceSearcher::new(&context, Arc::new(cpu)));
+    let (graph, searcher) =
+        (HostAndDeviceGraph::new(graph, copy), DeviceSearcher::new(&context, Arc::new(cpu)));
     let view = graph.view().unwrap();
     let params = SearchParams::new(10).beam_width(48);
     let mut matches = Matches::new(QUERIES, params.k).unwrap();

@@ -19,22 +19,22 @@ fn arrays_come_back_as_they_went() {
 }
 
 #[test]
-fn chunks_are_whole_granules() {
+fn chunks_are_whole_rows() {
     let Some(context) = crate::common::context() else { return };
     let stream = Stream::new(&context).unwrap();
-    let (granule, rows) = (300_007, 50);
-    let mut buffer = stream.allocate::<u32>(granule * rows).unwrap();
+    let (row_len, rows) = (300_007, 50);
+    let mut buffer = stream.allocate::<u32>(row_len * rows).unwrap();
     let mut chunks = 0;
     stream
-        .write(&mut buffer, granule * rows, granule, |range, out| {
-            assert!(range.start % granule == 0 && range.end % granule == 0, "{range:?}");
+        .write(&mut buffer, row_len * rows, row_len, |range, out| {
+            assert!(range.start % row_len == 0 && range.end % row_len == 0, "{range:?}");
             out.iter_mut().zip(range).for_each(|(value, i)| *value = i as u32);
             chunks += 1;
             Ok::<(), Error>(())
         })
         .unwrap();
     assert!(chunks > 2);
-    let expected: Vec<u32> = (0..(granule * rows) as u32).collect();
+    let expected: Vec<u32> = (0..(row_len * rows) as u32).collect();
     assert!(stream.download(&buffer).unwrap() == expected);
 }
 

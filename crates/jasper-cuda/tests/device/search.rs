@@ -9,8 +9,8 @@ use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, NO_KEY, Slot, f16, no_progress, padded_len,
 };
 use jasper_cuda::{
-    Buffer, Context, DeviceBatch, DeviceGraph, DeviceSearcher, GraphView, MemorySpace, MirroredGraph, Stream,
-    hit_from_device,
+    Buffer, Context, DeviceBatch, DeviceGraph, DeviceSearcher, GraphView, HostAndDeviceGraph, MemorySpace,
+    Stream, hit_from_device,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
@@ -22,7 +22,7 @@ use jasper_vamana::{
 /// A graph on the host and on the device.
 struct Both<T: Element> {
     cpu: Arc<CpuExecutor>,
-    graph: MirroredGraph<T>,
+    graph: HostAndDeviceGraph<T>,
     searcher: DeviceSearcher<T>,
 }
 
@@ -55,7 +55,7 @@ impl<T: Element> Both<T> {
         copy.check_search(context).unwrap();
         assert_eq!(copy.vector_storage(), vectors);
         // The CPU searches the host's graph, for comparison.
-        let mut graph = MirroredGraph::new(graph, copy);
+        let mut graph = HostAndDeviceGraph::new(graph, copy);
         graph.sync_host_edges(cpu.pool()).unwrap();
         Self { searcher: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }

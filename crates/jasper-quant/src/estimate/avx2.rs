@@ -14,7 +14,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn zeros() -> __m256i {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { _mm256_setzero_si256() }
     }
 
@@ -26,7 +26,7 @@ impl Simd for Avx2 {
         rows: [*const u32; ROWS],
     ) {
         if WIDTH == 8 {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: upheld by the caller.
             return unsafe { add_bytes(totals, plane_groups, groups, rows) };
         }
         // SAFETY: the words of `whole` groups and `rest` more are within a row, and the query has a group for each.
@@ -62,7 +62,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn sums(totals: [__m256i; ROWS]) -> [i32; ROWS] {
-        // SAFETY: the caller's promise; an array of 16 bytes is written.
+        // SAFETY: upheld by the caller; an array of 16 bytes is written.
         unsafe {
             let [a, b, c, d] = totals;
             let quarters = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
@@ -157,7 +157,7 @@ unsafe fn add_bytes(
 /// `2 * WIDTH` words are readable; the CPU supports the instructions.
 #[inline(always)]
 unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m256i {
-    // SAFETY: the caller's promise: 8 bytes times the width.
+    // SAFETY: upheld by the caller: 8 bytes times the width.
     unsafe {
         match WIDTH {
             1 => _mm256_set1_epi64x(words.cast::<i64>().read_unaligned()),

@@ -14,7 +14,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn zeros() -> __m512i {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe { _mm512_setzero_si512() }
     }
 
@@ -58,7 +58,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn sums(totals: [__m512i; ROWS]) -> [i32; ROWS] {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             let mut halves = [_mm256_setzero_si256(); ROWS];
             for (half, total) in halves.iter_mut().zip(totals) {
@@ -82,7 +82,7 @@ impl Simd for Avx512 {
 /// `2 * WIDTH` words are readable; the CPU supports the instructions.
 #[inline(always)]
 unsafe fn repeated<const WIDTH: usize>(words: *const u32) -> __m512i {
-    // SAFETY: the caller's promise: 8 bytes times the width.
+    // SAFETY: upheld by the caller: 8 bytes times the width.
     unsafe {
         match WIDTH {
             1 => _mm512_set1_epi64(words.cast::<i64>().read_unaligned()),

@@ -100,7 +100,7 @@ impl PlaneSums {
         words: [*const u32; ROWS],
     ) {
         for quarter in 0..GROUP / LANES {
-            // SAFETY: the caller's promise: a group is four registers, and a quarter of it is of the group's words.
+            // SAFETY: upheld by the caller: a group is four registers, and a quarter of it is of the group's words.
             unsafe {
                 let levels = vld1q_s8(group.cast::<i8>().add(quarter * LANES));
                 let shifts = shifts_of_lanes::<WIDTH>(quarter);
@@ -125,7 +125,7 @@ impl PlaneSums {
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn quarter_of_bits<const WIDTH: usize>(words: *const u32, quarter: usize) -> uint32x4_t {
-    // SAFETY: the caller's promise: 8 bytes, or 16 that start within the words and end there.
+    // SAFETY: upheld by the caller: 8 bytes, or 16 that start within the words and end there.
     unsafe {
         if WIDTH == 1 {
             vreinterpretq_u32_u64(vdupq_n_u64(words.cast::<u64>().read_unaligned()))

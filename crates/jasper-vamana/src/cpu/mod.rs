@@ -29,12 +29,12 @@ use prune::{Prune, kept_prefixes};
 pub struct CpuExecutor {
     pool: rayon::ThreadPool,
     /// Buffers of the threads, kept between calls, so that nothing is allocated in the steady state.
-    scratch: Mutex<Vec<Scratch>>,
+    buffers: Mutex<Vec<ThreadBuffers>>,
 }
 
 /// The buffers of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct ThreadBuffers {
     /// Interleaved searches.
     searches: [SearchState; SEARCHES_PER_THREAD],
     prune: Prune,
@@ -90,7 +90,7 @@ impl CpuExecutor {
             .thread_name(|i| format!("jasper-{i}"))
             .build()
             .map_err(|source| PoolError::Refused { threads, source })?;
-        Ok(Self { pool, scratch: Mutex::default() })
+        Ok(Self { pool, buffers: Mutex::default() })
     }
 
     /// The number of threads.
@@ -103,12 +103,12 @@ impl CpuExecutor {
         &self.pool
     }
 
-    /// Lends scratch memory to `work`.
-    pub(crate) fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
-        let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut scratch = pool().pop().unwrap_or_default();
-        let result = work(&mut scratch);
-        pool().push(scratch);
+    /// Lends buffers to `work`.
+    pub(crate) fn with_buffers<R>(&self, work: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
+        let pool = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffers = pool().pop().unwrap_or_default();
+        let result = work(&mut buffers);
+        pool().push(buffers);
         result
     }
 
@@ -116,12 +116,12 @@ impl CpuExecutor {
     fn for_chunks<I: Sync, R: Send>(
         &self,
         items: &[I],
-        work: impl Fn(&mut Scratch, &[I]) -> R + Sync,
+        work: impl Fn(&mut ThreadBuffers, &[I]) -> R + Sync,
     ) -> Vec<R> {
         self.pool.install(|| {
             items
                 .par_chunks(VERTICES_PER_TASK)
-                .map(|chunk| self.with_scratch(|scratch| work(scratch, chunk)))
+                .map(|chunk| self.with_buffers(|buffers| work(buffers, chunk)))
                 .collect()
         })
     }
@@ -130,11 +130,11 @@ impl CpuExecutor {
     fn for_items<I: Sync, R: Default + Send>(
         &self,
         items: &[I],
-        work: impl Fn(&mut Scratch, &I, &mut R) + Sync,
+        work: impl Fn(&mut ThreadBuffers, &I, &mut R) + Sync,
     ) -> Vec<R> {
-        self.for_chunks(items, |scratch, items| {
+        self.for_chunks(items, |buffers, items| {
             let mut out = R::default();
-            items.iter().for_each(|item| work(scratch, item, &mut out));
+            items.iter().for_each(|item| work(buffers, item, &mut out));
             out
         })
     }
@@ -143,7 +143,7 @@ impl CpuExecutor {
     fn map_lists(
         &self,
         lists: NeighborLists,
-        work: impl Fn(&mut Scratch, &(Slot, &[Neighbor]), &mut NeighborLists) + Sync,
+        work: impl Fn(&mut ThreadBuffers, &(Slot, &[Neighbor]), &mut NeighborLists) + Sync,
     ) -> NeighborLists {
         let items: Vec<_> = lists.iter().collect();
         let mut mapped = NeighborLists::join(self.for_items(&items, work));
@@ -177,19 +177,19 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.pool.install(work)
     }
 
-    fn find_candidates(&self, graph: &Graph<T>, batch: &[Slot]) -> Result<NeighborLists, Infallible> {
+    fn find_candidates(&self, graph: &Graph<T>, chunk: &[Slot]) -> Result<NeighborLists, Infallible> {
         Ok(link_by!(graph, |vectors| {
-            let rows: Vec<_> = batch.iter().map(|&vertex| vectors.padded(vertex)).collect();
+            let rows: Vec<_> = chunk.iter().map(|&vertex| vectors.padded(vertex)).collect();
             let order = order_by_nearness(&self.pool, &rows);
-            let vertices: Vec<_> = order.into_iter().map(|i| batch[i as usize]).collect();
-            NeighborLists::join(self.for_chunks(&vertices, |scratch, vertices| {
+            let vertices: Vec<_> = order.into_iter().map(|i| chunk[i as usize]).collect();
+            NeighborLists::join(self.for_chunks(&vertices, |buffers, vertices| {
                 let mut candidates = NeighborLists::default();
                 for vertices in vertices.chunks(SEARCHES_PER_THREAD) {
-                    scratch.find_candidates(vectors, graph, vertices, &mut candidates);
+                    buffers.find_candidates(vectors, graph, vertices, &mut candidates);
                 }
                 candidates
             }))
@@ -215,9 +215,9 @@ impl<T: Element> Executor<T> for CpuExecutor {
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
         let max_degree = graph.params().max_degree();
-        Ok(link_by!(graph, |vectors| self.map_lists(candidates, |scratch, &(vertex, found), lists| {
-            lists.cost.distances += scratch.add_peers(vectors, max_degree, vertex, &batch, sampling, found);
-            lists.push(vertex, &scratch.candidates);
+        Ok(link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), lists| {
+            lists.cost.distances += buffers.add_peers(vectors, max_degree, vertex, &batch, sampling, found);
+            lists.push(vertex, &buffers.candidates);
         })))
     }
 
@@ -228,13 +228,13 @@ impl<T: Element> Executor<T> for CpuExecutor {
     ) -> Result<ChunkEdges<NeighborLists>, Infallible> {
         let params = graph.params();
         let mut edges =
-            link_by!(graph, |vectors| self.map_lists(candidates, |scratch, &(vertex, found), edges| {
+            link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), edges| {
                 let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
                 edges.push(
                     vertex,
-                    scratch.prune.keep(vectors, found, &[], params.max_degree(), params.alpha()),
+                    buffers.prune.keep(vectors, found, &[], params.max_degree(), params.alpha()),
                 );
-                edges.cost.prune_distances += scratch.prune.take_distances();
+                edges.cost.prune_distances += buffers.prune.take_distances();
             }));
         let (duplicates, cost) = (std::mem::take(&mut edges.duplicates), edges.cost);
         Ok(ChunkEdges { edges, duplicates, cost })
@@ -256,7 +256,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
     ) -> Result<Option<Vec<NewRows>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
         let new_rows = link_by!(graph, |vectors| {
-            self.for_items(&targets, |scratch, edges, out| scratch.merge(vectors, graph, edges, out))
+            self.for_items(&targets, |buffers, edges, out| buffers.merge(vectors, graph, edges, out))
         });
         let merged = targets.into_iter().map(<[_]>::len).sum();
         back_edges.advance(merged);
@@ -284,7 +284,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<NewRows>, Infallible> {
         Ok(link_by!(graph, |vectors| {
-            self.for_items(vertices, |scratch, &vertex, out| scratch.repair_row(vectors, graph, vertex, out))
+            self.for_items(vertices, |buffers, &vertex, out| buffers.repair_row(vectors, graph, vertex, out))
         }))
     }
 
@@ -332,7 +332,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 }
 
-impl Scratch {
+impl ThreadBuffers {
     /// Searches for the vectors of at most [`SEARCHES_PER_THREAD`] `vertices`. Their candidates are the expanded
     /// vertices.
     fn find_candidates<V: Element, T: Element>(

@@ -4,7 +4,7 @@ use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::{ComputeDistances, DistanceComputer, Graph, VectorError};
 use rayon::prelude::*;
 
-use super::{SEARCHES_PER_THREAD, Scratch, SearchState, order_by_nearness};
+use super::{SEARCHES_PER_THREAD, SearchState, ThreadBuffers, order_by_nearness};
 use crate::top_k::TopK;
 use crate::{
     CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
@@ -57,7 +57,7 @@ impl CpuExecutor {
             .filter_map(|row| Some(PendingQuery::new(row, queries[row], outputs[row].take()?)))
             .collect();
         if let [query] = &mut tasks[..] {
-            return self.with_scratch(|scratch| scratch.search_task(plan, std::slice::from_mut(query)));
+            return self.with_buffers(|buffers| buffers.search_task(plan, std::slice::from_mut(query)));
         }
         let task_len = tasks
             .len()
@@ -67,7 +67,7 @@ impl CpuExecutor {
         let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
             tasks
                 .par_chunks_mut(task_len)
-                .map(|queries| self.with_scratch(|scratch| scratch.search_task(plan, queries)))
+                .map(|queries| self.with_buffers(|buffers| buffers.search_task(plan, queries)))
                 .collect()
         });
         let mut sum = SearchReport::default();
@@ -88,12 +88,12 @@ impl CpuExecutor {
         let plan = SearchPlan::new(graph, params, 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
         let mut query = [PendingQuery::new(0, query, matches.as_mut())];
-        self.with_scratch(|scratch| scratch.search_task(&plan, &mut query))?;
+        self.with_buffers(|buffers| buffers.search_task(&plan, &mut query))?;
         Ok(matches.hits(0).collect())
     }
 }
 
-impl Scratch {
+impl ThreadBuffers {
     /// Searches for the queries of one task, and again for those with too few hits. Orders the queries as it likes.
     fn search_task<T: Element>(
         &mut self,

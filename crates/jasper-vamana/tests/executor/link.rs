@@ -1,4 +1,4 @@
-//! Compares the rows after linking a batch with the twin's.
+//! Compares the rows after linking a batch with the reference's.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use crate::for_each_element;
-use crate::twin::{any_graph, link, repair, row};
+use crate::reference::{any_graph, link, repair, row};
 
 fn params(max_degree: usize, build_beam_width: usize, alpha: f32) -> BuildParams {
     BuildParams::builder()
@@ -26,7 +26,7 @@ fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
     graph.keys().vertices().map(|vertex| (vertex.get(), row(graph, vertex.get()))).collect()
 }
 
-/// Links a batch as the executor does and as the twin does.
+/// Links a batch as the executor does and as the reference does.
 fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Slot], sampling: PeerSampling) {
     let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
     let expected = link(graph, &ids, sampling);

@@ -2,9 +2,9 @@
 //!
 //! | module | what is compared |
 //! | --- | --- |
-//! | [`twin`] | the reference: beam search, prune and back edges as in the paper, on lists and maps, one vertex at a time |
-//! | [`search`] | results and their cost, with the twin's |
-//! | [`link`] | the rows of a batch and of its targets, with the twin's |
+//! | [`reference`] | beam search, prune and back edges as in the paper, on lists and maps, one vertex at a time |
+//! | [`search`] | results and their cost, with the reference's |
+//! | [`link`] | the rows of a batch and of its targets, with the reference's |
 //! | [`reach`] | reachability after each of many changes, with what it must be |
 //! | [`golden`] | results, cost and graphs on fixed sets, with a golden file |
 
@@ -13,8 +13,8 @@
 mod golden;
 mod link;
 mod reach;
+mod reference;
 mod search;
-mod twin;
 
 /// Calls a generic function of one element type, and any arguments, for all four.
 macro_rules! for_each_element {

@@ -1,4 +1,4 @@
-//! Compares results and their cost with the twin's.
+//! Compares results and their cost with the reference's.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use crate::for_each_element;
-use crate::twin::{any_graph, sorted, walk, with_distances};
+use crate::reference::{any_graph, sorted, walk, with_distances};
 
 /// Compares the results of all queries together, and of each alone, with hops and distances.
 fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {

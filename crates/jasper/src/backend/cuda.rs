@@ -8,7 +8,7 @@ use std::time::Duration;
 use jasper_core::{Element, MatrixView, ProgressFn, Slot};
 pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, KernelPreload, MirroredGraph,
+    Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, HostAndDeviceGraph, KernelPreload,
     PoolRetention, QuantizedVectors, Stream,
 };
 use jasper_graph::Graph;
@@ -74,7 +74,7 @@ pub(crate) fn cuda_backend<T: Element>(
     executor: Arc<CpuExecutor>,
     exact_linking: bool,
 ) -> Arc<dyn Backend<T>> {
-    let graph = MirroredGraph::new(graph, copy);
+    let graph = HostAndDeviceGraph::new(graph, copy);
     let stream = graph.stream();
     let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
     Arc::new(CudaBackend {
@@ -113,7 +113,7 @@ impl Drop for SearchPreload {
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
 /// host.
 pub(crate) struct CudaBackend<T: Element> {
-    graph: SharedGraph<MirroredGraph<T>>,
+    graph: SharedGraph<HostAndDeviceGraph<T>>,
     searcher: DeviceSearcher<T>,
     device_executor: DeviceExecutor<T>,
     executor: Arc<CpuExecutor>,
@@ -123,7 +123,7 @@ impl<T: Element> CudaBackend<T> {
     /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Then
     /// retains the pool for the change.
     fn check_and_retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
-        self.graph.read(MirroredGraph::check_updates)?;
+        self.graph.read(HostAndDeviceGraph::check_updates)?;
         self.retain_pool()
     }
 
@@ -170,7 +170,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {
-        Ok(MirroredGraph::sync_host_edges_while_searched(&mut &self.graph, self.executor.pool())?)
+        Ok(HostAndDeviceGraph::sync_host_edges_while_searched(&mut &self.graph, self.executor.pool())?)
     }
 
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
@@ -219,7 +219,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
-        Ok(self.graph.write(MirroredGraph::compact)?)
+        Ok(self.graph.write(HostAndDeviceGraph::compact)?)
     }
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {

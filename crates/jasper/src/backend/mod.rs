@@ -154,7 +154,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
                 }
                 Err(error) => {
                     let error = error.map_row(|row| chunk[row].row);
-                    queue.put_back(chunk, sum);
+                    queue.return_unanswered(chunk, sum);
                     return Err(error);
                 }
             }

@@ -226,7 +226,7 @@ fn what_needs_one_graph_says_so() {
         index.measure_code_error().unwrap_err().to_string(),
     ];
     for error in refused {
-        assert!(error.contains("needs one graph, and the index has several shards"), "{error}");
+        assert!(error.contains("is not supported on a sharded index"), "{error}");
     }
     assert!(index.to_bytes().is_err());
     let folder = tempfile::tempdir().unwrap();

@@ -80,7 +80,7 @@ impl<const UNITS: usize> DistanceComputer for LanePerRow<UNITS> {
     #[inline(always)]
     unsafe fn entries(&self, fetched: Self::Fetched, slots: Shared<u32>, count: u32) -> u64 {
         let lane = warp::lane_id();
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         let (sum, slot) = unsafe { (self.sum(fetched), slots.add(lane.min(count - 1)).load()) };
         let last = fetched[UNITS - 1];
         let factors = RowFactors::from_words([last[2], last[3]], self.factors_len);

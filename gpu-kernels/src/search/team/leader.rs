@@ -9,7 +9,7 @@ use super::super::shared_layout::Layout;
 use super::super::sorted_list::SortedList;
 use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
 use crate::WARP_SIZE;
-use crate::collectives::{compact, rank_in, strided, warp_min};
+use crate::collectives::{pack_lanes, rank_in, strided, warp_min};
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_ENTRY};
 
@@ -56,7 +56,7 @@ impl Leader {
     /// All 32 lanes of the warp call this together; the launch configuration gave the block the memory of the layout.
     #[inline(always)]
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, mailboxes: Mailboxes) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         let list =
             unsafe { SortedList::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list)) };
         Self {
@@ -251,7 +251,7 @@ impl Leader {
                 let entry = entries.add(first + lane).load();
                 let is_near = entry < self.list.bound();
                 nearest = if is_near { nearest.min(entry) } else { nearest };
-                to_merge += compact(self.to_merge.add(to_merge), entry, is_near);
+                to_merge += pack_lanes(self.to_merge.add(to_merge), entry, is_near);
             });
             warp::sync_warp();
             if lane == mailbox {

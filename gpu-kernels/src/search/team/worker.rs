@@ -10,7 +10,7 @@ use super::super::visited::VisitedCache;
 use super::mailboxes::{Mailboxes, Request, SHUTDOWN};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
-use crate::collectives::{compact, strided, warp_stride};
+use crate::collectives::{pack_lanes, strided, warp_stride};
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_ENTRY};
 
@@ -165,7 +165,7 @@ impl Worker {
             let mut gathered = 0;
             let mut push_unvisited = |slot| {
                 let is_new = slot != NO_SLOT && self.visited.misses(slot);
-                gathered += compact(self.slots.add(gathered), slot, is_new);
+                gathered += pack_lanes(self.slots.add(gathered), slot, is_new);
             };
             let mut first = 0;
             while first < self.len {
@@ -197,7 +197,7 @@ impl Worker {
                 let (slots, len) = (self.slots.add(first), WARP_SIZE.min(count - first));
                 computer.prefetch(slots, len);
                 let entry = computer.entries(computer.fetch(slots, len), slots, len);
-                near += compact(self.entries.add(near), entry, entry < bound);
+                near += pack_lanes(self.entries.add(near), entry, entry < bound);
                 if entry < bound {
                     let edges =
                         args.graph.edges.add(neighbor::slot(entry) as usize * self.mailboxes.stride as usize);

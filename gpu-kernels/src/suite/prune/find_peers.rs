@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_SLOT;
-use crate::prune::{FindPeers, FindPeersArgs, Link, LinkArgs};
+use crate::prune::{CandidateArgs, FindPeers, FindPeersArgs, PruneNew, PruneNewArgs};
 use crate::{Buffer, Stream};
 
 /// Most vertices of a batch.
@@ -87,38 +87,37 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
     let [mut neighbors, mut distances] =
         [(); 2].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
     let mut linked = stream.allocate(vertices_len).unwrap();
+    let found = CandidateArgs {
+        new_vertices: on_device.input(),
+        entries: candidates.input(),
+        costs: costs.input(),
+        vertices_len: vertices_len as u32,
+        stride: stride as u32,
+    };
     let args = FindPeersArgs {
         prune: vertices.args(&mut device),
-        new_vertices: on_device.input(),
-        candidates: candidates.input(),
-        costs: costs.input(),
+        candidates: found,
         duplicate_of: duplicate_of.input(),
         peers: keys.output(),
-        vertices_len: vertices_len as u32,
         stride: sampling.stride as u32,
         second_round: sampling.second_round as u32,
         chunk_len: rng.random_range(1..12),
-        candidates_stride: stride as u32,
     };
-    let link = LinkArgs {
+    let prune = PruneNewArgs {
         prune: vertices.args(&mut device),
-        new_vertices: on_device.input(),
-        candidates: candidates.input(),
+        candidates: found,
         peers: keys.input(),
-        costs: costs.input(),
         duplicate_of: duplicate_of.input(),
         row_vertices: linked.output(),
         neighbors: neighbors.output(),
         ordered_distances: distances.output(),
-        vertices_len: vertices_len as u32,
-        candidates_stride: stride as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited; the second
     // launch reads what the first wrote.
     unsafe {
         let row_bytes = vertices.row_bytes();
         stream.launch(&FindPeers::for_rows(T::KIND, vertices.form, row_bytes), args).unwrap();
-        stream.launch(&Link::for_rows(T::KIND, vertices.form, row_bytes), link).unwrap();
+        stream.launch(&PruneNew::for_rows(T::KIND, vertices.form, row_bytes), prune).unwrap();
     }
 
     let what = format!("{} {metric}, {row_bytes} bytes, {sampling:?}", T::KIND);

@@ -1,14 +1,14 @@
 //! Compares prunes with the algorithm of the paper, sequential and on plain lists.
 
 mod find_peers;
-mod link;
 mod merges;
+mod prune_new;
 mod repairs;
 mod vertices;
 
 pub use find_peers::peers_agree_with_the_reference;
-pub use link::links_agree_with_the_reference;
 pub use merges::merges_agree_with_the_reference;
+pub use prune_new::new_rows_agree_with_the_reference;
 pub use repairs::repaired_rows_agree_with_the_reference;
 
 /// Bytes per row: tiles of four lanes, of eight and of all, whole and not, and rows that are not in flight as a whole.

@@ -33,7 +33,7 @@ pub(super) struct SearchCase {
     /// Entries that are candidates of a second launch.
     pub(super) candidates_len: u32,
     /// Whether results of an earlier search fill the places that are left.
-    pub(super) has_fallback: bool,
+    pub(super) has_estimated_hits: bool,
     /// Start points of each query, with gaps; those of the graph if `None`.
     pub(super) start_points: Option<Vec<Vec<Option<Slot>>>>,
 }
@@ -92,7 +92,7 @@ impl SearchCase {
             expansions: *[1, 1, 2, 3, 4, 7].choose(rng).expect("there are some"),
             visited_buckets: *[0, 32, 64, 1024, 2048].choose(rng).expect("there are some"),
             candidates_len,
-            has_fallback: rng.random(),
+            has_estimated_hits: rng.random(),
             start_points,
         }
     }
@@ -106,8 +106,8 @@ impl SearchCase {
     }
 
     /// Result `place` after those found for query `i`.
-    pub(super) fn fallback_hit(&self, i: usize, place: usize) -> DeviceHit {
-        if self.has_fallback { earlier(i * self.k as usize + place) } else { NO_HIT }
+    pub(super) fn estimated_hit(&self, i: usize, place: usize) -> DeviceHit {
+        if self.has_estimated_hits { earlier(i * self.k as usize + place) } else { NO_HIT }
     }
 
     /// Uploads everything, calls `launch`, and downloads the output.
@@ -135,8 +135,8 @@ impl SearchCase {
             expanded
         });
         let mut candidates = stream.allocate::<u32>(len * self.candidates_len as usize).unwrap();
-        let fallback_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
-        let fallback_hits = self.has_fallback.then(|| stream.upload(&fallback_hits).unwrap());
+        let estimated_hits: Vec<_> = (0..len * self.k as usize).map(earlier).collect();
+        let estimated_hits = self.has_estimated_hits.then(|| stream.upload(&estimated_hits).unwrap());
         let start_points = self.start_points.as_ref().map(|start_points| {
             let start_points = start_points.iter().flatten().map(|start| start.map_or(NO_SLOT, Slot::get));
             stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
@@ -152,9 +152,9 @@ impl SearchCase {
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
             results: results.output(),
-            fallback_hits: fallback_hits
+            estimated_hits: estimated_hits
                 .as_ref()
-                .map_or(DevicePtr::null(), |fallback_hits| fallback_hits.input()),
+                .map_or(DevicePtr::null(), |estimated_hits| estimated_hits.input()),
             candidates: candidates.output(),
             costs: work.output().cast(),
             expanded_entries: expanded.as_mut().map_or(DevicePtrMut::null(), |expanded| expanded.output()),
@@ -168,7 +168,7 @@ impl SearchCase {
             start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
             start_point_parts: 1,
             candidates_len: self.candidates_len,
-            earlier_distances: 0,
+            distances_so_far: 0,
             form: self.form,
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.

@@ -77,11 +77,11 @@ impl QueryCheck<'_> {
         };
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
-        let (found, fallback_hits) = output.results[i * k..][..k].split_at(nearest.len());
+        let (found, estimated_hits) = output.results[i * k..][..k].split_at(nearest.len());
         are_near(found, &nearest, distance_to, case.form, context);
         let behind: Vec<DeviceHit> =
-            (0..fallback_hits.len()).map(|place| case.fallback_hit(i, place)).collect();
-        assert_eq!(fallback_hits, behind, "behind {found:?}, {}", context());
+            (0..estimated_hits.len()).map(|place| case.estimated_hit(i, place)).collect();
+        assert_eq!(estimated_hits, behind, "behind {found:?}, {}", context());
         let [hops, distances] = output.costs[i];
         assert_eq!(hops as usize, expected.expanded.len(), "hops, {}", context());
         if let Some(recorded) = &output.expanded {

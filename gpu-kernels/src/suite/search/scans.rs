@@ -71,7 +71,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         expansions: 2,
         visited_buckets: 0,
         candidates_len: 0,
-        has_fallback: false,
+        has_estimated_hits: false,
         start_points: None,
     };
     let kernel = |args: &SearchArgs, warps| {

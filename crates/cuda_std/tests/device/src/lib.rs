@@ -48,7 +48,7 @@ impl Answers {
     pub unsafe fn of_this_thread(args: &Args, words: u32) -> Self {
         let block = thread::block_idx_y() * thread::grid_dim_x() + thread::block_idx_x();
         let index = block * thread::block_dim_x() + thread::thread_idx_x();
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         Self { next: unsafe { args.output.add((index * words) as usize) } }
     }
 
@@ -58,7 +58,7 @@ impl Answers {
     /// The thread has room for it.
     #[inline(always)]
     pub unsafe fn put<T: Word>(&mut self, value: T) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             self.put_word(value.bits() as u32);
             if size_of::<T>() == 8 {
@@ -73,7 +73,7 @@ impl Answers {
     /// The thread has room for it.
     #[inline(always)]
     pub unsafe fn put_with_flag<T: Word>(&mut self, (value, flag): (T, bool)) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             self.put(value);
             self.put_word(u32::from(flag));
@@ -82,7 +82,7 @@ impl Answers {
 
     #[inline(always)]
     unsafe fn put_word(&mut self, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: upheld by the caller.
         unsafe {
             global::store(self.next, word);
             self.next = self.next.add(1);
@@ -97,6 +97,6 @@ impl Answers {
 #[inline(always)]
 pub unsafe fn shared_by_all(args: &Args, words: u32) -> *mut u32 {
     let threads = thread::grid_dim_x() * thread::grid_dim_y() * thread::block_dim_x();
-    // SAFETY: the caller's promise.
+    // SAFETY: upheld by the caller.
     unsafe { args.output.add((threads * words) as usize) }
 }

@@ -45,7 +45,7 @@ pub(super) struct DeviceChunk<T> {
     pub(super) results: Buffer<DeviceHit>,
     costs: Buffer<u32>,
     candidates: Buffer<u32>,
-    fallback_hits: Buffer<DeviceHit>,
+    estimated_hits: Buffer<DeviceHit>,
     codes: Option<QueryCodes<EmulatedStream>>,
 }
 
@@ -80,7 +80,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
             results: stream.allocate(sizes.results)?,
             costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
             candidates: stream.allocate(sizes.candidates)?,
-            fallback_hits: stream.allocate(sizes.fallback_hits)?,
+            estimated_hits: stream.allocate(sizes.estimated_hits)?,
             codes: None,
         });
         let costs = device.costs.output();
@@ -92,7 +92,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
             costs,
             rerank_costs: costs.add(sizes.costs),
             candidates: device.candidates.output(),
-            fallback_hits: device.fallback_hits.output(),
+            estimated_hits: device.estimated_hits.output(),
         })
     }
 

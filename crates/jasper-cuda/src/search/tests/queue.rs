@@ -1,4 +1,4 @@
-//! Several takers of one queue, some of which fail.
+//! Several devices that take from one queue, some of which fail.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;

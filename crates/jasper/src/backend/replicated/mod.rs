@@ -153,7 +153,7 @@ impl<T: Element> Replicated<T> {
         queue: &QueryQueue<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
-        match replica.search(queue.queries_per_taker(), |backend| backend.search_queue(queue, params)) {
+        match replica.search(queue.queries_per_device(), |backend| backend.search_queue(queue, params)) {
             Err(SearchError::Device(error)) if is_fault(&error) => {
                 self.leave_out(replica, error)?;
                 Ok(SearchReport::default())

@@ -1,6 +1,6 @@
 //! Vamana as the DiskANN and FreshDiskANN papers describe it, in plain and slow code.
 //!
-//! The twin shares two deviations of Jasper: a prune does not compare neighbors again that an earlier one kept
+//! The reference shares two deviations of Jasper: a prune does not compare neighbors again that an earlier one kept
 //! together, and live neighbors stay when a row is repaired.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,8 +8,8 @@ use super::vertices::Vertices;
 use super::{ROW_BYTES, for_all_vertices};
 use crate::graph::NO_SLOT;
 use crate::prune::{
-    COUNTERS, FindDuplicates, FindDuplicatesArgs, Link, LinkArgs, PublishRows, PublishRowsArgs, ReverseEdges,
-    ReverseEdgesArgs,
+    COUNTERS, CandidateArgs, FindDuplicates, FindDuplicatesArgs, PruneNew, PruneNewArgs, PublishRows,
+    PublishRowsArgs, ReverseEdges, ReverseEdgesArgs,
 };
 use crate::{Buffer, DevicePtr, Stream};
 
@@ -18,7 +18,7 @@ use crate::{Buffer, DevicePtr, Stream};
 ///
 /// # Panics
 /// Panics if a result differs from the reference, or the stream fails.
-pub fn links_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+pub fn new_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(rows_agree(stream, seed));
 }
 
@@ -59,28 +59,27 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     let [mut neighbors, mut distances, mut sources] =
         [(); 3].map(|()| stream.allocate(vertices_len * vertices.edges_stride).unwrap());
     let mut keys = stream.allocate(neighbors.len()).unwrap();
+    let found = CandidateArgs {
+        new_vertices: on_device.input(),
+        entries: candidates.input(),
+        costs: costs.input(),
+        vertices_len: vertices_len as u32,
+        stride: stride as u32,
+    };
     let find_duplicates = FindDuplicatesArgs {
         rows: vertices.args(&mut device).graph.vectors,
-        new_vertices: on_device.input(),
-        candidates: candidates.input(),
-        costs: costs.input(),
+        candidates: found,
         duplicate_of: duplicate_of.output(),
         row_bytes: vertices.row_bytes(),
-        vertices_len: vertices_len as u32,
-        candidates_stride: stride as u32,
     };
-    let args = LinkArgs {
+    let args = PruneNewArgs {
         prune: vertices.args(&mut device),
-        new_vertices: on_device.input(),
-        candidates: candidates.input(),
+        candidates: found,
         peers: DevicePtr::null(),
-        costs: costs.input(),
         duplicate_of: duplicate_of.input(),
         row_vertices: linked.output(),
         neighbors: neighbors.output(),
         ordered_distances: distances.output(),
-        vertices_len: vertices_len as u32,
-        candidates_stride: stride as u32,
     };
     let turn = ReverseEdgesArgs {
         row_vertices: linked.input(),
@@ -102,7 +101,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
     // reads what those before it wrote.
     unsafe {
         stream.launch(&FindDuplicates, find_duplicates).unwrap();
-        stream.launch(&Link::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
+        stream.launch(&PruneNew::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap();
         stream.launch(&ReverseEdges, turn).unwrap();
         stream.launch(&PublishRows, publish).unwrap();
     }
@@ -118,10 +117,10 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         assert_eq!(neighbors[places.clone()], row, "the edges of {vertex}: {what}");
         assert_eq!(duplicate_of[list], same.unwrap_or(NO_SLOT), "{what}");
         assert_eq!(linked[list], if same.is_some() { NO_SLOT } else { vertex }, "{what}");
-        for (place, link) in places.zip(kept.iter().map(Some).chain(std::iter::repeat(None))) {
-            let key = link.map(|key| u64::from(key.slot().get()) << 32 | key.to_bits() >> 32);
+        for (place, edge) in places.zip(kept.iter().map(Some).chain(std::iter::repeat(None))) {
+            let key = edge.map(|key| u64::from(key.slot().get()) << 32 | key.to_bits() >> 32);
             assert_eq!(keys[place], key.unwrap_or(u64::MAX), "{what}");
-            assert!(link.is_none() || sources[place] == vertex, "{what}");
+            assert!(edge.is_none() || sources[place] == vertex, "{what}");
         }
         if same.is_none() {
             rows[vertex as usize * vertices.edges_stride..][..vertices.edges_stride].copy_from_slice(&row);

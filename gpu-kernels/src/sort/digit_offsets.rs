@@ -2,7 +2,7 @@
 
 use cuda_std::prelude::*;
 
-use super::{BeginsArgs, RADIX, WARPS};
+use super::{DigitOffsetsArgs, RADIX, WARPS};
 use crate::WARP_SIZE;
 use crate::prefix_sum::block::{block_sums, warp_inclusive_sum};
 
@@ -11,7 +11,7 @@ use crate::prefix_sum::block::{block_sums, warp_inclusive_sum};
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[kernel(max_threads = 256)]
-pub unsafe fn sort_begins(args: BeginsArgs) {
+pub unsafe fn sort_digit_offsets(args: DigitOffsetsArgs) {
     let counter = args.counts.at(thread::index_1d() as usize);
     // SAFETY: each thread owns one counter of the pass; all threads of the block call the collectives.
     unsafe {

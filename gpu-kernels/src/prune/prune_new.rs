@@ -2,29 +2,29 @@
 
 use cuda_std::prelude::*;
 
-use super::layout::link_capacity;
+use super::layout::new_capacity;
 use super::pair_distances::PairDistances;
 use super::remaining::DeferredRange;
 use super::robust_prune::{PruneBlock, SharedMemory};
 use super::sort::{distinct, sort_padded};
-use super::{DISTANCES, DUPLICATES, HOPS, LinkArgs};
+use super::{DISTANCES, DUPLICATES, HOPS, PruneNewArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_CANDIDATE};
 
-/// Links one new vertex: sorts its candidates, prunes them, writes its row; one block per vertex.
+/// Sorts the candidates of one new vertex, prunes them and writes its row; one block per vertex.
 ///
 /// # Safety
-/// The arguments are what [`LinkArgs`] says, and the launch is that of the kernel's `launch_config` for them.
+/// The arguments are what [`PruneNewArgs`] says, and the launch is that of the kernel's `launch_config` for them.
 #[inline(always)]
-pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
+pub(super) unsafe fn prune_new<S: PairDistances>(args: PruneNewArgs) {
     let batch_index = thread::block_idx_x() as usize;
     let stride = args.prune.graph.edges_stride;
-    let capacity = link_capacity(args.candidates_stride, peers_len(&args));
+    let capacity = new_capacity(args.candidates.stride, peers_len(&args));
     let block = PruneBlock::<S>::new(&args.prune, capacity);
     // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
-        let vertex = global::load_readonly(args.new_vertices.at(batch_index));
+        let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index));
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
         let is_linked = duplicate_of == NO_SLOT;
         let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block.memory) } else { 0 };
@@ -47,7 +47,7 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
         if thread::thread_idx_x() == 0 {
             global::store(args.row_vertices.at(batch_index), if is_linked { vertex } else { NO_SLOT });
             let counters = args.prune.counters;
-            let costs = args.costs.add(2 * batch_index);
+            let costs = args.candidates.costs.add(2 * batch_index);
             atomic::add(counters.at(HOPS), u64::from(global::load_readonly(costs.at(0))));
             atomic::add(counters.at(DISTANCES), u64::from(global::load_readonly(costs.at(1))));
             if !is_linked {
@@ -59,7 +59,7 @@ pub(super) unsafe fn link<S: PairDistances>(args: LinkArgs) {
 
 /// Places for candidates from the same batch.
 #[inline(always)]
-fn peers_len(args: &LinkArgs) -> u32 {
+fn peers_len(args: &PruneNewArgs) -> u32 {
     if args.peers.is_null() { 0 } else { args.prune.max_degree }
 }
 
@@ -67,14 +67,19 @@ fn peers_len(args: &LinkArgs) -> u32 {
 /// returns their number. Called by the whole block, with a barrier.
 ///
 /// # Safety
-/// The same as for [`link`].
+/// The same as for [`prune_new`].
 #[inline(always)]
-unsafe fn sorted_candidates(args: &LinkArgs, batch_index: usize, vertex: u32, memory: &SharedMemory) -> u32 {
+unsafe fn sorted_candidates(
+    args: &PruneNewArgs,
+    batch_index: usize,
+    vertex: u32,
+    memory: &SharedMemory,
+) -> u32 {
     let (entries, of_batch) = (memory.entries, peers_len(args));
     // SAFETY: all threads of the block reach this; there is room for all candidates.
     unsafe {
-        let found = global::load_readonly(args.costs.at(2 * batch_index));
-        let candidates = args.candidates.add(batch_index * args.candidates_stride as usize);
+        let found = global::load_readonly(args.candidates.costs.at(2 * batch_index));
+        let candidates = args.candidates.entries_of(batch_index);
         block_stride(found, |place| {
             let entry = neighbor::new_candidate(global::load_streaming(candidates.at(place as usize)));
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
