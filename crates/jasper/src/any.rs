@@ -392,6 +392,12 @@ impl AnyIndex {
         any!(AnyIndex(self), index => (index as &dyn Any).downcast_ref())
     }
 
+    /// An index of an element type that the caller does not know.
+    pub(crate) fn of_any<T: Element>(index: Index<T>) -> Self {
+        let index: Box<dyn Any> = Box::new(index);
+        with_element!(T::KIND, U => (*index.downcast::<Index<U>>().expect("an index of this kind")).into())
+    }
+
     fn of<T: Element>(&self) -> Result<&Index<T>, VectorError> {
         let error = VectorError::Element { given: T::KIND, expected: self.element() };
         self.downcast_ref().ok_or(error)

@@ -39,8 +39,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! With the feature `cuda`, a GPU that has room builds the index and leaves it in host memory. Once the index is moved
-//! to device memory, the same methods search and change it there:
+//! With the feature `cuda`, a GPU that has room builds the index and leaves it in host memory; a device that is
+//! [named](IndexBuilder::device) keeps it. On a GPU, the same methods search and change it:
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
@@ -48,9 +48,9 @@
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
 //! use jasper::DeviceChoice;
 //!
-//! let device = DeviceChoice::Auto; // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
-//! let index = IndexBuilder::new(Metric::L2).device(device).build(&MatrixView::new(&vectors, 16)?)?;
-//! let index = index.to_device(device)?;
+//! let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 16)?)?;
+//! // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
+//! let index = index.to_device(DeviceChoice::Auto)?;
 //! assert_eq!(index.search(&vectors[..16], SearchParams::new(10))?.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -89,7 +89,7 @@ fn main() -> Result<()> {
 fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     ensure!(size >= LEAST_SIZE, "a size of {size} is less than {LEAST_SIZE}");
     let &Args { device, dimension, quantization, .. } = args;
-    let builder = IndexBuilder::new(Metric::L2).device(device).spread(Spread::Sharded);
+    let builder = IndexBuilder::new(Metric::L2).device(device).keep_on_host(true).spread(Spread::Sharded);
     let builder = builder.max_degree(args.max_degree).build_beam_width(args.build_beam_width);
     let plan = builder.memory_plan::<T>(size, dimension)?;
     let [host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));

@@ -1,5 +1,6 @@
 //! Building an index.
 
+mod error;
 mod shards;
 
 use std::path::Path;
@@ -8,62 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Cancelled, Element, Key, MatrixError, Metric, ParamError, ProgressFn,
-    VectorSource,
+    BuildParams, BuildParamsBuilder, Element, Key, Metric, ParamError, ProgressFn, VectorSource,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, OperationCounts,
-    PlanError, PoolError, SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest,
-    link_on_host, training_bytes,
+    SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host, training_bytes,
 };
 
 use crate::auto_quantize::{CANDIDATES, QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
-use crate::error::TuneError;
 use crate::progress::long_calls;
-use crate::{Device, DeviceChoice, DeviceError, Index, Spread};
-
-/// An index could not be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A parameter is out of its bounds.
-    #[error(transparent)]
-    Param(#[from] ParamError),
-    /// The device cannot be used, or failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The dimension is out of range.
-    #[error(transparent)]
-    Matrix(#[from] MatrixError),
-    /// The build needs more memory than there is.
-    #[error(transparent)]
-    Memory(#[from] PlanError),
-    /// The threads could not be started.
-    #[error(transparent)]
-    Threads(#[from] PoolError),
-    /// Vectors, keys or a checkpoint are invalid or cannot be read, or vectors cannot be quantized.
-    #[error(transparent)]
-    Input(UpdateError),
-    /// No quantization suits the vectors.
-    #[error(transparent)]
-    AutoQuantize(TuneError),
-    /// An option that needs vectors was set for [`IndexBuilder::empty`].
-    #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
-    Empty(&'static str),
-    /// The number of shards is out of its bounds.
-    #[error("shards ({0}) must be between 1 and {max}", max = crate::backend::MAX_SHARDS)]
-    Shards(usize),
-    /// An option was set that shards do not have.
-    #[error("{0} is not supported with several shards; leave it out, or build one graph")]
-    Sharded(&'static str),
-    /// The progress callback cancelled the build.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-}
+use crate::{AnyIndex, Device, DeviceChoice, DeviceOptions, Index, Spread};
+pub use error::BuildError;
 
 /// The report of a build.
 #[derive(Clone, Debug)]
@@ -131,6 +91,7 @@ pub struct IndexBuilder<'a> {
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
     exact_linking: bool,
+    keep_on_host: bool,
 }
 
 impl<'a> IndexBuilder<'a> {
@@ -147,6 +108,7 @@ impl<'a> IndexBuilder<'a> {
             checkpoints: None,
             quantize: None,
             exact_linking: false,
+            keep_on_host: false,
         }
     }
 
@@ -223,15 +185,18 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Where to build. The default, [`DeviceChoice::Auto`], is the first CUDA device with room for the build, or else
-    /// the CPU. [`BuildReport::device`] says which it was.
+    /// Where the index is built, and then is. The default, [`DeviceChoice::Auto`], builds on the first CUDA device with
+    /// room, or else on the CPU, and leaves the index in host memory. [`BuildReport::device`] says where it was built.
     ///
-    /// After the build, the index is in host memory, and the CPU searches it. [`Index::to_device`] moves it to a GPU:
+    /// An index that was built on a named device, and does not fit there, is in the error:
     ///
-    /// ```
-    /// # use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric};
-    /// # let (vectors, device) = (MatrixView::new(&[0_u8, 1, 2, 3], 2)?, DeviceChoice::Auto);
-    /// let index = IndexBuilder::new(Metric::L2).device(device).build(&vectors)?.to_device(device)?;
+    /// ```no_run
+    /// # use jasper::{AnyIndex, BuildError, Device, IndexBuilder, MatrixView, Metric};
+    /// # let vectors = MatrixView::new(&[0_u8, 1, 2, 3], 2)?;
+    /// let index: AnyIndex = match IndexBuilder::new(Metric::L2).device(Device::Cuda(0)).build(&vectors) {
+    ///     Err(BuildError::Move { index, .. }) => *index,
+    ///     built => built?.into(),
+    /// };
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -239,6 +204,13 @@ impl<'a> IndexBuilder<'a> {
     /// floats, its sums round differently, and some edges differ.
     pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
         self.device = device.into();
+        self
+    }
+
+    /// Whether the index stays in host memory, wherever it is built; false by default. This saves moving an index that
+    /// is only written to a file.
+    pub fn keep_on_host(mut self, keep_on_host: bool) -> Self {
+        self.keep_on_host = keep_on_host;
         self
     }
 
@@ -380,7 +352,7 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
-    /// Creates an index without vectors, for [`Index::insert`]. Nothing is computed, so the device need only exist.
+    /// Creates an index without vectors, for [`Index::insert`], where [`Self::build`] would leave it.
     ///
     /// # Errors
     /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
@@ -397,12 +369,25 @@ impl<'a> IndexBuilder<'a> {
         let params = self.params.build()?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let graph = || Graph::new(self.metric, dimension, params);
-        Ok(match self.shard_count()? {
+        let index = match self.shard_count()? {
             1 => Index::new(graph()?, executor, self.exact_linking),
             shards => {
                 let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
                 Index::from_shards(graphs, executor, self.exact_linking)
             }
+        };
+        self.placed(index)
+    }
+
+    /// A new index, moved to the device that the options name.
+    pub(crate) fn placed<T: Element>(&self, index: Index<T>) -> Result<Index<T>, BuildError> {
+        if self.keep_on_host || self.device == DeviceChoice::Auto {
+            return Ok(index);
+        }
+        let moved = index.to_device_with(self.device, DeviceOptions::new().spread(self.spread));
+        moved.map_err(|error| {
+            let (index, source) = error.into_parts();
+            BuildError::Move { index: Box::new(AnyIndex::of_any(index)), source }
         })
     }
 
@@ -531,8 +516,8 @@ long_calls! {
     /// [`VectorFile`](crate::data::VectorFile), which is read chunk by chunk: `build::<f32>(&file)`, because a file
     /// does not say its element at compile time. Identical vectors share a vertex.
     ///
-    /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
-    /// [`Index::to_device`] next.
+    /// The index is then on the [device](Self::device) that was named, or else in host memory, where the CPU searches
+    /// it.
     ///
     /// # Errors
     /// Returns [`BuildError`].
@@ -560,7 +545,7 @@ long_calls! {
             Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize_for(report.device)?),
             None => {}
         }
-        Ok((index, report))
+        Ok((builder.placed(index)?, report))
     }
 }
 

@@ -15,7 +15,7 @@ long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 
     /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on
-    /// `device`. As after [`IndexBuilder::build`], it is in host memory.
+    /// `device`, where it then [is](IndexBuilder::device).
     ///
     /// Only the host's copy of vectors and keys is read. If the index is on a CUDA device that failed, this saves every
     /// change that was made; only edges are lost there, and are computed again:
@@ -42,8 +42,9 @@ long_calls! {
     pub fn rebuild(device: impl Into<DeviceChoice>) -> Result<Index<T>, BuildError> {
         let _writer = index.lock_writer();
         let device = device.into();
-        let mut build =
-            |graph: &Graph<T>| build_again(index.builder_like(graph).device(device), graph, progress);
+        let mut build = |graph: &Graph<T>| {
+            build_again(index.builder_like(graph).device(device).keep_on_host(true), graph, progress)
+        };
         let rebuilt = match index.backend.shards() {
             [] => index.backend.read(build)?,
             shards => {
@@ -53,7 +54,7 @@ long_calls! {
             }
         };
         rebuilt.set_limits(index.limits());
-        Ok(rebuilt)
+        IndexBuilder::new(index.metric()).device(device).placed(rebuilt)
     }
 }
 

@@ -286,6 +286,21 @@ fn a_device_that_is_not_there_is_named() {
 }
 
 #[test]
+fn an_index_stays_on_the_device_that_is_named() {
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(300, 0);
+    let build = |builder: IndexBuilder<'_>| builder.build(&view(&rows, DIMENSION)).unwrap();
+    assert_eq!(build(small(Metric::L2)).device(), Device::Cpu, "of a device that was not named");
+    let first = DeviceChoice::from(Device::Cuda(0));
+    if first.resolve().is_ok() {
+        let there = small(Metric::L2).device(first);
+        assert_eq!(build(there).device(), Device::Cuda(0));
+        assert_eq!(build(there.keep_on_host(true)).device(), Device::Cpu);
+        assert_eq!(there.empty::<u8>(DIMENSION).unwrap().device(), Device::Cuda(0));
+        assert_eq!(build(there).rebuild(first).unwrap().device(), Device::Cuda(0));
+    }
+}
+
+#[test]
 fn a_refusal_names_the_device_and_the_way_out() {
     assert_eq!(DeviceChoice::Auto.resolve().unwrap(), None);
     assert_eq!(DeviceChoice::from(Device::Cpu).resolve().unwrap(), Some(Device::Cpu));

@@ -75,7 +75,7 @@ fn shards_find_all<T: Element>() {
     let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
     let (index, report) = builder.build_with_report(&view(&rows, DIMENSION)).unwrap();
     assert!(matches!(report.device, Device::CudaSet(_)) && index.shards() > 1);
-    let index = index.to_device(ALL).unwrap();
+    assert_eq!(index.device(), report.device);
     [&one, &index].into_iter().for_each(change);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10).beam_width(1000));
     let [expected, found] = [&one, &index].map(|index| index.search_batch(queries, params).unwrap());
