@@ -25,7 +25,7 @@ use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::journal::Journal;
 use crate::progress::long_calls;
-use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError};
+use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError, Spread};
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
@@ -146,8 +146,8 @@ impl<T: Element> Index<T> {
         self.to_device_with(device, DeviceOptions::new())
     }
 
-    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is
-    /// already on the device stays as it is.
+    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is there
+    /// with other options is moved to the host and back.
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
@@ -156,19 +156,11 @@ impl<T: Element> Index<T> {
         device: impl Into<DeviceChoice>,
         options: DeviceOptions,
     ) -> Result<Self, MoveError<Self>> {
-        let choice = device.into();
-        if choice == self.device().into() {
-            return Ok(self);
-        }
-        let device = match choice.resolve() {
+        let device = match device.into().resolve() {
             Ok(device) => device,
             Err(error) => return Err(MoveError::new(self, error)),
         };
-        let is_there = match device {
-            Some(device) => device == self.device(),
-            None => self.device() != Device::Cpu,
-        };
-        if is_there {
+        if self.is_on(device, options) {
             return Ok(self);
         }
         let index = self.to_host()?;
@@ -184,6 +176,16 @@ impl<T: Element> Index<T> {
             Ok(None) => Ok(index),
             Ok(Some(copies)) => Ok(index.moved_to(copies)),
         }
+    }
+
+    /// Whether the index is on the device, or on any CUDA device for `None`, as the options want it.
+    fn is_on(&self, device: Option<Device>, options: DeviceOptions) -> bool {
+        let on = self.device();
+        let is_there = device.map_or(on != Device::Cpu, |device| device == on);
+        let stored = self.backend.vector_storage();
+        let is_stored = on == Device::Cpu || options.vector_storage.is_none_or(|storage| storage == stored);
+        let is_set = matches!(device, Some(Device::CudaSet(_)));
+        is_there && is_stored && !(is_set && options.spread == Spread::Sharded && self.shards() == 1)
     }
 
     /// Moves the index back to host memory, and frees its device memory.

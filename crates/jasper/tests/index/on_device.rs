@@ -184,6 +184,10 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         apart = apart.to_host().unwrap().to_device_with(DeviceChoice::Auto, options).unwrap();
     }
     assert!(bytes_of(&apart.to_host().unwrap()) == bytes_of(&host));
+    let bytes = there.device_bytes();
+    let there = there.to_device_with(DeviceChoice::Auto, options).unwrap();
+    assert_eq!(there.stats().vector_storage, MemorySpace::Host, "moved from where it was already");
+    assert_eq!(there.device_bytes() < bytes, is_on_gpu);
 }
 
 #[test]

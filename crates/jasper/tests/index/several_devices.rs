@@ -58,7 +58,9 @@ fn replicas_are_equal<T: Element>() {
     [&one, &all].into_iter().for_each(change);
     compare();
     assert!(bytes_of(&all) == bytes_of(&one));
-    assert_eq!(all.to_host().unwrap().device(), Device::Cpu);
+    let dealt = all.to_device_with(ALL, options(Spread::Sharded)).unwrap();
+    assert!(dealt.shards() > 1, "from replicas on the same devices");
+    assert_eq!(dealt.to_host().unwrap().device(), Device::Cpu);
 }
 
 #[test]
