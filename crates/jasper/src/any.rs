@@ -266,6 +266,7 @@ forward! {
     fn memory_plan_on_device(storage: MemorySpace) -> Option<MemoryPlan>;
     fn tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
     fn tuned_searches() -> Vec<TunedSearch>;
+    fn build_report() -> Option<&BuildReport>;
     fn stats() -> IndexStats;
     fn len() -> usize;
     fn is_empty() -> bool;
@@ -293,7 +294,6 @@ forward! {
     long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
-    long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
@@ -333,20 +333,7 @@ long_calls! {
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build_any(vectors: AnyVectorSource<'_>) -> Result<AnyIndex, BuildError> {
-        builder.with_progress(progress).build_any_with_report(vectors).map(|(index, _)| index)
-    }
-
-    /// Builds an index as [`Self::build_with_report`] does, with the element type of the vectors.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`].
-    pub fn build_any_with_report(
-        vectors: AnyVectorSource<'_>,
-    ) -> Result<(AnyIndex, BuildReport), BuildError> {
-        any!(AnyVectorSource(vectors), vectors => {
-            let (index, report) = builder.with_progress(progress).build_with_report(vectors)?;
-            Ok((index.into(), report))
-        })
+        any!(AnyVectorSource(vectors), vectors => Ok(builder.with_progress(progress).build(vectors)?.into()))
     }
 }
 
@@ -498,7 +485,7 @@ fn auto_quantized(
     device: DeviceChoice,
     progress: &mut ProgressFn<'_>,
 ) -> Result<QuantizeReport, TuneError> {
-    any!(AnyIndex(any), index => index.with_progress(progress).auto_quantize_for(device))
+    any!(AnyIndex(any), index => index.with_progress(progress).auto_quantize(device))
 }
 
 fn saved(any: &AnyIndex, path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError> {
@@ -524,8 +511,8 @@ long_calls! {
         rebuilt(any, device.into(), progress)
     }
 
-    /// See [`Index::auto_quantize_for`].
-    pub fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+    /// See [`Index::auto_quantize`].
+    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
         auto_quantized(any, device.into(), progress)
     }
 

@@ -173,17 +173,17 @@ impl CostUnit {
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 
-    /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on the device of
-    /// the index; if exact searches cost less, leaves the index without codes. On a CPU, where costs are estimates, codes
-    /// that cost up to a tenth more count as well: of these RaBitQ is chosen, if there is one, with the narrowest beam.
-    /// Replaces existing codes.
+    /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on `device`, where
+    /// the index need not be; if exact searches cost less, leaves the index without codes. [`DeviceChoice::Auto`] is a
+    /// GPU if there is one. On a CPU, where costs are estimates, codes that cost up to a tenth more count as well: of
+    /// these RaBitQ is chosen, if there is one, with the narrowest beam. Replaces existing codes.
     ///
     /// ```
     /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
     ///
     /// let vectors: Vec<f32> = Clusters::new(256, 7).rows(3000, 0);
     /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 256)?)?;
-    /// let report = index.auto_quantize()?;
+    /// let report = index.auto_quantize(index.device())?;
     /// assert_eq!(index.quantization(), report.chosen);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -199,17 +199,7 @@ long_calls! {
     /// # Errors
     /// Returns [`TuneError`], also if the index has several shards; the index is as it was, but without codes if some
     /// were tried.
-    pub fn auto_quantize() -> Result<QuantizeReport, TuneError> {
-        let device = index.device();
-        index.with_progress(progress).auto_quantize_for(device)
-    }
-
-    /// Chooses as [`Self::auto_quantize`] does, for searches on `device`, where the index need not be. For
-    /// [`DeviceChoice::Auto`], that is a GPU if there is one.
-    ///
-    /// # Errors
-    /// Returns [`TuneError`] as [`Self::auto_quantize`].
-    pub fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
         index.change_codes(None, progress, |change, progress| {
             index.choose_codes(CostUnit::of(device.into()), change, progress)
         })

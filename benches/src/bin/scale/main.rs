@@ -15,7 +15,7 @@ mod truth;
 
 use std::ops::RangeInclusive;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use jasper::data::{GroundTruth, ThreadPoolBuilder};
 use jasper::error::BuildError;
 use jasper::{
@@ -162,8 +162,9 @@ fn build<T: Element>(builder: IndexBuilder<'_>, vectors: &dyn VectorSource<T>) -
     let size = vectors.len();
     let mut stages = Stages::begin();
     let mut note = |progress| stages.note(progress);
-    let (index, report) = builder.with_progress(&mut note).build_with_report(vectors)?;
+    let index = builder.with_progress(&mut note).build(vectors)?;
     let seconds = stages.report("build", size);
+    let report = index.build_report().context("it was built")?;
     let line = json!({
         "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),
         "duplicates": report.duplicates, "reconnected": report.reconnected, "mean_degree": index.stats().mean_degree,

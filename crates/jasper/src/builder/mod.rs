@@ -34,9 +34,8 @@ pub struct BuildReport {
     pub device: Device,
     /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
-    /// Keys in the index.
-    #[cfg_attr(feature = "serde", serde(rename = "vectors"))]
-    pub keys: usize,
+    /// Vectors in the index, each under a key.
+    pub vectors: usize,
     /// Vectors that were identical to an earlier one, and share its vertex.
     pub duplicates: usize,
     /// Vertices that could not be reached, and were given an edge.
@@ -163,8 +162,9 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// assert!(!builder.build_with_report(&vectors)?.1.exact_linking);
-    /// assert!(builder.exact_linking(true).build_with_report(&vectors)?.1.exact_linking);
+    /// let is_exact = |index: jasper::Index<f32>| index.build_report().map(|report| report.exact_linking);
+    /// assert_eq!(is_exact(builder.build(&vectors)?), Some(false));
+    /// assert_eq!(is_exact(builder.exact_linking(true).build(&vectors)?), Some(true));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact_linking(mut self, exact_linking: bool) -> Self {
@@ -254,7 +254,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// Quantizes the vectors if that makes searches faster on the [device](Self::device) that builds the index, with
     /// the quantization that suits them best: see [`Index::auto_quantize`]. If the trial fails, so does the build; call
-    /// [`Index::auto_quantize_for`] after the build to keep the index.
+    /// [`Index::auto_quantize`] after the build to keep the index.
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
@@ -324,11 +324,11 @@ impl<'a> IndexBuilder<'a> {
             Some(cuda) => cuda.link(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
             None => link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?,
         };
-        let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
+        let (graph, InsertReport { keys: vectors, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
             device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
             device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
-            keys,
+            vectors,
             duplicates,
             reconnected,
             exact_linking: quantizer.is_none(),
@@ -517,23 +517,13 @@ long_calls! {
     /// does not say its element at compile time. Identical vectors share a vertex.
     ///
     /// The index is then on the [device](Self::device) that was named, or else in host memory, where the CPU searches
-    /// it.
+    /// it. [`Index::build_report`] says what the build did.
     ///
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build<T: Element>(vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        builder.with_progress(progress).build_with_report(vectors).map(|(index, _)| index)
-    }
-
-    /// Builds an index as [`Self::build`] does, and returns a report of what the build did.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`].
-    pub fn build_with_report<T: Element>(
-        vectors: &dyn VectorSource<T>,
-    ) -> Result<(Index<T>, BuildReport), BuildError> {
         let executor = Arc::new(CpuExecutor::new(builder.threads)?);
-        let (index, report) = match builder.shard_count()? {
+        let (mut index, report) = match builder.shard_count()? {
             1 => {
                 let (graph, report) = builder.build_graph(&executor, vectors, progress)?;
                 (Index::new(graph, executor, builder.exact_linking), report)
@@ -542,10 +532,11 @@ long_calls! {
         };
         match builder.quantize {
             Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
-            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize_for(report.device)?),
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize(report.device)?),
             None => {}
         }
-        Ok((builder.placed(index)?, report))
+        index.build_report = Some(report);
+        builder.placed(index)
     }
 }
 

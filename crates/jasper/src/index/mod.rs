@@ -25,6 +25,7 @@ use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::journal::Journal;
 use crate::progress::long_calls;
+use crate::report::BuildReport;
 use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError, Spread};
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
@@ -60,6 +61,7 @@ pub struct Index<T: Element> {
     /// Whether changes on a CUDA device choose edges by exact distances, never by those of SQ8 vectors.
     pub(crate) exact_linking: bool,
     limits: RwLock<SearchLimits>,
+    pub(crate) build_report: Option<BuildReport>,
     /// The journal of a durable index.
     pub(crate) journal: Option<Journal>,
 }
@@ -101,6 +103,7 @@ impl<T: Element> Index<T> {
             writer: Mutex::default(),
             exact_linking,
             limits: RwLock::default(),
+            build_report: None,
             journal: None,
         }
     }
@@ -110,7 +113,7 @@ impl<T: Element> Index<T> {
         self,
         mut to: impl FnMut(usize, Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>,
     ) -> Self {
-        let Self { backend, batcher, executor, writer, exact_linking, limits, journal } = self;
+        let Self { backend, batcher, executor, writer, exact_linking, limits, build_report, journal } = self;
         // Waits for submitted searches, which hold the backend.
         drop(batcher);
         let is_sharded = !backend.shards().is_empty();
@@ -123,7 +126,7 @@ impl<T: Element> Index<T> {
             backends.pop().expect("there is a graph")
         };
         let batcher = SearchBatcher::new(Arc::clone(&backend));
-        Self { batcher, backend, executor, writer, exact_linking, limits, journal }
+        Self { batcher, backend, executor, writer, exact_linking, limits, build_report, journal }
     }
 
     /// The graph, or those of the shards. The edges are on the host.
@@ -250,6 +253,11 @@ impl<T: Element> Index<T> {
         let shards = self.backend.shards_or_self().into_iter();
         let stats = shards.map(|shard| shard.read(|graph| IndexStats::new(graph, storage)));
         stats.reduce(IndexStats::merge).expect("there is a graph")
+    }
+
+    /// What the build of the index did. `None` if it was opened, or created without vectors.
+    pub fn build_report(&self) -> Option<&BuildReport> {
+        self.build_report.as_ref()
     }
 
     /// Number of keys.

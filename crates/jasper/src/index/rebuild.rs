@@ -9,6 +9,7 @@ use jasper_graph::Graph;
 use jasper_vamana::UpdateError;
 
 use crate::progress::long_calls;
+use crate::report::BuildReport;
 use crate::{BuildError, DeviceChoice, Index, IndexBuilder};
 
 long_calls! {
@@ -49,8 +50,11 @@ long_calls! {
             [] => index.backend.read(build)?,
             shards => {
                 let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
-                let graphs = rebuilt?.into_iter().flat_map(Index::into_graphs);
-                Index::from_shards(graphs, Arc::clone(&index.executor), index.exact_linking)
+                let (mut rebuilt, executor) = (rebuilt?, Arc::clone(&index.executor));
+                let reports = rebuilt.iter_mut().filter_map(|shard| shard.build_report.take());
+                let build_report = reports.reduce(BuildReport::merge);
+                let graphs = rebuilt.into_iter().flat_map(Index::into_graphs);
+                Index { build_report, ..Index::from_shards(graphs, executor, index.exact_linking) }
             }
         };
         rebuilt.set_limits(index.limits());

@@ -75,7 +75,8 @@ fn shards_find_all<T: Element>() {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(500, 1);
     let one = small(Metric::L2).device(Device::Cpu).build(&view(&rows, DIMENSION)).unwrap();
     let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
-    let (index, report) = builder.build_with_report(&view(&rows, DIMENSION)).unwrap();
+    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let report = index.build_report().unwrap();
     assert!(matches!(report.device, Device::CudaSet(_)) && index.shards() > 1);
     assert_eq!(index.device(), report.device);
     [&one, &index].into_iter().for_each(change);
