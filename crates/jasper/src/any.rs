@@ -17,7 +17,7 @@ use jasper_vamana::{
 };
 
 use crate::bench::{DevicePeaks, Measure, Profile};
-use crate::error::{CheckError, TuneError};
+use crate::error::{AutoQuantizeError, CheckError, TuneError};
 use crate::index::{in_bytes, is_sharded, shard_files};
 use crate::journal::{JournalError, OpenJournal, check_durable};
 use crate::progress::long_calls;
@@ -484,7 +484,7 @@ fn auto_quantized(
     any: &AnyIndex,
     device: DeviceChoice,
     progress: &mut ProgressFn<'_>,
-) -> Result<QuantizeReport, TuneError> {
+) -> Result<QuantizeReport, AutoQuantizeError> {
     any!(AnyIndex(any), index => index.with_progress(progress).auto_quantize(device))
 }
 
@@ -512,7 +512,7 @@ long_calls! {
     }
 
     /// See [`Index::auto_quantize`].
-    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
         auto_quantized(any, device.into(), progress)
     }
 

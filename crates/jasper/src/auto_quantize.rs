@@ -18,9 +18,9 @@ use std::sync::Arc;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
-use jasper_vamana::{Distances, SearchReport};
+use jasper_vamana::{Distances, SearchError, SearchReport};
 
-use crate::error::TuneError;
+use crate::error::AutoQuantizeError;
 use crate::journal::{Change, Record};
 use crate::progress::long_calls;
 use crate::tune::{HeldOut, least_width};
@@ -197,9 +197,9 @@ long_calls! {
     /// the codes being tried.
     ///
     /// # Errors
-    /// Returns [`TuneError`], also if the index has several shards; the index is as it was, but without codes if some
+    /// Returns [`AutoQuantizeError`], also if the index has several shards; the index is as it was, but without codes if some
     /// were tried.
-    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
         index.change_codes(None, progress, |change, progress| {
             index.choose_codes(CostUnit::of(device.into()), change, progress)
         })
@@ -212,9 +212,12 @@ impl<T: Element> Index<T> {
         &self,
         unit: CostUnit,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(f64, f64, Vec<QuantizeTrial>), TuneError> {
+    ) -> Result<(f64, f64, Vec<QuantizeTrial>), AutoQuantizeError> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, progress)?;
+        if held_out.len() < 2 {
+            return Err(AutoQuantizeError::TooFew);
+        }
         self.without_edges(&vertices, || {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
             let hop = unit.hop(self.params().max_degree());
@@ -234,9 +237,9 @@ impl<T: Element> Index<T> {
                             + reranked as f64 * vector;
                         cost.set(all / held_out.len() as f64);
                     }
-                    Ok::<_, TuneError>(reaches)
+                    Ok::<_, AutoQuantizeError>(reaches)
                 })?;
-                Ok::<_, TuneError>(width.map(|width| (width, cost.get())))
+                Ok::<_, AutoQuantizeError>(width.map(|width| (width, cost.get())))
             };
             let exact = least_cost(Distances::Exact, unit.beam_width(), vector)?;
             let mut tried = Vec::new();
@@ -266,7 +269,7 @@ impl<T: Element> Index<T> {
         held_out: &HeldOut<T>,
         width: usize,
         distances: Distances,
-    ) -> Result<(f64, SearchReport), TuneError> {
+    ) -> Result<(f64, SearchReport), SearchError> {
         let mut sum = SearchReport::default();
         let mut recall = 0.0;
         for half in held_out.halves() {
@@ -286,7 +289,7 @@ impl<T: Element> Index<T> {
         unit: CostUnit,
         change: &mut Change<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, TuneError> {
+    ) -> Result<QuantizeReport, AutoQuantizeError> {
         let index = self;
         index.backend.require_one_graph("trying quantizations").map_err(UpdateError::from)?;
         index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;

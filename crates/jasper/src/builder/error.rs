@@ -5,7 +5,7 @@ use jasper_vamana::{PlanError, PoolError, UpdateError};
 
 use crate::AnyIndex;
 use crate::backend::MAX_SHARDS;
-use crate::error::TuneError;
+use crate::error::AutoQuantizeError;
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +26,13 @@ pub enum BuildError {
     /// The threads could not be started.
     #[error(transparent)]
     Threads(#[from] PoolError),
-    /// Vectors, keys or a checkpoint are invalid or cannot be read, or vectors cannot be quantized.
+    /// Vectors, keys or a checkpoint are invalid or cannot be read, or vectors cannot be quantized: the errors of
+    /// [`Index::insert`](crate::Index::insert) and [`Index::quantize`](crate::Index::quantize).
     #[error(transparent)]
     Input(UpdateError),
     /// No quantization suits the vectors.
     #[error(transparent)]
-    AutoQuantize(TuneError),
+    AutoQuantize(AutoQuantizeError),
     /// An option that needs vectors was set for [`IndexBuilder::empty`](crate::IndexBuilder::empty).
     #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
     Empty(&'static str),
