@@ -104,10 +104,8 @@ impl Index {
             builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
                 .device(device.0)
                 .spread(parse(spread)?)
+                .shards(shards)
                 .exact_linking(exact_linking);
-        if let Some(shards) = shards {
-            builder = builder.shards(shards);
-        }
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
@@ -140,23 +138,37 @@ impl Index {
     /// to the device comes afterwards, and is not included.
     ///
     /// >>> import jasper
-    /// >>> jasper.Index.estimate_memory(1_000_000, 96, dtype="float16", device="cpu").device_bytes
+    /// >>> jasper.Index.memory_plan(1_000_000, 96, dtype="float16", device="cpu").device_bytes
     /// 0
     #[staticmethod]
-    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = DeviceArgument(DeviceChoice::Auto),
-                        quantization = None),
-           text_signature = "(rows, dim, *, dtype=None, max_degree=None, device=\"auto\", quantization=None)")]
-    fn estimate_memory<'py>(
+    #[pyo3(signature = (rows, dim, *, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
+                        max_batch_share = None, device = DeviceArgument(DeviceChoice::Auto), spread = "replicated",
+                        shards = None, exact_linking = false, quantization = None),
+           text_signature = "(rows, dim, *, metric=\"l2\", dtype=None, max_degree=None, build_beam_width=None, \
+                             max_batch_share=None, device=\"auto\", spread=\"replicated\", shards=None, \
+                             exact_linking=False, quantization=None)")]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn memory_plan<'py>(
         py: Python<'py>,
         rows: i64,
         dim: i64,
+        metric: &str,
         dtype: Option<&Bound<'py, PyAny>>,
         max_degree: Option<usize>,
+        build_beam_width: Option<usize>,
+        max_batch_share: Option<f32>,
         device: DeviceArgument,
+        spread: &str,
+        shards: Option<usize>,
+        exact_linking: bool,
         quantization: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (rows, dim) = (count("rows", rows)?, count("dim", dim)?);
-        let builder = builder("l2", max_degree, None, None, None, None, None)?.device(device.0);
+        let builder = builder(metric, max_degree, build_beam_width, None, max_batch_share, None, None)?
+            .device(device.0)
+            .spread(parse(spread)?)
+            .shards(shards)
+            .exact_linking(exact_linking);
         let builder = quantize(builder, quantization)?;
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let plan = py.detach(|| {

@@ -242,8 +242,7 @@ impl Args {
 
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
         let builder = self.graph.builder().threads(self.threads).device(self.device).keep_on_host(true);
-        let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread);
-        let builder = self.shards.map_or(builder, |shards| builder.shards(shards));
+        let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread).shards(self.shards);
         keys.map_or(builder, |keys| builder.keys(keys))
     }
 }

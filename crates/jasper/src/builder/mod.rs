@@ -214,7 +214,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Number of shards, at most 256. The default is 1, or one per device with [`Spread::Sharded`]. The index has one
+    /// Number of shards, at most 256. `None`, the default, means 1, or one per device with [`Spread::Sharded`]. The index has one
     /// graph per shard, with the vectors of some keys, which [several devices](Device::CudaSet) build at the same time
     /// and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
     ///
@@ -227,8 +227,8 @@ impl<'a> IndexBuilder<'a> {
     /// assert_eq!(index.search(vectors.row(7), SearchParams::new(1))?[0].key, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn shards(mut self, shards: usize) -> Self {
-        self.shards = Some(shards);
+    pub fn shards(mut self, shards: impl Into<Option<usize>>) -> Self {
+        self.shards = shards.into();
         self
     }
 
