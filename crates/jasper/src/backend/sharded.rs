@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 use std::mem;
-use std::ops::RangeInclusive;
+use std::ops::{AddAssign, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jasper_core::{Element, Key, Slot};
@@ -64,19 +64,22 @@ impl<T: Element> Sharded<T> {
         &*self.shards[0]
     }
 
-    /// Calls `work` for each shard, at the same time, with the progress of the first.
-    fn change_all<R: Send>(
+    /// Calls `work` for each shard, at the same time, with the progress of the first. Returns the sum of the results.
+    fn change_all<R: Send + Default + AddAssign>(
         &self,
         hooks: ChangeHooks<'_>,
         work: impl Fn(usize, &dyn Backend<T>, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
-    ) -> Result<Vec<R>, UpdateError> {
+    ) -> Result<R, UpdateError> {
         let change = |shard: usize, hooks: ChangeHooks<'_>| work(shard, &*self.shards[shard], hooks);
         let mut results = Vote::make_all(self.shards.len(), true, hooks, change);
         // One shard's error cancels the others.
         let is_cause = |result: &Result<R, UpdateError>| matches!(result, Err(error) if !matches!(error, UpdateError::Cancelled(_)));
         match results.iter().position(is_cause) {
             Some(shard) => Err(results.swap_remove(shard).err().expect("the cause")),
-            None => results.into_iter().collect(),
+            None => results.into_iter().try_fold(R::default(), |mut sum, report| {
+                sum += report?;
+                Ok(sum)
+            }),
         }
     }
 
@@ -268,7 +271,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let all = shared.view()?;
         let pool = self.executor.pool();
         let rows = pool.install(|| RowsByShard::new(Some(keys), keys.len(), self.shards.len()));
-        let reports = self.change_all(hooks, |shard, backend, hooks| {
+        self.change_all(hooks, |shard, backend, hooks| {
             let vectors = ShardVectors::new(&all, &rows, shard);
             let keys = pool.install(|| rows.keys(shard));
             let new = NewVectors { vectors: &vectors, keys: &keys, on_conflict };
@@ -278,34 +281,17 @@ impl<T: Element> Backend<T> for Sharded<T> {
                 }
                 error => error,
             })
-        })?;
-        let mut sum = InsertReport::default();
-        for report in reports {
-            sum.keys += report.keys;
-            sum.duplicates += report.duplicates;
-            sum.reconnected += report.reconnected;
-            sum.cost += report.cost;
-        }
-        Ok(sum)
+        })
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
-        let reports = self.change_all(hooks, |_, backend, hooks| backend.consolidate(hooks))?;
-        let mut sum = ConsolidateReport::default();
-        for report in reports {
-            sum.freed += report.freed;
-            sum.reconnected += report.reconnected;
-            sum.cost += report.cost;
-        }
-        Ok(sum)
+        self.change_all(hooks, |_, backend, hooks| backend.consolidate(hooks))
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
         let mut sum = CompactReport::default();
         for shard in &self.shards {
-            let report = shard.compact()?;
-            sum.moved += report.moved;
-            sum.freed += report.freed;
+            sum += shard.compact()?;
         }
         Ok(sum)
     }
