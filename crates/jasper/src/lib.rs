@@ -58,7 +58,7 @@
 //! # How it works
 //!
 //! Vectors are vertices of a Vamana graph, with up to 64 out-edges each: to near vertices, and to farther ones in other
-//! directions. A search starts at the medoid and, in large graphs, at up to 127 other start points, repeatedly expands
+//! directions. A search starts at the medoid, a central vector, and, in large graphs, at up to 127 other start points, repeatedly expands
 //! the nearest vertex that it has not expanded, and keeps the nearest `beam_width` vertices that it has visited. An
 //! insert searches for the new vector and links it both ways. A delete excludes a vector from results at once;
 //! [`Index::consolidate`] removes it from the graph later.
@@ -74,7 +74,7 @@
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
 //! | [`VectorSource`], [`MatrixView`], [`data`] | vectors in memory and in files |
-//! | [`WithProgress`], [`report`] | progress and cancellation of long calls; what they did |
+//! | [`WithProgress`], [`report`] | progress and cancellation of calls; what they did |
 //! | [`memory`] | memory of a build or an index, before it is allocated |
 //! | [`file`](mod@file) | what an index file contains, and whether it is intact |
 //! | [`graph`] | the graph itself, and graph files of other libraries |

@@ -214,9 +214,9 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Number of shards, at most 256. `None`, the default, means 1, or one per device with [`Spread::Sharded`]. The index has one
-    /// graph per shard, with the vectors of some keys, which [several devices](Device::CudaSet) build at the same time
-    /// and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
+    /// Number of shards, at most 256. `None`, the default, means 1, or one per device with [`Spread::Sharded`]. The index
+    /// has one graph per shard, with the vectors of some keys, which [several devices](Device::CudaSet) build at the
+    /// same time and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};

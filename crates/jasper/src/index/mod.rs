@@ -48,7 +48,7 @@ pub use shard_files::{is_sharded, shard_files};
 /// change, leaves its copy unusable: later calls return the error, and [`Self::rebuild`] makes a new index of what the
 /// host has.
 ///
-/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may
+/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a call and may
 /// cancel it.
 ///
 /// See the [crate page](crate) for an example.

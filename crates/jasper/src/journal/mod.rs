@@ -87,7 +87,7 @@ pub enum JournalFault {
     #[error("is not empty; name a new folder for the index")]
     NotEmpty,
     /// The index has several shards.
-    #[error("cannot be that of a durable index: the index has several shards; save it without a journal")]
+    #[error("cannot be that of a durable index, because the index has several shards; use `save`")]
     Sharded,
     /// The folder or its journal cannot be read or written.
     #[error("its journal cannot be read or written")]
