@@ -10,9 +10,9 @@ mod search;
 mod visited;
 
 use std::convert::Infallible;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use jasper_core::{BitSet, Element, Neighbor, Slot, defaults};
+use jasper_core::{BitSet, Element, Neighbor, Slot, defaults, sync};
 use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
 
@@ -105,7 +105,7 @@ impl CpuExecutor {
 
     /// Lends scratch memory to `work`.
     pub(crate) fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
-        let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = || sync::lock(&self.scratch);
         let mut scratch = pool().pop().unwrap_or_default();
         let result = work(&mut scratch);
         pool().push(scratch);

@@ -11,9 +11,9 @@
 use std::cmp::Ordering;
 use std::mem;
 use std::ops::{AddAssign, RangeInclusive};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use jasper_core::{Element, Key, Slot};
+use jasper_core::{Element, Key, Slot, sync};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut,
@@ -106,7 +106,7 @@ impl<T: Element> Sharded<T> {
 
     /// Arrays for the answers of each shard to `queries` queries, and possibly more.
     fn answers(&self, queries: usize, k: usize) -> Result<Vec<Matches>, SearchError> {
-        let idle = mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let idle = mem::take(&mut *sync::lock(&self.idle));
         if idle.first().is_some_and(|answer| answer.k() == k && answer.queries() >= queries) {
             return Ok(idle);
         }
@@ -260,7 +260,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
             matches = rest;
             self.merge(&answers, chunk.len(), params.k, rows);
         }
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = answers;
+        *sync::lock(&self.idle) = answers;
         Ok(sum)
     }
 

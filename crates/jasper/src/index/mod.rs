@@ -13,9 +13,9 @@ mod update;
 use std::fmt;
 use std::io::Cursor;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
+use jasper_core::{BuildParams, Element, Key, Metric, no_progress, sync};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
@@ -240,7 +240,7 @@ impl<T: Element> Index<T> {
     }
 
     pub(crate) fn lock_writer(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.writer)
     }
 
     /// Counts and sizes of the index. On a CUDA device, the mean degree is that of the edges when they were last copied
