@@ -197,8 +197,8 @@ long_calls! {
     /// the codes being tried.
     ///
     /// # Errors
-    /// Returns [`AutoQuantizeError`], also if the index has several shards; the index is as it was, but without codes if some
-    /// were tried.
+    /// Returns [`AutoQuantizeError`], also if the index has several shards; the index is as it was, but without codes if
+    /// some were tried.
     pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
         index.change_codes(None, progress, |change, progress| {
             index.choose_codes(CostUnit::of(device.into()), change, progress)

@@ -58,10 +58,10 @@
 //! # How it works
 //!
 //! Vectors are vertices of a Vamana graph, with up to 64 out-edges each: to near vertices, and to farther ones in other
-//! directions. A search starts at the medoid, a central vector, and, in large graphs, at up to 127 other start points, repeatedly expands
-//! the nearest vertex that it has not expanded, and keeps the nearest `beam_width` vertices that it has visited. An
-//! insert searches for the new vector and links it both ways. A delete excludes a vector from results at once;
-//! [`Index::consolidate`] removes it from the graph later.
+//! directions. A search starts at the medoid, which is a central vector, and in large graphs at up to 127 other start
+//! points. It repeatedly expands the nearest vertex that it has not expanded, and keeps the nearest `beam_width` vertices
+//! that it has visited. An insert searches for the new vector and links it both ways. A delete excludes a vector from
+//! results at once; [`Index::consolidate`] removes it from the graph later.
 //!
 //! # Where to look
 //!

@@ -69,8 +69,8 @@ impl<T: fmt::Debug> fmt::Debug for WithProgress<'_, T> {
     }
 }
 
-/// Defines calls with progress: methods of a type, with `&self` and no progress callback, and of [`WithProgress`]. Their bodies
-/// have the value and the callback under the names given after `as`. Documentation is that of the type's method.
+/// Defines calls with progress: methods of a type, with `&self` and no callback, and of [`WithProgress`]. Their bodies have
+/// the value and the callback under the names given after `as`. Documentation is that of the type's method.
 macro_rules! long_calls {
     (impl$(<$T:ident: $Bound:ident>)? $Of:ident$(<$Argument:tt>)? as ($value:ident, $progress:ident); $(
         $(#[$doc:meta])*

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! No timer delays a search, and none waits for the end of another, except those that cannot be started. Under load, a
-//! batch has the searches that arrived since the search thread looked last. Queries and answers are type parameters, and
+//! batch has the searches that arrived since the thread looked last. Queries and answers are type parameters, and
 //! threads and locks come from `super::sync`, so that the model checker of `tests.rs` compiles this file with its own.
 
 use std::collections::VecDeque;
