@@ -134,7 +134,7 @@ impl Raise for BuildError {
         match self {
             Self::Input(error) => error.exception(),
             Self::AutoQuantize(error) => error.exception(),
-            Self::Device(error) => error.exception(),
+            Self::Device(error) | Self::Move { source: error, .. } => error.exception(),
             Self::Memory(_) => OutOfMemoryError::new_err,
             Self::Cancelled(_) => Cancelled::new_err,
             _ => ParameterError::new_err,

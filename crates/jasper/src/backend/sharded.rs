@@ -36,7 +36,7 @@ pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     let low = (hash ^ hash >> 31) & u64::from(u32::MAX);
-    (low * shards as u64 >> 32) as usize
+    ((low * shards as u64) >> 32) as usize
 }
 
 /// Several backends, each with a part of the vectors.
