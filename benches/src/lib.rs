@@ -36,10 +36,10 @@ pub struct BuildArgs {
 }
 
 impl BuildArgs {
-    /// Starts a build.
+    /// Starts a build that ends with the index in host memory.
     pub fn builder(self, metric: Metric, device: impl Into<DeviceChoice>) -> IndexBuilder<'static> {
         let Self { max_degree, alpha, build_beam_width, batch_share, exact_linking } = self;
-        let builder = IndexBuilder::new(metric).device(device).max_degree(max_degree);
+        let builder = IndexBuilder::new(metric).device(device).keep_on_host(true).max_degree(max_degree);
         let builder = builder.alpha(alpha).build_beam_width(build_beam_width);
         let builder = if let Some(share) = batch_share { builder.max_batch_share(share) } else { builder };
         builder.exact_linking(exact_linking)

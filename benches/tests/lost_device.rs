@@ -32,7 +32,7 @@ fn change_and_lose() {
         MatrixView::new(&vectors[rows.start * dimension..rows.end * dimension], dimension).unwrap()
     };
     let builder = IndexBuilder::new(Metric::L2).device(Device::Cuda(0));
-    let index = builder.build(&view(0..2000)).unwrap().to_device(Device::Cuda(0)).unwrap();
+    let index = builder.build(&view(0..2000)).unwrap();
     index.insert(&view(2000..3000), &(2000..3000).collect::<Vec<_>>()).unwrap();
     index.delete(&(0..500).collect::<Vec<_>>()).unwrap();
     lose_device();

@@ -58,8 +58,9 @@ fn measure<T: Element>(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) 
         stages.insert(progress.stage.to_string(), begun.elapsed().as_secs_f64());
         ControlFlow::Continue(())
     };
-    let (index, report) = builder.with_progress(&mut note).build_with_report::<T>(file)?;
+    let index = builder.with_progress(&mut note).build::<T>(file)?;
     let seconds = begun.elapsed().as_secs_f64();
+    let report = index.build_report().context("it was built")?;
     let (params, stats, cost) = (index.params(), index.stats(), report.cost);
     let plan = builder.memory_plan::<T>(file.len(), file.dimension())?;
     Ok(json!({

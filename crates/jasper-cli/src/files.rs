@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::error::{KeyError, TuneError, VectorError};
+use jasper::error::{AutoQuantizeError, KeyError, TuneError, VectorError};
 use jasper::{AnyIndex, AnyRows, BuildError, ElementKind, OpenOptions, SearchError, UpdateError};
 use jasper_data::{GroundTruth, VectorFile};
 
@@ -40,12 +40,17 @@ enum Subject {
 }
 
 fn subject(error: &anyhow::Error) -> Option<Subject> {
-    let tune = error.downcast_ref();
-    let update = match (error.downcast_ref(), tune) {
-        (Some(BuildError::Input(error)), _) | (_, Some(TuneError::Update(error))) => Some(error),
+    let (tune, auto) = (error.downcast_ref(), error.downcast_ref());
+    let update = match (error.downcast_ref(), tune, auto) {
+        (Some(BuildError::Input(error)), ..)
+        | (_, Some(TuneError::Update(error)), _)
+        | (.., Some(AutoQuantizeError::Update(error))) => Some(error),
         _ => error.downcast_ref(),
     };
-    let search = if let Some(TuneError::Search(error)) = tune { Some(error) } else { error.downcast_ref() };
+    let search = match (tune, auto) {
+        (Some(TuneError::Search(error)), _) | (_, Some(AutoQuantizeError::Search(error))) => Some(error),
+        _ => error.downcast_ref(),
+    };
     let vector = match (update, search, tune) {
         (Some(UpdateError::Vector(error)), ..)
         | (_, Some(SearchError::Vector(error)), _)

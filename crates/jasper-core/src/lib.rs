@@ -50,6 +50,7 @@ mod neighbor;
 mod params;
 mod progress;
 pub mod recall;
+pub mod sync;
 pub mod synthetic;
 
 pub use bitset::BitSet;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use cust::context::CurrentContext;
 use cust::error::CudaError;
 use cust::sys::{self, CUcontext, CUresult};
 use gpu_kernels::Kernel;
+use jasper_core::sync::lock;
 use jasper_driver::Failure;
 use jasper_vamana::free_host_memory;
 
@@ -72,11 +73,6 @@ static OPEN: Mutex<BTreeMap<usize, Arc<OpenedContext>>> = Mutex::new(BTreeMap::n
 
 /// A context, once it is open. Opening it blocks only other callers that want the same device.
 type OpenedContext = Mutex<Option<Context>>;
-
-/// Locks a mutex whose value is valid also after a panic of another thread that held it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Context {
     /// Opens a device. The first call takes some tenths of a second, in which the driver initializes the device, which

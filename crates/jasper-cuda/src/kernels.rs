@@ -7,13 +7,13 @@
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use gpu_kernels::{Kernel, Specialization, max_blocks};
+use jasper_core::sync::{self, lock};
 use jasper_ptx::{Archive, cap_blocks, specialize};
 
 use crate::Context;
-use crate::context::lock;
 use crate::error::{ErrorKind, Result};
 use crate::module::{Function, LoadedModule};
 
@@ -64,7 +64,7 @@ impl Kernels {
         }
         let id = KernelId::of(kernel);
         let function = self.with(context, &id, |module| module.function(context, &id.entry_point))??;
-        let mut launched = self.launched.write().unwrap_or_else(PoisonError::into_inner);
+        let mut launched = sync::write(&self.launched);
         let of_type = launched.entry(TypeId::of::<K>()).or_insert_with(|| Box::new(Functions::<K>::new()));
         let of_type = of_type.downcast_mut::<Functions<K>>().expect("the key is the type of the kernels");
         of_type.insert(*kernel, Arc::clone(&function));
@@ -72,7 +72,7 @@ impl Kernels {
     }
 
     fn launched_before<K: Kernel>(&self, kernel: &K) -> Option<Arc<Function>> {
-        let launched = self.launched.read().unwrap_or_else(PoisonError::into_inner);
+        let launched = sync::read(&self.launched);
         let of_type = launched.get(&TypeId::of::<K>())?.downcast_ref::<Functions<K>>()?;
         of_type.get(kernel).cloned()
     }

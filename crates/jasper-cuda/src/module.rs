@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use cust::function::FunctionAttribute;
 use cust::sys::{self, CUfunction, CUfunction_attribute};
 use gpu_kernels::{LaunchConfig, MAX_SHARED_BYTES};
+use jasper_core::sync::lock;
 
 use crate::Context;
-use crate::context::lock;
 use crate::error::{ErrorKind, LaunchLimit, Result, failure_of};
 use crate::ptx::PtxRequirement;
 

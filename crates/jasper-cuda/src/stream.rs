@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use bytemuck::Pod;
 use cust::sys::{self, CUfunction, CUresult, CUstream};
 use gpu_kernels::{Buffer as _, Kernel, LaunchConfig, Stream as _};
+use jasper_core::sync::lock;
 
-use crate::context::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::staging::Staging;
 use crate::{Buffer, Context, Event, Module, Pinned};

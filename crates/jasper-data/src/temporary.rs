@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use jasper_core::sync;
 use tempfile::NamedTempFile;
 
 /// What the names of temporary files begin and end with.
@@ -17,7 +18,7 @@ const SUFFIX: &str = ".tmp";
 static REGISTERED: Mutex<Option<BTreeSet<PathBuf>>> = Mutex::new(Some(BTreeSet::new()));
 
 fn registered() -> MutexGuard<'static, Option<BTreeSet<PathBuf>>> {
-    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+    sync::lock(&REGISTERED)
 }
 
 /// Removes the temporary files and locks of this process, for a program that a signal is about to end. Later attempts

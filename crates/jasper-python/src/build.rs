@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jasper::{
-    AnyIndex, BuildError, Device, DeviceChoice, DeviceOptions, ElementKind, MemorySpace, VectorSource,
-    with_element,
+    AnyIndex, BuildError, Device, DeviceChoice, ElementKind, MemorySpace, VectorSource, with_element,
 };
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
@@ -17,7 +16,7 @@ use crate::device;
 use crate::errors::{ParameterError, Raise, count, message, parse};
 use crate::index::Index;
 use crate::interop;
-use crate::options::{DeviceArgument, builder, device_options, quantize};
+use crate::options::{DeviceArgument, builder, quantize};
 use crate::results::report;
 
 #[pymethods]
@@ -101,15 +100,12 @@ impl Index {
     ) -> PyResult<Self> {
         let vectors = &interop::to_numpy(vectors, "vectors")?;
         let keys = keys.map(arrays::keys).transpose()?;
-        let options = device_options(None, spread)?;
         let mut builder =
             builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
                 .device(device.0)
                 .spread(parse(spread)?)
+                .shards(shards)
                 .exact_linking(exact_linking);
-        if let Some(shards) = shards {
-            builder = builder.shards(shards);
-        }
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
@@ -131,8 +127,7 @@ impl Index {
             let source = vectors.source()?;
             let index = call::long(py, progress, |progress| {
                 let source: &dyn VectorSource<T> = &source;
-                let built = builder.with_progress(progress).build_any(source.into());
-                built.map(|index| move_to_named(index, device.0, options)).map_err(Raise::raise)
+                kept(builder.with_progress(progress).build_any(source.into())).map_err(Raise::raise)
             })?;
             Self::built(py, index)
         })
@@ -143,23 +138,37 @@ impl Index {
     /// to the device comes afterwards, and is not included.
     ///
     /// >>> import jasper
-    /// >>> jasper.Index.estimate_memory(1_000_000, 96, dtype="float16", device="cpu").device_bytes
+    /// >>> jasper.Index.memory_plan(1_000_000, 96, dtype="float16", device="cpu").device_bytes
     /// 0
     #[staticmethod]
-    #[pyo3(signature = (rows, dim, *, dtype = None, max_degree = None, device = DeviceArgument(DeviceChoice::Auto),
-                        quantization = None),
-           text_signature = "(rows, dim, *, dtype=None, max_degree=None, device=\"auto\", quantization=None)")]
-    fn estimate_memory<'py>(
+    #[pyo3(signature = (rows, dim, *, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
+                        max_batch_share = None, device = DeviceArgument(DeviceChoice::Auto), spread = "replicated",
+                        shards = None, exact_linking = false, quantization = None),
+           text_signature = "(rows, dim, *, metric=\"l2\", dtype=None, max_degree=None, build_beam_width=None, \
+                             max_batch_share=None, device=\"auto\", spread=\"replicated\", shards=None, \
+                             exact_linking=False, quantization=None)")]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
+    fn memory_plan<'py>(
         py: Python<'py>,
         rows: i64,
         dim: i64,
+        metric: &str,
         dtype: Option<&Bound<'py, PyAny>>,
         max_degree: Option<usize>,
+        build_beam_width: Option<usize>,
+        max_batch_share: Option<f32>,
         device: DeviceArgument,
+        spread: &str,
+        shards: Option<usize>,
+        exact_linking: bool,
         quantization: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (rows, dim) = (count("rows", rows)?, count("dim", dim)?);
-        let builder = builder("l2", max_degree, None, None, None, None, None)?.device(device.0);
+        let builder = builder(metric, max_degree, build_beam_width, None, max_batch_share, None, None)?
+            .device(device.0)
+            .spread(parse(spread)?)
+            .shards(shards)
+            .exact_linking(exact_linking);
         let builder = quantize(builder, quantization)?;
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let plan = py.detach(|| {
@@ -185,9 +194,7 @@ impl Index {
     #[pyo3(signature = (device = DeviceArgument(Device::Cpu.into()), *, progress = None),
            text_signature = "($self, device=\"cpu\", *, progress=None)")]
     fn rebuild(&self, py: Python<'_>, device: DeviceArgument, progress: Option<Py<PyAny>>) -> PyResult<Self> {
-        let rebuilt = self.long(py, progress, |index| {
-            Ok::<_, BuildError>(move_to_named(index.rebuild(device.0)?, device.0, DeviceOptions::new()))
-        })?;
+        let rebuilt = self.long(py, progress, |index| kept(index.rebuild(device.0)))?;
         Self::built(py, rebuilt)
     }
 }
@@ -204,21 +211,14 @@ impl Index {
     }
 }
 
-/// Moves a new index to the GPUs that its caller named. If that fails, the index stays in host memory, because a build
-/// may have taken hours, and there is a warning.
-fn move_to_named(
-    index: AnyIndex,
-    device: DeviceChoice,
-    options: DeviceOptions,
-) -> (AnyIndex, Option<CString>) {
-    if device == DeviceChoice::Auto || device == Device::Cpu.into() {
-        return (index, None);
-    }
-    match index.to_device_with(device, options) {
-        Ok(index) => (index, None),
-        Err(error) => {
-            let warning = format!("the index was built and stays in host memory: {}", message(&error));
-            (error.into_index(), CString::new(warning).ok())
+/// Keeps an index that was built and could not be moved to its device, because a build may have taken hours, and adds a
+/// warning.
+fn kept(built: Result<AnyIndex, BuildError>) -> Result<(AnyIndex, Option<CString>), BuildError> {
+    match built {
+        Err(BuildError::Move { index, source }) => {
+            let warning = format!("the index was built and stays in host memory: {}", message(&source));
+            Ok((*index, CString::new(warning).ok()))
         }
+        built => Ok((built?, None)),
     }
 }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use jasper::data::KnnError;
 use jasper::error::{
-    CheckError, FileFault, JournalError, JournalFault, KeyError, OpenError, TuneError, VectorError,
+    AutoQuantizeError, CheckError, FileFault, JournalError, JournalFault, KeyError, OpenError, TuneError,
+    VectorError,
 };
 use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
 use pyo3::exceptions::PyOSError;
@@ -133,7 +134,7 @@ impl Raise for BuildError {
         match self {
             Self::Input(error) => error.exception(),
             Self::AutoQuantize(error) => error.exception(),
-            Self::Device(error) => error.exception(),
+            Self::Device(error) | Self::Move { source: error, .. } => error.exception(),
             Self::Memory(_) => OutOfMemoryError::new_err,
             Self::Cancelled(_) => Cancelled::new_err,
             _ => ParameterError::new_err,
@@ -156,6 +157,18 @@ impl Raise for TuneError {
             Self::Vector(error) => error.exception(),
             Self::Device(error) => error.exception(),
             Self::Unreached { .. } => Error::new_err,
+            Self::Cancelled(_) => Cancelled::new_err,
+            _ => ParameterError::new_err,
+        }
+    }
+}
+
+impl Raise for AutoQuantizeError {
+    fn exception(&self) -> Exception {
+        match self {
+            Self::Search(error) => error.exception(),
+            Self::Update(error) => error.exception(),
+            Self::Device(error) => error.exception(),
             Self::Cancelled(_) => Cancelled::new_err,
             _ => ParameterError::new_err,
         }

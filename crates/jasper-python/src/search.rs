@@ -105,8 +105,8 @@ impl Index {
     /// distances float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
     ///
     /// beam_width
-    ///     How many of the nearest vectors found are expanded; 64 or 2 k by default. A wider beam finds more and takes
-    ///     longer.
+    ///     How many of the nearest vectors found are expanded; by default the larger of 64 and 2 k. A wider beam finds
+    ///     more and takes longer.
     /// recall
     ///     Uses the beam that Index.tune found for this recall, instead of beam_width.
     /// filter

@@ -159,7 +159,10 @@ impl Index {
         let chosen = (quantization != "auto").then(|| parse::<Quantization>(quantization)).transpose()?;
         let kept = match chosen {
             Some(chosen) => self.long(py, progress, |index| index.quantize(chosen).map(|()| Some(chosen)))?,
-            None => self.long(py, progress, |index| index.auto_quantize())?.chosen,
+            None => {
+                let device = self.call(py, |index| Ok(index.device()))?;
+                self.long(py, progress, |index| index.auto_quantize(device))?.chosen
+            }
         };
         Ok(kept.map(|kept| kept.to_string()))
     }

@@ -163,11 +163,17 @@ def test_a_source_of_another_shape_is_refused(vectors):
 
 
 def test_memory_is_estimated():
-    plan = jasper.Index.estimate_memory(1_000_000, 96, device="cpu", quantization="rabitq:4")
+    plan = jasper.Index.memory_plan(1_000_000, 96, device="cpu", quantization="rabitq:4")
     assert plan.host_bytes == sum(part.bytes for part in plan.parts) > 1_000_000 * 96 * 4
     assert {part.name for part in plan.parts} >= {"vectors", "codes"} and plan.device_bytes == 0
+    exact = jasper.Index.memory_plan(1_000_000, 96, device="cpu", quantization="rabitq:4", exact_linking=True)
+    assert exact.host_bytes < plan.host_bytes, "a build without 8-bit copies"
+    several = jasper.Index.memory_plan(1_000_000, 96, metric="cosine", device="cpu", build_beam_width=64, shards=3)
+    assert several.host_bytes > 1_000_000 * 96 * 4
     with pytest.raises(jasper.ParameterError, match=r"rows \(-1\) must be at least 0"):
-        jasper.Index.estimate_memory(-1, 4)
+        jasper.Index.memory_plan(-1, 4)
+    with pytest.raises(jasper.ParameterError, match="shards"):
+        jasper.Index.memory_plan(1000, 4, shards=0)
 
 
 def test_more_memory_than_there_is_is_refused_at_once():

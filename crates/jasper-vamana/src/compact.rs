@@ -1,5 +1,7 @@
 //! Compaction: moves vertices into free slots and releases the memory after them.
 
+use std::ops::AddAssign;
+
 use jasper_core::{Element, Slot};
 use jasper_graph::{Graph, VectorError};
 
@@ -11,6 +13,13 @@ pub struct CompactReport {
     pub moved: usize,
     /// Slots released.
     pub freed: usize,
+}
+
+impl AddAssign for CompactReport {
+    fn add_assign(&mut self, other: Self) {
+        self.moved += other.moved;
+        self.freed += other.freed;
+    }
 }
 
 /// Moves the last vertices into free slots, so that no free slot is left and the tables shrink. Search results do not

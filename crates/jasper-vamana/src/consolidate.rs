@@ -24,6 +24,8 @@
 //!    sixteenth have no such path, because most vertices were deleted or have few edges, some are unreachable until
 //!    the call ends.
 
+use std::ops::AddAssign;
+
 use jasper_core::{Element, Progress, Stage};
 use jasper_graph::Graph;
 
@@ -53,6 +55,14 @@ pub struct ConsolidateReport {
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: OperationCounts,
+}
+
+impl AddAssign for ConsolidateReport {
+    fn add_assign(&mut self, other: Self) {
+        self.freed += other.freed;
+        self.reconnected += other.reconnected;
+        self.cost += other.cost;
+    }
 }
 
 /// Removes deleted vertices from the graph and frees their slots; deleted keys can no longer be restored.

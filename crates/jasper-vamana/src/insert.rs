@@ -20,6 +20,7 @@
 //! 3. **Identical vectors share a vertex**, so many copies of one cannot fill each other's rows.
 
 use std::collections::HashMap;
+use std::ops::AddAssign;
 
 use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
 use jasper_graph::{Graph, VectorError};
@@ -49,6 +50,15 @@ pub struct InsertReport {
     /// Operations performed.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: OperationCounts,
+}
+
+impl AddAssign for InsertReport {
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.duplicates += other.duplicates;
+        self.reconnected += other.reconnected;
+        self.cost += other.cost;
+    }
 }
 
 /// Vectors to insert.

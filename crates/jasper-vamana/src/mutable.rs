@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{PoisonError, RwLock};
 
-use jasper_core::{DeviceError, Element, Slot};
+use jasper_core::{DeviceError, Element, Slot, sync};
 use jasper_graph::Graph;
 
 use crate::Executor;
@@ -127,12 +127,12 @@ impl<G> SharedGraph<G> {
 
     /// Runs `read` while the graph does not change.
     pub fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        read(&sync::read(&self.0))
     }
 
     /// Runs `write` while nothing reads the graph.
     pub fn write<R>(&self, write: impl FnOnce(&mut G) -> R) -> R {
-        write(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+        write(&mut sync::write(&self.0))
     }
 
     /// The graph.

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::{MatchesMut, SearchError, SearchReport};
+use jasper_core::sync;
 
 /// A query, and the arrays for its results.
 #[derive(Debug)]
@@ -118,7 +119,7 @@ impl<'a, T> QueryQueue<'a, T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Remaining<'a, T>> {
-        self.remaining.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.remaining)
     }
 }
 

@@ -17,7 +17,7 @@ use jasper_vamana::{
 };
 
 use crate::bench::{DevicePeaks, Measure, Profile};
-use crate::error::{CheckError, TuneError};
+use crate::error::{AutoQuantizeError, CheckError, TuneError};
 use crate::index::{in_bytes, is_sharded, shard_files};
 use crate::journal::{JournalError, OpenJournal, check_durable};
 use crate::progress::long_calls;
@@ -266,6 +266,7 @@ forward! {
     fn memory_plan_on_device(storage: MemorySpace) -> Option<MemoryPlan>;
     fn tuned(goal: Goal, queries: usize) -> Option<SearchParams<'static>>;
     fn tuned_searches() -> Vec<TunedSearch>;
+    fn build_report() -> Option<&BuildReport>;
     fn stats() -> IndexStats;
     fn len() -> usize;
     fn is_empty() -> bool;
@@ -293,7 +294,6 @@ forward! {
     long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
-    long fn auto_quantize() -> Result<QuantizeReport, TuneError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
@@ -333,20 +333,7 @@ long_calls! {
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build_any(vectors: AnyVectorSource<'_>) -> Result<AnyIndex, BuildError> {
-        builder.with_progress(progress).build_any_with_report(vectors).map(|(index, _)| index)
-    }
-
-    /// Builds an index as [`Self::build_with_report`] does, with the element type of the vectors.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`].
-    pub fn build_any_with_report(
-        vectors: AnyVectorSource<'_>,
-    ) -> Result<(AnyIndex, BuildReport), BuildError> {
-        any!(AnyVectorSource(vectors), vectors => {
-            let (index, report) = builder.with_progress(progress).build_with_report(vectors)?;
-            Ok((index.into(), report))
-        })
+        any!(AnyVectorSource(vectors), vectors => Ok(builder.with_progress(progress).build(vectors)?.into()))
     }
 }
 
@@ -390,6 +377,12 @@ impl AnyIndex {
     /// ```
     pub fn downcast_ref<I: Any>(&self) -> Option<&I> {
         any!(AnyIndex(self), index => (index as &dyn Any).downcast_ref())
+    }
+
+    /// An index of an element type that the caller does not know.
+    pub(crate) fn of_any<T: Element>(index: Index<T>) -> Self {
+        let index: Box<dyn Any> = Box::new(index);
+        with_element!(T::KIND, U => (*index.downcast::<Index<U>>().expect("an index of this kind")).into())
     }
 
     fn of<T: Element>(&self) -> Result<&Index<T>, VectorError> {
@@ -491,8 +484,8 @@ fn auto_quantized(
     any: &AnyIndex,
     device: DeviceChoice,
     progress: &mut ProgressFn<'_>,
-) -> Result<QuantizeReport, TuneError> {
-    any!(AnyIndex(any), index => index.with_progress(progress).auto_quantize_for(device))
+) -> Result<QuantizeReport, AutoQuantizeError> {
+    any!(AnyIndex(any), index => index.with_progress(progress).auto_quantize(device))
 }
 
 fn saved(any: &AnyIndex, path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError> {
@@ -518,8 +511,8 @@ long_calls! {
         rebuilt(any, device.into(), progress)
     }
 
-    /// See [`Index::auto_quantize_for`].
-    pub fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+    /// See [`Index::auto_quantize`].
+    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
         auto_quantized(any, device.into(), progress)
     }
 

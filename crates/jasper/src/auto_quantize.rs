@@ -18,9 +18,9 @@ use std::sync::Arc;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
-use jasper_vamana::{Distances, SearchReport};
+use jasper_vamana::{Distances, SearchError, SearchReport};
 
-use crate::error::TuneError;
+use crate::error::AutoQuantizeError;
 use crate::journal::{Change, Record};
 use crate::progress::long_calls;
 use crate::tune::{HeldOut, least_width};
@@ -173,17 +173,17 @@ impl CostUnit {
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 
-    /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on the device of
-    /// the index; if exact searches cost less, leaves the index without codes. On a CPU, where costs are estimates, codes
-    /// that cost up to a tenth more count as well: of these RaBitQ is chosen, if there is one, with the narrowest beam.
-    /// Replaces existing codes.
+    /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on `device`, where
+    /// the index need not be; if exact searches cost less, leaves the index without codes. [`DeviceChoice::Auto`] is a
+    /// GPU if there is one. On a CPU, where costs are estimates, codes that cost up to a tenth more count as well: of
+    /// these RaBitQ is chosen, if there is one, with the narrowest beam. Replaces existing codes.
     ///
     /// ```
     /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
     ///
     /// let vectors: Vec<f32> = Clusters::new(256, 7).rows(3000, 0);
     /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 256)?)?;
-    /// let report = index.auto_quantize()?;
+    /// let report = index.auto_quantize(index.device())?;
     /// assert_eq!(index.quantization(), report.chosen);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -197,19 +197,9 @@ long_calls! {
     /// the codes being tried.
     ///
     /// # Errors
-    /// Returns [`TuneError`], also if the index has several shards; the index is as it was, but without codes if some
-    /// were tried.
-    pub fn auto_quantize() -> Result<QuantizeReport, TuneError> {
-        let device = index.device();
-        index.with_progress(progress).auto_quantize_for(device)
-    }
-
-    /// Chooses as [`Self::auto_quantize`] does, for searches on `device`, where the index need not be. For
-    /// [`DeviceChoice::Auto`], that is a GPU if there is one.
-    ///
-    /// # Errors
-    /// Returns [`TuneError`] as [`Self::auto_quantize`].
-    pub fn auto_quantize_for(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, TuneError> {
+    /// Returns [`AutoQuantizeError`], also if the index has several shards; the index is as it was, but without codes if
+    /// some were tried.
+    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
         index.change_codes(None, progress, |change, progress| {
             index.choose_codes(CostUnit::of(device.into()), change, progress)
         })
@@ -222,9 +212,12 @@ impl<T: Element> Index<T> {
         &self,
         unit: CostUnit,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(f64, f64, Vec<QuantizeTrial>), TuneError> {
+    ) -> Result<(f64, f64, Vec<QuantizeTrial>), AutoQuantizeError> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, progress)?;
+        if held_out.len() < 2 {
+            return Err(AutoQuantizeError::TooFew);
+        }
         self.without_edges(&vertices, || {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
             let hop = unit.hop(self.params().max_degree());
@@ -244,9 +237,9 @@ impl<T: Element> Index<T> {
                             + reranked as f64 * vector;
                         cost.set(all / held_out.len() as f64);
                     }
-                    Ok::<_, TuneError>(reaches)
+                    Ok::<_, AutoQuantizeError>(reaches)
                 })?;
-                Ok::<_, TuneError>(width.map(|width| (width, cost.get())))
+                Ok::<_, AutoQuantizeError>(width.map(|width| (width, cost.get())))
             };
             let exact = least_cost(Distances::Exact, unit.beam_width(), vector)?;
             let mut tried = Vec::new();
@@ -276,7 +269,7 @@ impl<T: Element> Index<T> {
         held_out: &HeldOut<T>,
         width: usize,
         distances: Distances,
-    ) -> Result<(f64, SearchReport), TuneError> {
+    ) -> Result<(f64, SearchReport), SearchError> {
         let mut sum = SearchReport::default();
         let mut recall = 0.0;
         for half in held_out.halves() {
@@ -296,7 +289,7 @@ impl<T: Element> Index<T> {
         unit: CostUnit,
         change: &mut Change<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, TuneError> {
+    ) -> Result<QuantizeReport, AutoQuantizeError> {
         let index = self;
         index.backend.require_one_graph("trying quantizations").map_err(UpdateError::from)?;
         index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;

@@ -153,6 +153,10 @@ impl<I> MoveError<I> {
         *self.index
     }
 
+    pub(crate) fn into_parts(self) -> (I, DeviceError) {
+        (*self.index, self.source)
+    }
+
     /// The reason.
     pub fn reason(&self) -> &DeviceError {
         &self.source

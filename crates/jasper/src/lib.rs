@@ -39,8 +39,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! With the feature `cuda`, a GPU that has room builds the index and leaves it in host memory. Once the index is moved
-//! to device memory, the same methods search and change it there:
+//! With the feature `cuda`, a GPU that has room builds the index and leaves it in host memory; a device that is
+//! [named](IndexBuilder::device) keeps it. On a GPU, the same methods search and change it:
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
@@ -48,9 +48,9 @@
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
 //! use jasper::DeviceChoice;
 //!
-//! let device = DeviceChoice::Auto; // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
-//! let index = IndexBuilder::new(Metric::L2).device(device).build(&MatrixView::new(&vectors, 16)?)?;
-//! let index = index.to_device(device)?;
+//! let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 16)?)?;
+//! // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
+//! let index = index.to_device(DeviceChoice::Auto)?;
 //! assert_eq!(index.search(&vectors[..16], SearchParams::new(10))?.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -58,10 +58,10 @@
 //! # How it works
 //!
 //! Vectors are vertices of a Vamana graph, with up to 64 out-edges each: to near vertices, and to farther ones in other
-//! directions. A search starts at the medoid and, in large graphs, at up to 127 other start points, repeatedly expands
-//! the nearest vertex that it has not expanded, and keeps the nearest `beam_width` vertices that it has visited. An
-//! insert searches for the new vector and links it both ways. A delete excludes a vector from results at once;
-//! [`Index::consolidate`] removes it from the graph later.
+//! directions. A search starts at the medoid, which is a central vector, and in large graphs at up to 127 other start
+//! points. It repeatedly expands the nearest vertex that it has not expanded, and keeps the nearest `beam_width` vertices
+//! that it has visited. An insert searches for the new vector and links it both ways. A delete excludes a vector from
+//! results at once; [`Index::consolidate`] removes it from the graph later.
 //!
 //! # Where to look
 //!
@@ -74,7 +74,7 @@
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
 //! | [`VectorSource`], [`MatrixView`], [`data`] | vectors in memory and in files |
-//! | [`WithProgress`], [`report`] | progress and cancellation of long calls; what they did |
+//! | [`WithProgress`], [`report`] | progress and cancellation of calls; what they did |
 //! | [`memory`] | memory of a build or an index, before it is allocated |
 //! | [`file`](mod@file) | what an index file contains, and whether it is intact |
 //! | [`graph`] | the graph itself, and graph files of other libraries |

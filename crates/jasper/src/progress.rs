@@ -1,4 +1,4 @@
-//! Long calls with a progress callback.
+//! Calls with a progress callback.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use jasper_core::{Element, ProgressFn};
 use crate::{AnyIndex, Index, IndexBuilder, OpenOptions};
 
 /// An [`Index`], [`AnyIndex`], [`IndexBuilder`] or [`OpenOptions`], with a [callback](ProgressFn) that receives progress
-/// reports of its long calls and may cancel them. Made by their method `with_progress`, such as
+/// reports of its calls and may cancel them. Made by their method `with_progress`, such as
 /// [`Index::with_progress`].
 ///
 /// ```
@@ -36,7 +36,7 @@ pub struct WithProgress<'a, T> {
 }
 
 impl<T: Element> Index<T> {
-    /// The index with a callback for one long call.
+    /// The index with a callback for one call.
     pub fn with_progress<'a>(&'a self, progress: &'a mut ProgressFn<'_>) -> WithProgress<'a, Self> {
         WithProgress { inner: self, progress }
     }
@@ -69,8 +69,8 @@ impl<T: fmt::Debug> fmt::Debug for WithProgress<'_, T> {
     }
 }
 
-/// Defines long calls: methods of a type, with `&self` and no progress callback, and of [`WithProgress`]. Their bodies
-/// have the value and the callback under the names given after `as`. Documentation is that of the type's method.
+/// Defines calls with progress: methods of a type, with `&self` and no callback, and of [`WithProgress`]. Their bodies have
+/// the value and the callback under the names given after `as`. Documentation is that of the type's method.
 macro_rules! long_calls {
     (impl$(<$T:ident: $Bound:ident>)? $Of:ident$(<$Argument:tt>)? as ($value:ident, $progress:ident); $(
         $(#[$doc:meta])*

@@ -12,7 +12,7 @@ use jasper_vamana::MemorySpace;
 pub struct IndexStats {
     /// Keys in the index.
     pub keys: usize,
-    /// Vertices of the graph; fewer than keys if vectors are identical.
+    /// Vertices with keys; fewer than keys if vectors are identical.
     pub live_vertices: usize,
     /// Deleted keys that can be restored.
     pub deleted_keys: usize,

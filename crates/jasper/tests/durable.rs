@@ -336,10 +336,10 @@ fn tuned_searches_and_chosen_codes_are_in_the_journal() {
                 (Stage::Tuning, 2) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             };
-            index.with_progress(cancel).auto_quantize().unwrap_err();
+            index.with_progress(cancel).auto_quantize(Device::Cpu).unwrap_err();
             assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
         },
-        |index| assert!(index.auto_quantize_for(Device::Cuda(0)).unwrap().chosen.is_some()),
+        |index| assert!(index.auto_quantize(Device::Cuda(0)).unwrap().chosen.is_some()),
         |index| index.drop_vectors().unwrap(),
     ];
     each_step_is_kept(&path, &steps);
@@ -354,7 +354,7 @@ fn a_trial_that_chooses_no_codes_is_kept() {
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
     builder.build(&view(&vectors, 8)).unwrap().save_durable(&path).unwrap();
     let choose = |index: &Index<f32>| {
-        assert_eq!(index.auto_quantize().unwrap().chosen, None);
+        assert_eq!(index.auto_quantize(Device::Cpu).unwrap().chosen, None);
         assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
     };
     let steps: [fn(&Index<f32>); 4] = [

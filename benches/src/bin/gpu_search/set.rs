@@ -65,7 +65,8 @@ impl Set {
         if let Some(file) = file.as_ref().filter(|file| file.exists()) {
             return Ok(Index::open(file)?);
         }
-        let (index, report) = builder.build_with_report::<T>(&self.base)?;
+        let index = builder.build::<T>(&self.base)?;
+        let report = index.build_report().context("it was built")?;
         let (params, seconds) = (index.params(), begun.elapsed().as_secs_f64());
         let line = json!({
             "what": "build", "set": self.name, "device": report.device.to_string(), "threads": rayon::current_num_threads(),

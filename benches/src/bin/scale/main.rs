@@ -15,7 +15,7 @@ mod truth;
 
 use std::ops::RangeInclusive;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use jasper::data::{GroundTruth, ThreadPoolBuilder};
 use jasper::error::BuildError;
 use jasper::{
@@ -89,7 +89,7 @@ fn main() -> Result<()> {
 fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     ensure!(size >= LEAST_SIZE, "a size of {size} is less than {LEAST_SIZE}");
     let &Args { device, dimension, quantization, .. } = args;
-    let builder = IndexBuilder::new(Metric::L2).device(device).spread(Spread::Sharded);
+    let builder = IndexBuilder::new(Metric::L2).device(device).keep_on_host(true).spread(Spread::Sharded);
     let builder = builder.max_degree(args.max_degree).build_beam_width(args.build_beam_width);
     let plan = builder.memory_plan::<T>(size, dimension)?;
     let [host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
@@ -162,8 +162,9 @@ fn build<T: Element>(builder: IndexBuilder<'_>, vectors: &dyn VectorSource<T>) -
     let size = vectors.len();
     let mut stages = Stages::begin();
     let mut note = |progress| stages.note(progress);
-    let (index, report) = builder.with_progress(&mut note).build_with_report(vectors)?;
+    let index = builder.with_progress(&mut note).build(vectors)?;
     let seconds = stages.report("build", size);
+    let report = index.build_report().context("it was built")?;
     let line = json!({
         "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),
         "duplicates": report.duplicates, "reconnected": report.reconnected, "mean_degree": index.stats().mean_degree,

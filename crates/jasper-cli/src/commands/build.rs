@@ -136,9 +136,10 @@ impl Args {
             if interrupt::is_set() { ControlFlow::Break(()) } else { show(progress) }
         };
         let start = Instant::now();
-        let built = builder.with_progress(&mut progress).build_any_with_report((&vectors).into());
+        let built = builder.with_progress(&mut progress).build_any((&vectors).into());
         let named = |error| name_input(error, &self.base, self.keys.as_deref());
-        let (index, report) = built.map_err(|error| stopped(named(error.into())))?;
+        let index = built.map_err(|error| stopped(named(error.into())))?;
+        let report = index.build_report().expect("it was just built");
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None)
             .then(|| quantize(&index, self.quantization, report.device.into(), self.drop_vectors, terminal));
@@ -159,7 +160,7 @@ impl Args {
             terminal.note(format_args!("{path}: the checkpoint is obsolete and cannot be removed: {error}"));
         }
 
-        let (metric, rate) = (self.graph.metric, report.keys as f64 / seconds);
+        let (metric, rate) = (self.graph.metric, report.vectors as f64 / seconds);
         let (output, device, resumed) = (self.output.display(), report.device, resumed.unwrap_or(0));
         let (threads, mean_degree) = (process::threads(self.threads), index.stats().mean_degree);
         let (quantized, not_quantized) = match quantized {
@@ -187,10 +188,11 @@ impl Args {
             "output": output.to_string(),
         });
         let failed = not_quantized.as_ref().map(|error| json!({ "not_quantized": error }));
-        let json = merge(merge(&report, index.params()), merge(json, merge(&quantized, failed)));
+        let json = merge(merge(report, index.params()), merge(json, merge(&quantized, failed)));
 
         let on = if device == Device::Cpu { format!("{threads} threads") } else { device.to_string() };
-        let (took, rate, vectors) = (units::seconds(seconds), units::rate(rate), units::count(report.keys));
+        let (took, rate, vectors) =
+            (units::seconds(seconds), units::rate(rate), units::count(report.vectors));
         let mut text = format!(
             "built    {vectors} vectors of {dimension} {element}, {metric}, in {took} on {on}: {rate} per second\n"
         );
@@ -239,9 +241,8 @@ impl Args {
     }
 
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
-        let builder = self.graph.builder().threads(self.threads).device(self.device);
-        let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread);
-        let builder = self.shards.map_or(builder, |shards| builder.shards(shards));
+        let builder = self.graph.builder().threads(self.threads).device(self.device).keep_on_host(true);
+        let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread).shards(self.shards);
         keys.map_or(builder, |keys| builder.keys(keys))
     }
 }

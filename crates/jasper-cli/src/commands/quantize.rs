@@ -81,7 +81,7 @@ pub fn quantize(
     let (mut progress, mut trial) = (terminal.progress(), None);
     let with_progress = index.with_progress(&mut progress);
     match choice {
-        QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize_for(device)?),
+        QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize(device)?),
         QuantizationChoice::None => index.drop_codes()?,
         QuantizationChoice::Fixed(quantization) => with_progress.quantize(quantization)?,
     }

@@ -139,7 +139,7 @@ fn a_build_quantizes_by_trial() {
     let few =
         ["build", "--base", "few.fbin", "--metric", "l2", "--output", "few.jasper", "--quantization", "auto"];
     let report = sandbox.one(&few);
-    assert!(report["not_quantized"].as_str().unwrap().contains("queries to tune with"), "{report}");
+    assert!(report["not_quantized"].as_str().unwrap().contains("too few vectors"), "{report}");
     assert_eq!(sandbox.one(&["info", "few.jasper"])["vectors"], 20);
     let dropped = ["--quantization", "mixed:1", "--drop-vectors"];
     let report = sandbox.one(&[&build[..], &dropped].concat());

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 
 use gpu_kernels::{Buffer as _, Stream};
+use jasper_core::sync::lock;
 use jasper_graph::AllowedSlots;
-
-use crate::context::lock;
 
 /// How slots are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{BitSet, Element, NO_KEY, Slot};
+use jasper_core::{BitSet, Element, NO_KEY, Slot, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
@@ -33,7 +33,6 @@ use super::device_batch::hit_from_device;
 use super::launch::{LaunchPointers, QueryQuantizer, SearchLaunch, SlotArray};
 use super::started::{StartedQueries, UNWRITTEN};
 use crate::DeviceGraph;
-use crate::context::lock;
 
 /// Most queries of a chunk per multiprocessor. All chunks in flight are more than the device searches concurrently,
 /// which keeps it busy (docs/src/experiments.md#gpu-batches-from-the-host).

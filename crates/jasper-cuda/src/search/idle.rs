@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use crate::Bytes;
-use crate::context::lock;
+use jasper_core::sync::lock;
 
 /// Most memory of idle buffers, which memory plans count: that of several large batches, or of single queries from
 /// hundreds of threads.

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-use jasper_core::{BitSet, Key, Slot};
+use jasper_core::{BitSet, Key, Slot, sync::lock};
 use rustc_hash::FxHashSet;
 
 use super::KeyMap;
@@ -141,10 +141,6 @@ impl FilterCache {
         entries.push(CachedFilter { filter: Arc::downgrade(&filter.0), slots: Arc::clone(&slots) });
         slots
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Most changes that are remembered: applying more would take about as long as looking up all keys.

@@ -74,13 +74,19 @@ class Index:
         progress: Progress | bool | None = None,
     ) -> Index: ...
     @staticmethod
-    def estimate_memory(
+    def memory_plan(
         rows: int,
         dim: int,
         *,
+        metric: Metric = "l2",
         dtype: DTypeLike | None = None,
         max_degree: int | None = None,
+        build_beam_width: int | None = None,
+        max_batch_share: float | None = None,
         device: Devices = "auto",
+        spread: Spread = "replicated",
+        shards: int | None = None,
+        exact_linking: bool = False,
         quantization: str | None = None,
     ) -> Report: ...
     @staticmethod

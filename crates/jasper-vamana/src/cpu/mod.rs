@@ -10,9 +10,9 @@ mod search;
 mod visited;
 
 use std::convert::Infallible;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use jasper_core::{BitSet, Element, Neighbor, Slot, defaults};
+use jasper_core::{BitSet, Element, Neighbor, Slot, defaults, sync};
 use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
 
@@ -105,7 +105,7 @@ impl CpuExecutor {
 
     /// Lends buffers to `work`.
     pub(crate) fn with_buffers<R>(&self, work: impl FnOnce(&mut ThreadBuffers) -> R) -> R {
-        let pool = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = || sync::lock(&self.buffers);
         let mut buffers = pool().pop().unwrap_or_default();
         let result = work(&mut buffers);
         pool().push(buffers);

@@ -10,10 +10,10 @@
 
 use std::cmp::Ordering;
 use std::mem;
-use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::{AddAssign, RangeInclusive};
+use std::sync::{Arc, Mutex};
 
-use jasper_core::{Element, Key, Slot};
+use jasper_core::{Element, Key, Slot, sync};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut,
@@ -25,16 +25,18 @@ use super::vote::Vote;
 use super::{Backend, at_once, joined_names};
 use crate::{Device, DeviceError, UpdateError};
 
-/// Maximum number of shards, and the number of buckets that keys are hashed to.
+/// Maximum number of shards.
 pub(crate) const MAX_SHARDS: usize = 256;
 
-/// The shard of a key: its bucket, a hash below [`MAX_SHARDS`], modulo the number of shards.
+/// The shard of a key, by the low half of a hash: `jasper.ray` takes the high bits of the same hash, so that the keys of
+/// one of its shards are in all of these.
 pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
     // The finalizer of SplitMix64.
     let mut hash = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((hash ^ hash >> 31) % MAX_SHARDS as u64) as usize % shards
+    let low = (hash ^ hash >> 31) & u64::from(u32::MAX);
+    ((low * shards as u64) >> 32) as usize
 }
 
 /// Several backends, each with a part of the vectors.
@@ -64,19 +66,22 @@ impl<T: Element> Sharded<T> {
         &*self.shards[0]
     }
 
-    /// Calls `work` for each shard, at the same time, with the progress of the first.
-    fn change_all<R: Send>(
+    /// Calls `work` for each shard, at the same time, with the progress of the first. Returns the sum of the results.
+    fn change_all<R: Send + Default + AddAssign>(
         &self,
         hooks: ChangeHooks<'_>,
         work: impl Fn(usize, &dyn Backend<T>, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
-    ) -> Result<Vec<R>, UpdateError> {
+    ) -> Result<R, UpdateError> {
         let change = |shard: usize, hooks: ChangeHooks<'_>| work(shard, &*self.shards[shard], hooks);
         let mut results = Vote::make_all(self.shards.len(), true, hooks, change);
         // One shard's error cancels the others.
         let is_cause = |result: &Result<R, UpdateError>| matches!(result, Err(error) if !matches!(error, UpdateError::Cancelled(_)));
         match results.iter().position(is_cause) {
             Some(shard) => Err(results.swap_remove(shard).err().expect("the cause")),
-            None => results.into_iter().collect(),
+            None => results.into_iter().try_fold(R::default(), |mut sum, report| {
+                sum += report?;
+                Ok(sum)
+            }),
         }
     }
 
@@ -101,7 +106,7 @@ impl<T: Element> Sharded<T> {
 
     /// Arrays for the answers of each shard to `queries` queries, and possibly more.
     fn answers(&self, queries: usize, k: usize) -> Result<Vec<Matches>, SearchError> {
-        let idle = mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let idle = mem::take(&mut *sync::lock(&self.idle));
         if idle.first().is_some_and(|answer| answer.k() == k && answer.queries() >= queries) {
             return Ok(idle);
         }
@@ -255,7 +260,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
             matches = rest;
             self.merge(&answers, chunk.len(), params.k, rows);
         }
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = answers;
+        *sync::lock(&self.idle) = answers;
         Ok(sum)
     }
 
@@ -268,7 +273,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let all = shared.view()?;
         let pool = self.executor.pool();
         let rows = pool.install(|| RowsByShard::new(Some(keys), keys.len(), self.shards.len()));
-        let reports = self.change_all(hooks, |shard, backend, hooks| {
+        self.change_all(hooks, |shard, backend, hooks| {
             let vectors = ShardVectors::new(&all, &rows, shard);
             let keys = pool.install(|| rows.keys(shard));
             let new = NewVectors { vectors: &vectors, keys: &keys, on_conflict };
@@ -278,34 +283,17 @@ impl<T: Element> Backend<T> for Sharded<T> {
                 }
                 error => error,
             })
-        })?;
-        let mut sum = InsertReport::default();
-        for report in reports {
-            sum.keys += report.keys;
-            sum.duplicates += report.duplicates;
-            sum.reconnected += report.reconnected;
-            sum.cost += report.cost;
-        }
-        Ok(sum)
+        })
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
-        let reports = self.change_all(hooks, |_, backend, hooks| backend.consolidate(hooks))?;
-        let mut sum = ConsolidateReport::default();
-        for report in reports {
-            sum.freed += report.freed;
-            sum.reconnected += report.reconnected;
-            sum.cost += report.cost;
-        }
-        Ok(sum)
+        self.change_all(hooks, |_, backend, hooks| backend.consolidate(hooks))
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
         let mut sum = CompactReport::default();
         for shard in &self.shards {
-            let report = shard.compact()?;
-            sum.moved += report.moved;
-            sum.freed += report.freed;
+            sum += shard.compact()?;
         }
         Ok(sum)
     }
@@ -493,8 +481,8 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_even() {
-        for shards in [2, 3, 7, 256] {
+    fn shards_are_even() {
+        for shards in [2, 3, 7, 100, 256] {
             let rows = RowsByShard::new(None, 100_000, shards);
             let sizes: Vec<usize> = (0..shards).map(|shard| rows.len(shard)).collect();
             let mean = 100_000 / shards;
@@ -502,7 +490,7 @@ mod tests {
         }
         assert_eq!(
             [0, 1, 2, 1 << 40].map(|key| shard_of(key, 256)),
-            [175, 193, 206, 137],
+            [123, 137, 28, 243],
             "files depend on this"
         );
     }

@@ -7,10 +7,10 @@
 //! go on, the caller's hooks are called for the commit point all the same.
 
 use std::ops::ControlFlow;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 
-use jasper_core::no_progress;
+use jasper_core::{no_progress, sync};
 use jasper_vamana::ChangeHooks;
 
 use super::at_once;
@@ -101,7 +101,7 @@ impl Vote {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::backend::{Backend, StartedSearch};
 use queue::{BatchRunner, Queue, Submitted};
 
 /// Number of threads that answer queued searches.
-const WORKERS: usize = 4;
+const SEARCH_THREADS: usize = 4;
 
 type Answer = Result<Vec<Hit>, SearchError>;
 
@@ -108,16 +108,16 @@ pub(crate) struct SearchBatcher<T: Element> {
     queue: Arc<Queue<Query<T>, Answer>>,
     runner: Arc<Runner<T>>,
     /// Started by the first queued search.
-    workers: Mutex<Vec<JoinHandle<()>>>,
-    /// Whether `workers` has any; read without its lock.
-    has_workers: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether `threads` has any; read without its lock.
+    has_threads: AtomicBool,
 }
 
 impl<T: Element> SearchBatcher<T> {
     pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
         let queue = Arc::new(Queue::new(backend.replicas()));
         let runner = Arc::new(Runner(backend));
-        Self { queue, runner, workers: Mutex::default(), has_workers: AtomicBool::new(false) }
+        Self { queue, runner, threads: Mutex::default(), has_threads: AtomicBool::new(false) }
     }
 
     /// Searches directly, or where many callers search, in one launch with those that arrive at the same time.
@@ -137,30 +137,30 @@ impl<T: Element> SearchBatcher<T> {
         params: SearchParams<'_>,
     ) -> Result<SearchFuture<T>, SearchError> {
         let query = Query::new(vector, params).ok_or(SearchError::SubmittedPredicate)?;
-        self.start_workers().map_err(SearchError::Thread)?;
+        self.start_threads().map_err(SearchError::Thread)?;
         Ok(SearchFuture(self.queue.submit(query)))
     }
 
-    /// Starts the workers unless they have been started. There are fewer if the operating system refuses to start more
-    /// threads.
-    fn start_workers(&self) -> io::Result<()> {
-        if self.has_workers.load(Ordering::Relaxed) {
+    /// Starts the search threads unless they have been started. There are fewer if the operating system refuses to start
+    /// more.
+    fn start_threads(&self) -> io::Result<()> {
+        if self.has_threads.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        while workers.is_empty() {
-            for i in 0..WORKERS {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        while threads.is_empty() {
+            for i in 0..SEARCH_THREADS {
                 let (queue, runner) = (Arc::clone(&self.queue), Arc::clone(&self.runner));
-                // A panic ends the batches of this worker, whose callers panic. The worker continues.
+                // A panic ends the batches of this thread, whose callers panic. The thread continues.
                 let work = move || while catch_unwind(AssertUnwindSafe(|| queue.work(&*runner))).is_err() {};
                 match thread::Builder::new().name(format!("jasper-submit-{i}")).spawn(work) {
-                    Ok(worker) => workers.push(worker),
+                    Ok(thread) => threads.push(thread),
                     Err(error) if i == 0 => return Err(error),
                     Err(_) => break,
                 }
             }
         }
-        self.has_workers.store(true, Ordering::Relaxed);
+        self.has_threads.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -169,11 +169,11 @@ impl<T: Element> Drop for SearchBatcher<T> {
     /// Waits until submitted searches are answered.
     fn drop(&mut self) {
         self.queue.close();
-        let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for worker in workers.drain(..) {
-            // A waker may have dropped the index, on the thread of a worker.
-            if worker.thread().id() != thread::current().id() {
-                let _ = worker.join();
+        let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for handle in threads.drain(..) {
+            // A waker may have dropped the index, on a search thread.
+            if handle.thread().id() != thread::current().id() {
+                let _ = handle.join();
             }
         }
     }

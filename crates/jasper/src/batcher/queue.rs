@@ -5,7 +5,7 @@
 //!     fewer than MAX_DIRECT callers search directly: so does it, on its own thread
 //!     else: its query is queued, and it waits for the answer as a submitted query does
 //! a search is submitted: its query is queued
-//! a worker thread, again and again:
+//! a search thread, again and again:
 //!     if something waits, and fewer than MAX_STARTED of its batches are under way:
 //!         the first queued query and those that may share a batch are started;
 //!         if they cannot be, they are run when nothing else is under way
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! No timer delays a search, and none waits for the end of another, except those that cannot be started. Under load, a
-//! batch has the searches that arrived since the worker looked last. Queries and answers are type parameters, and
+//! batch has the searches that arrived since the thread looked last. Queries and answers are type parameters, and
 //! threads and locks come from `super::sync`, so that the model checker of `tests.rs` compiles this file with its own.
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 
 /// Callers that search directly at a time, for each device.
 const MAX_DIRECT: usize = 4;
-/// Batches that a worker has under way at a time.
+/// Batches that a search thread has under way at a time.
 const MAX_STARTED: usize = 4;
 /// Queries in a batch: several times as many as a device searches for concurrently.
 const MAX_BATCH: usize = 4096;
@@ -61,7 +61,7 @@ pub(crate) trait BatchRunner {
 /// Searches that wait for their batch.
 pub(crate) struct Queue<Q, A> {
     state: Mutex<State<Q, A>>,
-    /// Notified when something is queued and a worker sleeps.
+    /// Notified when something is queued and a search thread sleeps.
     work: Condvar,
     /// Number of callers that search directly.
     direct: AtomicUsize,
@@ -70,7 +70,7 @@ pub(crate) struct Queue<Q, A> {
 
 struct State<Q, A> {
     waiting: VecDeque<Arc<Request<Q, A>>>,
-    /// Number of workers that wait for something to be queued.
+    /// Number of search threads that wait for something to be queued.
     sleeping: usize,
     is_closed: bool,
 }
@@ -155,7 +155,7 @@ impl<Q, A> Queue<Q, A> {
         }
     }
 
-    /// Ends the workers once they have answered all queued queries.
+    /// Ends the search threads once they have answered all queued queries.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.work.notify_all();
@@ -195,7 +195,7 @@ impl<Q, A> Queue<Q, A> {
         Some(batch)
     }
 
-    /// Changes what is queued, and wakes a worker if one sleeps. Notifying costs a system call even if none does.
+    /// Changes what is queued, and wakes a search thread if one sleeps. Notifying costs a system call in any case.
     fn change(&self, queue: impl FnOnce(&mut State<Q, A>)) {
         let mut state = self.lock();
         queue(&mut state);
@@ -221,7 +221,7 @@ impl Drop for DirectPermit<'_> {
 }
 
 impl<Q, A> State<Q, A> {
-    /// Takes the first requests. The worker looks at them without the lock, which callers wait for.
+    /// Takes the first requests. The thread looks at them without the lock, which callers wait for.
     fn take(&mut self) -> Batch<Q, A> {
         Batch(self.waiting.drain(..self.waiting.len().min(MAX_BATCH)).collect())
     }

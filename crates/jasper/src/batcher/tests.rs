@@ -86,11 +86,11 @@ fn squaring() -> Arc<Squaring> {
     Arc::new((Queue::new(1), Squares::default()))
 }
 
-/// Waits for `callers`, then ends `workers`, which first answer what is queued.
-fn finish(shared: &Squaring, callers: Vec<thread::JoinHandle<()>>, workers: Vec<thread::JoinHandle<()>>) {
+/// Waits for `callers`, then ends `threads`, which first answer what is queued.
+fn finish(shared: &Squaring, callers: Vec<thread::JoinHandle<()>>, threads: Vec<thread::JoinHandle<()>>) {
     callers.into_iter().for_each(|caller| caller.join().unwrap());
     shared.0.close();
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 fn spawn_each(
@@ -105,7 +105,7 @@ fn spawn_each(
     inputs.into_iter().map(spawn).collect()
 }
 
-fn spawn_workers(shared: &Arc<Squaring>, count: usize) -> Vec<thread::JoinHandle<()>> {
+fn spawn_threads(shared: &Arc<Squaring>, count: usize) -> Vec<thread::JoinHandle<()>> {
     spawn_each(shared, 0..count, |(queue, squares), _| queue.work(squares))
 }
 
@@ -117,13 +117,13 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 fn every_waiting_caller_gets_its_own_answer() {
     check(|| {
         let shared = squaring();
-        let workers = spawn_workers(&shared, 2);
+        let threads = spawn_threads(&shared, 2);
         let callers = spawn_each(&shared, [1, 2, 3, 104, 5, 106, 20], |shared, query| {
             for query in [query, query + 10] {
                 assert_eq!(call(shared, query), query * query);
             }
         });
-        finish(&shared, callers, workers);
+        finish(&shared, callers, threads);
         assert_eq!(shared.1.answered.load(Ordering::Relaxed), 14);
     });
 }
@@ -132,7 +132,7 @@ fn every_waiting_caller_gets_its_own_answer() {
 fn submitted_and_waiting_callers_are_answered_together() {
     check(|| {
         let shared = squaring();
-        let workers = spawn_workers(&shared, 2);
+        let threads = spawn_threads(&shared, 2);
         let callers = spawn_each(&shared, 1..6, |shared, query| {
             if query % 2 == 0 {
                 assert_eq!(call(shared, query), query * query);
@@ -142,7 +142,7 @@ fn submitted_and_waiting_callers_are_answered_together() {
                 assert_eq!(answers, [query, query + 100].map(|query| query * query));
             }
         });
-        finish(&shared, callers, workers);
+        finish(&shared, callers, threads);
         assert_eq!(shared.1.answered.load(Ordering::Relaxed), 8);
     });
 }
@@ -151,14 +151,14 @@ fn submitted_and_waiting_callers_are_answered_together() {
 fn a_submitted_search_may_be_dropped_at_any_point() {
     check(|| {
         let shared = squaring();
-        let workers = spawn_workers(&shared, 1);
+        let threads = spawn_threads(&shared, 1);
         let callers = spawn_each(&shared, 1..6, |shared, query| match query {
             1 => drop(shared.0.submit(query)),
             2 => assert!(matches!(poll(shared.0.submit(query)), Poll::Pending | Poll::Ready(4))),
             3 => assert_eq!(shuttle::future::block_on(shared.0.submit(query)), 9),
             _ => assert_eq!(call(shared, query), query * query),
         });
-        finish(&shared, callers, workers);
+        finish(&shared, callers, threads);
         assert!((3..=5).contains(&shared.1.answered.load(Ordering::Relaxed)));
     });
 }
@@ -168,8 +168,8 @@ fn what_is_queued_is_answered_before_the_workers_end() {
     check(|| {
         let shared = squaring();
         let submitted: Vec<_> = (0..7).map(|query| shared.0.submit(query)).collect();
-        let workers = spawn_workers(&shared, 2);
-        finish(&shared, vec![], workers);
+        let threads = spawn_threads(&shared, 2);
+        finish(&shared, vec![], threads);
         for (query, submitted) in submitted.into_iter().enumerate() {
             assert_eq!(shuttle::future::block_on(submitted), query * query);
         }
@@ -181,7 +181,7 @@ fn callers_that_arrive_together_share_batches() {
     check(|| {
         let shared = squaring();
         let submitted: Vec<_> = (1..9).map(|query| shared.0.submit(query)).collect();
-        finish(&shared, vec![], spawn_workers(&shared, 1));
+        finish(&shared, vec![], spawn_threads(&shared, 1));
         assert_eq!(shared.1.batches.load(Ordering::Relaxed), 1);
         drop(submitted);
     });
@@ -193,7 +193,7 @@ fn few_callers_search_directly() {
         let shared = squaring();
         let callers =
             spawn_each(&shared, 1..4, |shared, query| assert_eq!(call(shared, query), query * query));
-        // There is no worker.
+        // There is no search thread.
         finish(&shared, callers, vec![]);
     });
 }
@@ -202,13 +202,13 @@ fn few_callers_search_directly() {
 fn two_callers_and_a_worker_in_every_order() {
     let model = || {
         let shared = squaring();
-        let workers = spawn_workers(&shared, 1);
+        let threads = spawn_threads(&shared, 1);
         let submitted = shared.0.submit(7);
         let callers = spawn_each(&shared, [3], |shared, query| {
             assert_eq!(call(shared, query), 9);
         });
         assert_eq!(shuttle::future::block_on(submitted), 49);
-        finish(&shared, callers, workers);
+        finish(&shared, callers, threads);
     };
     shuttle::check_dfs(model, Some(SCHEDULES * 10));
 }

@@ -1,5 +1,6 @@
 //! Building an index.
 
+mod error;
 mod shards;
 
 use std::path::Path;
@@ -8,62 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Cancelled, Element, Key, MatrixError, Metric, ParamError, ProgressFn,
-    VectorSource,
+    BuildParams, BuildParamsBuilder, Element, Key, Metric, ParamError, ProgressFn, VectorSource,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, OperationCounts,
-    PlanError, PoolError, SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest,
-    link_on_host, training_bytes,
+    SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host, training_bytes,
 };
 
 use crate::auto_quantize::{CANDIDATES, QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::device::cpu_name;
-use crate::error::TuneError;
 use crate::progress::long_calls;
-use crate::{Device, DeviceChoice, DeviceError, Index, Spread};
-
-/// An index could not be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A parameter is out of its bounds.
-    #[error(transparent)]
-    Param(#[from] ParamError),
-    /// The device cannot be used, or failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The dimension is out of range.
-    #[error(transparent)]
-    Matrix(#[from] MatrixError),
-    /// The build needs more memory than there is.
-    #[error(transparent)]
-    Memory(#[from] PlanError),
-    /// The threads could not be started.
-    #[error(transparent)]
-    Threads(#[from] PoolError),
-    /// Vectors, keys or a checkpoint are invalid or cannot be read, or vectors cannot be quantized.
-    #[error(transparent)]
-    Input(UpdateError),
-    /// No quantization suits the vectors.
-    #[error(transparent)]
-    AutoQuantize(TuneError),
-    /// An option that needs vectors was set for [`IndexBuilder::empty`].
-    #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
-    Empty(&'static str),
-    /// The number of shards is out of its bounds.
-    #[error("shards ({0}) must be between 1 and {max}", max = crate::backend::MAX_SHARDS)]
-    Shards(usize),
-    /// An option was set that shards do not have.
-    #[error("{0} is not supported with several shards; leave it out, or build one graph")]
-    Sharded(&'static str),
-    /// The progress callback cancelled the build.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-}
+use crate::{AnyIndex, Device, DeviceChoice, DeviceOptions, Index, Spread};
+pub use error::BuildError;
 
 /// The report of a build.
 #[derive(Clone, Debug)]
@@ -74,9 +34,8 @@ pub struct BuildReport {
     pub device: Device,
     /// Name of the CPU or GPU that built the graph.
     pub device_name: String,
-    /// Keys in the index.
-    #[cfg_attr(feature = "serde", serde(rename = "vectors"))]
-    pub keys: usize,
+    /// Vectors in the index, each under a key.
+    pub vectors: usize,
     /// Vectors that were identical to an earlier one, and share its vertex.
     pub duplicates: usize,
     /// Vertices that could not be reached, and were given an edge.
@@ -131,6 +90,7 @@ pub struct IndexBuilder<'a> {
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
     exact_linking: bool,
+    keep_on_host: bool,
 }
 
 impl<'a> IndexBuilder<'a> {
@@ -147,6 +107,7 @@ impl<'a> IndexBuilder<'a> {
             checkpoints: None,
             quantize: None,
             exact_linking: false,
+            keep_on_host: false,
         }
     }
 
@@ -201,8 +162,9 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// assert!(!builder.build_with_report(&vectors)?.1.exact_linking);
-    /// assert!(builder.exact_linking(true).build_with_report(&vectors)?.1.exact_linking);
+    /// let is_exact = |index: jasper::Index<f32>| index.build_report().map(|report| report.exact_linking);
+    /// assert_eq!(is_exact(builder.build(&vectors)?), Some(false));
+    /// assert_eq!(is_exact(builder.exact_linking(true).build(&vectors)?), Some(true));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact_linking(mut self, exact_linking: bool) -> Self {
@@ -223,15 +185,18 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Where to build. The default, [`DeviceChoice::Auto`], is the first CUDA device with room for the build, or else
-    /// the CPU. [`BuildReport::device`] says which it was.
+    /// Where the index is built, and then is. The default, [`DeviceChoice::Auto`], builds on the first CUDA device with
+    /// room, or else on the CPU, and leaves the index in host memory. [`BuildReport::device`] says where it was built.
     ///
-    /// After the build, the index is in host memory, and the CPU searches it. [`Index::to_device`] moves it to a GPU:
+    /// An index that was built on a named device, and does not fit there, is in the error:
     ///
-    /// ```
-    /// # use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric};
-    /// # let (vectors, device) = (MatrixView::new(&[0_u8, 1, 2, 3], 2)?, DeviceChoice::Auto);
-    /// let index = IndexBuilder::new(Metric::L2).device(device).build(&vectors)?.to_device(device)?;
+    /// ```no_run
+    /// # use jasper::{AnyIndex, BuildError, Device, IndexBuilder, MatrixView, Metric};
+    /// # let vectors = MatrixView::new(&[0_u8, 1, 2, 3], 2)?;
+    /// let index: AnyIndex = match IndexBuilder::new(Metric::L2).device(Device::Cuda(0)).build(&vectors) {
+    ///     Err(BuildError::Move { index, .. }) => *index,
+    ///     built => built?.into(),
+    /// };
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -242,9 +207,16 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Number of shards, at most 256. The default is 1, or one per device with [`Spread::Sharded`]. The index has one
-    /// graph per shard, with the vectors of some keys, which [several devices](Device::CudaSet) build at the same time
-    /// and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
+    /// Whether the index stays in host memory, wherever it is built; false by default. This saves moving an index that
+    /// is only written to a file.
+    pub fn keep_on_host(mut self, keep_on_host: bool) -> Self {
+        self.keep_on_host = keep_on_host;
+        self
+    }
+
+    /// Number of shards, at most 256. `None`, the default, means 1, or one per device with [`Spread::Sharded`]. The index
+    /// has one graph per shard, with the vectors of some keys, which [several devices](Device::CudaSet) build at the
+    /// same time and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
@@ -255,8 +227,8 @@ impl<'a> IndexBuilder<'a> {
     /// assert_eq!(index.search(vectors.row(7), SearchParams::new(1))?[0].key, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn shards(mut self, shards: usize) -> Self {
-        self.shards = Some(shards);
+    pub fn shards(mut self, shards: impl Into<Option<usize>>) -> Self {
+        self.shards = shards.into();
         self
     }
 
@@ -282,7 +254,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// Quantizes the vectors if that makes searches faster on the [device](Self::device) that builds the index, with
     /// the quantization that suits them best: see [`Index::auto_quantize`]. If the trial fails, so does the build; call
-    /// [`Index::auto_quantize_for`] after the build to keep the index.
+    /// [`Index::auto_quantize`] after the build to keep the index.
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
@@ -359,11 +331,11 @@ impl<'a> IndexBuilder<'a> {
                 link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?
             }
         };
-        let (graph, InsertReport { keys, duplicates, reconnected, cost, .. }) = linked.finish();
+        let (graph, InsertReport { keys: vectors, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
             device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
             device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
-            keys,
+            vectors,
             duplicates,
             reconnected,
             exact_linking,
@@ -387,7 +359,7 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
-    /// Creates an index without vectors, for [`Index::insert`]. Nothing is computed, so the device need only exist.
+    /// Creates an index without vectors, for [`Index::insert`], where [`Self::build`] would leave it.
     ///
     /// # Errors
     /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
@@ -404,12 +376,25 @@ impl<'a> IndexBuilder<'a> {
         let params = self.params.build()?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let graph = || Graph::new(self.metric, dimension, params);
-        Ok(match self.shard_count()? {
+        let index = match self.shard_count()? {
             1 => Index::new(graph()?, executor, self.exact_linking),
             shards => {
                 let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
                 Index::from_shards(graphs, executor, self.exact_linking)
             }
+        };
+        self.placed(index)
+    }
+
+    /// A new index, moved to the device that the options name.
+    pub(crate) fn placed<T: Element>(&self, index: Index<T>) -> Result<Index<T>, BuildError> {
+        if self.keep_on_host || self.device == DeviceChoice::Auto {
+            return Ok(index);
+        }
+        let moved = index.to_device_with(self.device, DeviceOptions::new().spread(self.spread));
+        moved.map_err(|error| {
+            let (index, source) = error.into_parts();
+            BuildError::Move { index: Box::new(AnyIndex::of_any(index)), source }
         })
     }
 
@@ -538,24 +523,14 @@ long_calls! {
     /// [`VectorFile`](crate::data::VectorFile), which is read chunk by chunk: `build::<f32>(&file)`, because a file
     /// does not say its element at compile time. Identical vectors share a vertex.
     ///
-    /// The index is in host memory and the CPU searches it, even if a GPU built it. To search on a GPU, call
-    /// [`Index::to_device`] next.
+    /// The index is then on the [device](Self::device) that was named, or else in host memory, where the CPU searches
+    /// it. [`Index::build_report`] says what the build did.
     ///
     /// # Errors
     /// Returns [`BuildError`].
     pub fn build<T: Element>(vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        builder.with_progress(progress).build_with_report(vectors).map(|(index, _)| index)
-    }
-
-    /// Builds an index as [`Self::build`] does, and returns a report of what the build did.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`].
-    pub fn build_with_report<T: Element>(
-        vectors: &dyn VectorSource<T>,
-    ) -> Result<(Index<T>, BuildReport), BuildError> {
         let executor = Arc::new(CpuExecutor::new(builder.threads)?);
-        let (index, report) = match builder.shard_count()? {
+        let (mut index, report) = match builder.shard_count()? {
             1 => {
                 let (graph, report) = builder.build_graph(&executor, vectors, progress)?;
                 (Index::new(graph, executor, builder.exact_linking), report)
@@ -564,10 +539,11 @@ long_calls! {
         };
         match builder.quantize {
             Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
-            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize_for(report.device)?),
+            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize(report.device)?),
             None => {}
         }
-        Ok((index, report))
+        index.build_report = Some(report);
+        builder.placed(index)
     }
 }
 

@@ -158,12 +158,12 @@ impl IndexBuilder<'_> {
 
 impl BuildReport {
     /// The report of two shards.
-    fn merge(mut self, other: Self) -> Self {
+    pub(crate) fn merge(mut self, other: Self) -> Self {
         self.device = Device::several([self.device, other.device]);
         if !self.device_name.contains(&other.device_name) {
             self.device_name = format!("{} and {}", self.device_name, other.device_name);
         }
-        self.keys += other.keys;
+        self.vectors += other.vectors;
         self.duplicates += other.duplicates;
         self.reconnected += other.reconnected;
         self.exact_linking |= other.exact_linking;

@@ -1,8 +1,6 @@
 //! Bounds of what one search may ask for.
 
-use std::sync::PoisonError;
-
-use jasper_core::Element;
+use jasper_core::{Element, sync};
 use jasper_vamana::{SearchError, SearchParams};
 
 use crate::Index;
@@ -79,11 +77,11 @@ impl Default for SearchLimits {
 impl<T: Element> Index<T> {
     /// Sets the bounds of later searches. They are not saved with the index.
     pub fn set_limits(&self, limits: SearchLimits) {
-        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        *sync::write(&self.limits) = limits;
     }
 
     /// The bounds of searches.
     pub fn limits(&self) -> SearchLimits {
-        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+        *sync::read(&self.limits)
     }
 }

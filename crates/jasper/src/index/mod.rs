@@ -13,9 +13,9 @@ mod update;
 use std::fmt;
 use std::io::Cursor;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
+use jasper_core::{BuildParams, Element, Key, Metric, no_progress, sync};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
@@ -25,7 +25,8 @@ use crate::batcher::SearchBatcher;
 use crate::check::{CheckError, CheckReport};
 use crate::journal::Journal;
 use crate::progress::long_calls;
-use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError};
+use crate::report::BuildReport;
+use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError, Spread};
 pub use limits::SearchLimits;
 pub(crate) use open::in_bytes;
 pub use open::{OpenError, OpenOptions};
@@ -47,7 +48,7 @@ pub use shard_files::{is_sharded, shard_files};
 /// change, leaves its copy unusable: later calls return the error, and [`Self::rebuild`] makes a new index of what the
 /// host has.
 ///
-/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a long call and may
+/// [`Self::with_progress`] adds a [callback](crate::ProgressFn) that receives progress reports of a call and may
 /// cancel it.
 ///
 /// See the [crate page](crate) for an example.
@@ -60,6 +61,7 @@ pub struct Index<T: Element> {
     /// Whether changes on a CUDA device choose edges by exact distances, never by those of SQ8 vectors.
     pub(crate) exact_linking: bool,
     limits: RwLock<SearchLimits>,
+    pub(crate) build_report: Option<BuildReport>,
     /// The journal of a durable index.
     pub(crate) journal: Option<Journal>,
 }
@@ -101,6 +103,7 @@ impl<T: Element> Index<T> {
             writer: Mutex::default(),
             exact_linking,
             limits: RwLock::default(),
+            build_report: None,
             journal: None,
         }
     }
@@ -110,7 +113,7 @@ impl<T: Element> Index<T> {
         self,
         mut to: impl FnMut(usize, Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>,
     ) -> Self {
-        let Self { backend, batcher, executor, writer, exact_linking, limits, journal } = self;
+        let Self { backend, batcher, executor, writer, exact_linking, limits, build_report, journal } = self;
         // Waits for submitted searches, which hold the backend.
         drop(batcher);
         let is_sharded = !backend.shards().is_empty();
@@ -123,7 +126,7 @@ impl<T: Element> Index<T> {
             backends.pop().expect("there is a graph")
         };
         let batcher = SearchBatcher::new(Arc::clone(&backend));
-        Self { batcher, backend, executor, writer, exact_linking, limits, journal }
+        Self { batcher, backend, executor, writer, exact_linking, limits, build_report, journal }
     }
 
     /// The graph, or those of the shards. The edges are on the host.
@@ -146,8 +149,8 @@ impl<T: Element> Index<T> {
         self.to_device_with(device, DeviceOptions::new())
     }
 
-    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is
-    /// already on the device stays as it is.
+    /// Moves the index as [`Self::to_device`] does, with options for its copy on a CUDA device. An index that is there
+    /// with other options is moved to the host and back.
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
@@ -156,19 +159,11 @@ impl<T: Element> Index<T> {
         device: impl Into<DeviceChoice>,
         options: DeviceOptions,
     ) -> Result<Self, MoveError<Self>> {
-        let choice = device.into();
-        if choice == self.device().into() {
-            return Ok(self);
-        }
-        let device = match choice.resolve() {
+        let device = match device.into().resolve() {
             Ok(device) => device,
             Err(error) => return Err(MoveError::new(self, error)),
         };
-        let is_there = match device {
-            Some(device) => device == self.device(),
-            None => self.device() != Device::Cpu,
-        };
-        if is_there {
+        if self.is_on(device, options) {
             return Ok(self);
         }
         let index = self.to_host()?;
@@ -184,6 +179,16 @@ impl<T: Element> Index<T> {
             Ok(None) => Ok(index),
             Ok(Some(copies)) => Ok(index.moved_to(copies)),
         }
+    }
+
+    /// Whether the index is on the device, or on any CUDA device for `None`, as the options want it.
+    fn is_on(&self, device: Option<Device>, options: DeviceOptions) -> bool {
+        let on = self.device();
+        let is_there = device.map_or(on != Device::Cpu, |device| device == on);
+        let stored = self.backend.vector_storage();
+        let is_stored = on == Device::Cpu || options.vector_storage.is_none_or(|storage| storage == stored);
+        let is_set = matches!(device, Some(Device::CudaSet(_)));
+        is_there && is_stored && !(is_set && options.spread == Spread::Sharded && self.shards() == 1)
     }
 
     /// Moves the index back to host memory, and frees its device memory.
@@ -235,7 +240,7 @@ impl<T: Element> Index<T> {
     }
 
     pub(crate) fn lock_writer(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.writer)
     }
 
     /// Counts and sizes of the index. On a CUDA device, the mean degree is that of the edges when they were last copied
@@ -248,6 +253,11 @@ impl<T: Element> Index<T> {
         let shards = self.backend.shards_or_self().into_iter();
         let stats = shards.map(|shard| shard.read(|graph| IndexStats::new(graph, storage)));
         stats.reduce(IndexStats::merge).expect("there is a graph")
+    }
+
+    /// What the build of the index did. `None` if it was opened, or created without vectors.
+    pub fn build_report(&self) -> Option<&BuildReport> {
+        self.build_report.as_ref()
     }
 
     /// Number of keys.

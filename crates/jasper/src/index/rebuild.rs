@@ -9,13 +9,14 @@ use jasper_graph::Graph;
 use jasper_vamana::UpdateError;
 
 use crate::progress::long_calls;
+use crate::report::BuildReport;
 use crate::{BuildError, DeviceChoice, Index, IndexBuilder};
 
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 
     /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on
-    /// `device`. As after [`IndexBuilder::build`], it is in host memory.
+    /// `device`, where it then [is](IndexBuilder::device).
     ///
     /// Only the host's copy of vectors and keys is read. If the index is on a CUDA device that failed, this saves every
     /// change that was made; only edges are lost there, and are computed again:
@@ -42,18 +43,22 @@ long_calls! {
     pub fn rebuild(device: impl Into<DeviceChoice>) -> Result<Index<T>, BuildError> {
         let _writer = index.lock_writer();
         let device = device.into();
-        let mut build =
-            |graph: &Graph<T>| build_again(index.builder_like(graph).device(device), graph, progress);
+        let mut build = |graph: &Graph<T>| {
+            build_again(index.builder_like(graph).device(device).keep_on_host(true), graph, progress)
+        };
         let rebuilt = match index.backend.shards() {
             [] => index.backend.read(build)?,
             shards => {
                 let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
-                let graphs = rebuilt?.into_iter().flat_map(Index::into_graphs);
-                Index::from_shards(graphs, Arc::clone(&index.executor), index.exact_linking)
+                let (mut rebuilt, executor) = (rebuilt?, Arc::clone(&index.executor));
+                let reports = rebuilt.iter_mut().filter_map(|shard| shard.build_report.take());
+                let build_report = reports.reduce(BuildReport::merge);
+                let graphs = rebuilt.into_iter().flat_map(Index::into_graphs);
+                Index { build_report, ..Index::from_shards(graphs, executor, index.exact_linking) }
             }
         };
         rebuilt.set_limits(index.limits());
-        Ok(rebuilt)
+        IndexBuilder::new(index.metric()).device(device).placed(rebuilt)
     }
 }
 

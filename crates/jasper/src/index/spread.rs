@@ -133,7 +133,7 @@ impl<T: Element> Index<T> {
         }
         let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));
         let built = self.backend.read(|graph| {
-            let builder = self.builder_like(graph).device(devices).spread(Spread::Sharded);
+            let builder = self.builder_like(graph).device(devices).spread(Spread::Sharded).keep_on_host(true);
             build_again(builder, graph, &mut no_progress)
         });
         let index = built.map_err(|error| refuse(error.into()))?;

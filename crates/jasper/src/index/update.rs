@@ -91,7 +91,7 @@ long_calls! {
     /// # Errors
     /// Returns [`UpdateError`], and the index is unchanged, if memory cannot be allocated, or if the index is durable
     /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
-    /// failed: if a CUDA device fails while vectors move, the index is unusable there, and its edges are lost.
+    /// failed. If a CUDA device fails while vectors move, the index is unusable there and its edges are lost.
     pub fn compact() -> Result<CompactReport, UpdateError> {
         index.change(Some(&Record::Compact), progress, |_, hooks| {
             let total = index.stats().free_slots;

@@ -47,9 +47,9 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use jasper_core::{Element, Progress, ProgressFn, Stage, VectorSource};
+use jasper_core::{Element, Progress, ProgressFn, Stage, VectorSource, sync::lock};
 use jasper_data::{FileLock, PathError};
 use jasper_graph::{FileError, SaveStats, VectorError, header_checksum};
 use jasper_vamana::UpdateError;
@@ -87,7 +87,7 @@ pub enum JournalFault {
     #[error("is not empty; name a new folder for the index")]
     NotEmpty,
     /// The index has several shards.
-    #[error("cannot be that of a durable index: the index has several shards; save it without a journal")]
+    #[error("cannot be that of a durable index, because the index has several shards; use `save`")]
     Sharded,
     /// The folder or its journal cannot be read or written.
     #[error("its journal cannot be read or written")]
@@ -145,10 +145,6 @@ type FolderLock = io::Result<FileLock>;
 struct Waiting {
     change: StoredChange,
     committed: OnceLock<io::Result<()>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn copy_error(error: &io::Error) -> io::Error {

@@ -2,6 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use jasper_core::sync;
+
 /// Numbers changes in the order in which they begin, and lets one at a time go on, in the order of their numbers.
 #[derive(Debug)]
 pub(super) struct Turns {
@@ -38,7 +40,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counters> {
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.counters)
     }
 
     fn wait(&self, number: u64) -> MutexGuard<'_, Counters> {

@@ -6,8 +6,7 @@ use jasper_vamana::{SearchError, UpdateError};
 
 use crate::DeviceError;
 
-/// No search or quantization was found. The index is unchanged, but
-/// [`Index::auto_quantize`](crate::Index::auto_quantize) leaves it without codes if some were tried.
+/// No search was found. The index is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
@@ -57,12 +56,33 @@ pub enum TuneError {
     /// A search was refused.
     #[error(transparent)]
     Search(SearchError),
-    /// The vectors could not be quantized.
+    /// The searches that were found could not be stored.
     #[error(transparent)]
     Update(UpdateError),
     /// Queries are of another element.
     #[error(transparent)]
     Vector(#[from] VectorError),
+    /// The progress callback cancelled the call.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// No quantization was chosen. The index is unchanged, but has no codes if some were tried.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AutoQuantizeError {
+    /// There are too few vectors for a sample.
+    #[error("there are too few vectors to try quantizations with; name one, or use none")]
+    TooFew,
+    /// The device cannot be used, or failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A search was refused.
+    #[error(transparent)]
+    Search(SearchError),
+    /// The vectors could not be quantized.
+    #[error(transparent)]
+    Update(UpdateError),
     /// The progress callback cancelled the call.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

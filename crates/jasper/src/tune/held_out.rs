@@ -49,7 +49,7 @@ impl<T: Element> HeldOut<T> {
             let keys = ids.iter().map(|&id| id.into()).collect();
             Neighbors { keys, distances: distances.map(<[f32]>::to_vec) }
         });
-        Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k())
+        Ok(Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k()))
     }
 
     /// A sample of the index's vectors as queries, and their true neighbors among all others. Also returns the vertices
@@ -60,9 +60,9 @@ impl<T: Element> HeldOut<T> {
         k: usize,
         seed: u64,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Self, Vec<Slot>), TuneError> {
+    ) -> Result<(Self, Vec<Slot>), SearchError> {
         index.backend.read(|graph| {
-            graph.require_vectors().map_err(SearchError::from)?;
+            graph.require_vectors()?;
             // Vertices of several keys are not sampled, nor are start points, without whose edges a search finds
             // nothing.
             let single_key = |slot: Slot| {
@@ -80,7 +80,7 @@ impl<T: Element> HeldOut<T> {
                 sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
             // More than k neighbors are found, so that ties with the k-th are recognized.
             let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
-            let queries = MatrixView::new(&rows, graph.dimension()).map_err(|_| TuneError::Queries(0))?;
+            let queries = MatrixView::new(&rows, graph.dimension()).expect("whole rows");
             let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
             let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
                 let others = nearest.into_iter().filter(|near| near.slot() != own);
@@ -94,22 +94,18 @@ impl<T: Element> HeldOut<T> {
             let held_out = Self::halve(
                 queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)),
                 depth,
-            )?;
+            );
             Ok((held_out, sample.into_iter().map(|(slot, _)| slot).collect()))
         })
     }
 
-    fn halve<'a>(
-        queries: impl Iterator<Item = (&'a [T], Neighbors, Option<Key>)>,
-        depth: usize,
-    ) -> Result<Self, TuneError> {
+    fn halve<'a>(queries: impl Iterator<Item = (&'a [T], Neighbors, Option<Key>)>, depth: usize) -> Self {
         let mut halves = [Half::default(), Half::default()];
         for (i, (row, truth, own)) in queries.enumerate() {
             halves[i % 2].push(row, truth, own);
         }
         let [selection, validation] = halves;
-        let held_out = Self { selection, validation, depth };
-        if held_out.len() < 2 { Err(TuneError::Queries(held_out.len())) } else { Ok(held_out) }
+        Self { selection, validation, depth }
     }
 
     /// Number of queries, in both halves.
@@ -122,8 +118,13 @@ impl<T: Element> HeldOut<T> {
         [&self.selection, &self.validation]
     }
 
-    pub(super) fn check_depth(&self, k: usize) -> Result<(), TuneError> {
-        if k > self.depth { Err(TuneError::Depth { k, depth: self.depth }) } else { Ok(()) }
+    /// Checks that each half has a query, and each query `k` neighbors.
+    pub(super) fn check(&self, k: usize) -> Result<(), TuneError> {
+        match (self.len(), self.depth) {
+            (queries @ ..2, _) => Err(TuneError::Queries(queries)),
+            (_, depth) if k > depth => Err(TuneError::Depth { k, depth }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -151,7 +152,7 @@ impl<T: Element> Half<T> {
             SearchParams<'_>,
             MatchesMut<'_>,
         ) -> Result<SearchReport, SearchError>,
-    ) -> Result<f64, TuneError> {
+    ) -> Result<f64, SearchError> {
         // A vector of the index is a hit of its own search, and takes an entry of the frontier and of the results.
         let own = usize::from(!self.own.is_empty());
         let params = SearchParams::new(k + own).beam_width(beam_width + own);

@@ -135,7 +135,7 @@ long_calls! {
                     HeldOut::sampled(index, count, goal.k, seed, hooks.progress)?
                 }
             };
-            held_out.check_depth(goal.k)?;
+            held_out.check(goal.k)?;
             let searches = index.without_edges(&vertices, || {
                 index.fastest_searches(goal, &held_out, fingerprint, hooks.progress)
             })?;

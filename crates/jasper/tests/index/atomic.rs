@@ -193,8 +193,9 @@ fn a_build_can_be_stopped_at_any_report() {
     let mut stages = BTreeSet::new();
     for stop in 0.. {
         let mut stopper = Stopper::at(stop);
-        match builder.with_progress(&mut |p| stopper.report(p)).build_with_report(&rows) {
-            Ok((index, report)) => {
+        match builder.with_progress(&mut |p| stopper.report(p)).build(&rows) {
+            Ok(index) => {
+                let report = index.build_report().unwrap();
                 assert!(report.reconnected > 0, "the set is such that some vertices are lost");
                 assert!(bytes_of(&index) == expected);
                 break;

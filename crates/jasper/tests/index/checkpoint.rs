@@ -47,13 +47,14 @@ fn goes_on<T: Element>() {
     let path = folder.path().join("checkpoint");
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
-        let (index, whole) = builder(metric).build_with_report(&view(&rows, DIMENSION)).unwrap();
+        let index = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
+        let whole = index.build_report().unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);
             }
             let mut first = None;
-            let (found, report) = builder(metric)
+            let found = builder(metric)
                 .threads(1)
                 .checkpoint(&path, every)
                 .with_progress(&mut |progress| {
@@ -62,11 +63,12 @@ fn goes_on<T: Element>() {
                     }
                     ControlFlow::Continue(())
                 })
-                .build_with_report(&view(&rows, DIMENSION))
+                .build(&view(&rows, DIMENSION))
                 .unwrap();
             assert!(first.unwrap() >= ROWS - 100, "it begins where the last was stopped");
             assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);
             // On a device, how many distances are computed twice depends on the order in which lanes write.
+            let report = found.build_report().unwrap();
             if report.device == Device::Cpu {
                 assert_eq!(report.cost, whole.cost);
             }

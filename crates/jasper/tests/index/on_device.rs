@@ -184,6 +184,10 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         apart = apart.to_host().unwrap().to_device_with(DeviceChoice::Auto, options).unwrap();
     }
     assert!(bytes_of(&apart.to_host().unwrap()) == bytes_of(&host));
+    let bytes = there.device_bytes();
+    let there = there.to_device_with(DeviceChoice::Auto, options).unwrap();
+    assert_eq!(there.stats().vector_storage, MemorySpace::Host, "moved from where it was already");
+    assert_eq!(there.device_bytes() < bytes, is_on_gpu);
 }
 
 #[test]
@@ -283,6 +287,21 @@ fn a_device_that_is_not_there_is_named() {
     let rows = [0.5_f32; 4];
     let error = small(Metric::L2).device(Device::Cuda(999)).build(&view(&rows, 2)).unwrap_err();
     assert!(matches!(error, BuildError::Device(_)), "{error}");
+}
+
+#[test]
+fn an_index_stays_on_the_device_that_is_named() {
+    let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(300, 0);
+    let build = |builder: IndexBuilder<'_>| builder.build(&view(&rows, DIMENSION)).unwrap();
+    assert_eq!(build(small(Metric::L2)).device(), Device::Cpu, "of a device that was not named");
+    let first = DeviceChoice::from(Device::Cuda(0));
+    if first.resolve().is_ok() {
+        let there = small(Metric::L2).device(first);
+        assert_eq!(build(there).device(), Device::Cuda(0));
+        assert_eq!(build(there.keep_on_host(true)).device(), Device::Cpu);
+        assert_eq!(there.empty::<u8>(DIMENSION).unwrap().device(), Device::Cuda(0));
+        assert_eq!(build(there).rebuild(first).unwrap().device(), Device::Cuda(0));
+    }
 }
 
 #[test]

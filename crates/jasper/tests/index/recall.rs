@@ -213,9 +213,8 @@ fn sq8_links_find_as_much() {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
         let exact = builder(metric).exact_linking(true).build(&view(&rows, DIMENSION)).unwrap();
-        let sq8 = builder(metric).build_with_report(&view(&rows, DIMENSION));
-        let (sq8, report) = sq8.unwrap();
-        assert!(!report.exact_linking);
+        let sq8 = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
+        assert!(!sq8.build_report().unwrap().exact_linking);
         for beam_width in [12, 24, 48] {
             let [exact, sq8] =
                 [&exact, &sq8].map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));

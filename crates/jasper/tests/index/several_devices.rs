@@ -58,7 +58,9 @@ fn replicas_are_equal<T: Element>() {
     [&one, &all].into_iter().for_each(change);
     compare();
     assert!(bytes_of(&all) == bytes_of(&one));
-    assert_eq!(all.to_host().unwrap().device(), Device::Cpu);
+    let dealt = all.to_device_with(ALL, options(Spread::Sharded)).unwrap();
+    assert!(dealt.shards() > 1, "from replicas on the same devices");
+    assert_eq!(dealt.to_host().unwrap().device(), Device::Cpu);
 }
 
 #[test]
@@ -73,9 +75,10 @@ fn shards_find_all<T: Element>() {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(500, 1);
     let one = small(Metric::L2).device(Device::Cpu).build(&view(&rows, DIMENSION)).unwrap();
     let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
-    let (index, report) = builder.build_with_report(&view(&rows, DIMENSION)).unwrap();
+    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let report = index.build_report().unwrap();
     assert!(matches!(report.device, Device::CudaSet(_)) && index.shards() > 1);
-    let index = index.to_device(ALL).unwrap();
+    assert_eq!(index.device(), report.device);
     [&one, &index].into_iter().for_each(change);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10).beam_width(1000));
     let [expected, found] = [&one, &index].map(|index| index.search_batch(queries, params).unwrap());

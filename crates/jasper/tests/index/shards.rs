@@ -222,7 +222,7 @@ fn what_needs_one_graph_says_so() {
     let refused = [
         index.read_graph(|_| ()).unwrap_err().to_string(),
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, sampled).unwrap_err().to_string(),
-        index.auto_quantize().unwrap_err().to_string(),
+        index.auto_quantize(Device::Cpu).unwrap_err().to_string(),
         index.measure_code_error().unwrap_err().to_string(),
     ];
     for error in refused {

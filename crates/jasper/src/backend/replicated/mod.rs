@@ -19,11 +19,11 @@ mod tests;
 use std::iter;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress};
+use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress, sync};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, NewVectors,
@@ -126,7 +126,7 @@ impl<T: Element> Replicated<T> {
 
     /// Leaves a replica out, unless it is the last. Returns the error if it is.
     fn leave_out(&self, replica: &Replica<T>, error: DeviceError) -> Result<(), DeviceError> {
-        let _leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _leaving = sync::lock(&self.leaving);
         if replica.is_left_out() {
             return Ok(());
         }
