@@ -143,7 +143,7 @@ impl BuildParamsBuilder {
     }
 
     /// Sets the maximum batch size as a fraction of the vertices already linked, up to 1. Larger batches are more
-    /// parallel and cost recall. No batch has more than 2^18 vertices.
+    /// parallel and cost recall. No batch has more than 200,000 vertices.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.0.max_batch_share = share;
         self

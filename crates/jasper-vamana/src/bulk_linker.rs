@@ -25,7 +25,7 @@ pub struct BulkLinker<'a> {
 const BUILD_DOUBLING_BATCH: usize = 256;
 
 /// The most vertices of a batch: enough to fill a device, few enough that its memory does not grow with the graph.
-const MAX_BATCH: usize = 1 << 18;
+const MAX_BATCH: usize = 200_000;
 
 /// The largest batch of a build of `vertices`.
 pub fn largest_batch(vertices: usize, params: &BuildParams) -> usize {
