@@ -70,10 +70,10 @@ impl BuildParams {
         self.max_degree
     }
 
-    /// Neighbors that a full row keeps when back edges are merged into it: 7 in 8 of [`max_degree`](Self::max_degree),
-    /// so that the next ones have room.
+    /// Neighbors that a full row keeps when a bulk build merges back edges into it: nine in ten of
+    /// [`max_degree`](Self::max_degree), so that the next ones have room.
     pub fn merged_degree(&self) -> usize {
-        self.max_degree - self.max_degree / 8
+        self.max_degree - self.max_degree / 10
     }
 
     /// Beam width of build searches (L).

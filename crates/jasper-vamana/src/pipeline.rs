@@ -2,7 +2,7 @@
 
 use jasper_core::{Element, Slot};
 
-use crate::{ChunkEdges, Executor, GraphAccess, OperationCounts, PeerSampling, Published};
+use crate::{ChunkEdges, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, Published};
 
 /// How a batch is linked, which depends on what is known of its vertices.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,11 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     }
     graph.write(|graph| executor.publish_edges(graph, &edges))?;
     let mut back_edges = executor.reverse_edges(edges)?;
-    while let Some(new_rows) = graph.read(|graph| executor.merge(graph, &mut back_edges))? {
+    let max_kept = graph.read(|graph| {
+        let params = graph.host().params();
+        if let LinkMode::Bulk = mode { params.merged_degree() } else { params.max_degree() }
+    });
+    while let Some(new_rows) = graph.read(|graph| executor.merge(graph, &mut back_edges, max_kept))? {
         let Published { cost, detached } = graph.write(|graph| executor.publish_rows(graph, new_rows))?;
         linked.cost += cost;
         linked.detached.extend(detached);

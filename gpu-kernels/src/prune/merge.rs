@@ -4,11 +4,11 @@
 //! merge(p, edges):                         edges sorted by (distance, source), at most max_candidates + max_degree
 //!     new <- edges whose source is not in the row of p
 //!     if the row has room for new: append new
-//!     else: row <- robust_prune(p, row + new), at most merged_degree of them
+//!     else: row <- robust_prune(p, row + new), at most max_kept of them
 //! ```
 //!
 //! While there is room, edges are appended without a prune. DiskANN's `inter_insert` lets a row exceed its maximum by
-//! some slack before it prunes; here a prune leaves some room below it, because all rows have the same memory. What
+//! some slack before it prunes; a bulk build prunes to some room below it, because all rows have the same memory. What
 //! differs from the pseudo-code, and why the rows stay the same:
 //!
 //! 1. *Entries of the row that an earlier prune kept are not compared with each other* (`kept_before`): that prune
@@ -88,14 +88,14 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         let store =
             |place: u32, entry: u64| global::store(neighbors.at(place as usize), neighbor::slot(entry));
         kept = match all_pairs {
-            Some(all_pairs) => all_pairs.robust_prune(&block, count, args.merged_degree, store),
+            Some(all_pairs) => all_pairs.robust_prune(&block, count, args.max_kept, store),
             None => {
                 let store = |place, entry| {
                     if thread::thread_idx_x() == 0 {
                         store(place, entry);
                     }
                 };
-                block.robust_prune(count, args.merged_degree, &deferred, store)
+                block.robust_prune(count, args.max_kept, &deferred, store)
             }
         };
         block_stride(stride, |place| {

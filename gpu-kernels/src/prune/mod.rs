@@ -176,7 +176,7 @@ pub struct MergeArgs {
     /// Number of targets.
     pub targets_len: u32,
     /// The maximum number of neighbors that a prune of a full row keeps, at most [`PruneArgs::max_degree`].
-    pub merged_degree: u32,
+    pub max_kept: u32,
 }
 
 /// Arguments of [`ReverseEdges`].

@@ -401,6 +401,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &HostAndDeviceGraph<T, S>,
         back_edges: &mut BackEdges<S>,
+        max_kept: usize,
     ) -> Result<Option<NewRows<S>>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
         let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
@@ -418,7 +419,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             row_vertices: stream.output(&mut rows.vertices),
             neighbors: stream.output(&mut rows.neighbors),
             targets_len: len,
-            merged_degree: self.params.merged_degree() as u32,
+            max_kept: max_kept as u32,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
         // graph, and are grouped by their targets, of which there are as many.

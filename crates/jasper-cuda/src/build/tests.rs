@@ -12,7 +12,7 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, InsertReport, ScalarQuantizer, UpdateError,
-    bulk_build, ingest, link_on_host,
+    bulk_build, ingest, largest_batch, link_on_host,
 };
 use rand::RngExt;
 
@@ -32,7 +32,7 @@ fn whole<T: Element>(n: usize, seed: u64) -> Vec<T> {
 }
 
 fn params() -> BuildParams {
-    BuildParams::builder().max_degree(7).build_beam_width(14).max_batch_share(0.3).build().unwrap()
+    BuildParams::builder().max_degree(11).build_beam_width(14).max_batch_share(0.3).build().unwrap()
 }
 
 /// The graph that an emulated device links.
@@ -243,7 +243,8 @@ fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
 }
 
 #[test]
-fn a_batch_takes_little_beside_the_index() {
+fn a_batch_takes_an_eighth_of_the_index_at_most() {
+    assert_eq!(largest_batch(100_000_000, &BuildParams::default()), 200_000);
     for (rows, bounds) in [(10_000_000, 0.02..0.12), (100_000_000, 0.001..0.03)] {
         for share in [beside::<u8>(rows, 128), beside::<f32>(rows, 96), beside::<f32>(rows, 200)] {
             assert!(bounds.contains(&share), "{share} of {rows} rows");

@@ -253,10 +253,13 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         back_edges: &mut BackEdges,
+        max_kept: usize,
     ) -> Result<Option<Vec<NewRows>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
         let new_rows = link_by!(graph, |vectors| {
-            self.for_items(&targets, |buffers, edges, out| buffers.merge(vectors, graph, edges, out))
+            self.for_items(&targets, |buffers, edges, out| {
+                buffers.merge(vectors, graph, edges, max_kept, out)
+            })
         });
         let merged = targets.into_iter().map(<[_]>::len).sum();
         back_edges.advance(merged);
@@ -392,12 +395,13 @@ impl ThreadBuffers {
     }
 
     /// Merges back edges into the row of their target: appends them where they fit, else prunes old and new edges
-    /// together, and leaves [room](jasper_core::BuildParams::merged_degree) for the next ones.
+    /// together to at most `max_kept`.
     fn merge<V: Element, T: Element>(
         &mut self,
         vectors: &Vectors<V>,
         graph: &Graph<T>,
         edges: &[BackEdge],
+        max_kept: usize,
         new_rows: &mut NewRows,
     ) {
         let Some(&(target, _)) = edges.first() else { return };
@@ -424,7 +428,7 @@ impl ThreadBuffers {
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
-        let kept = self.prune.keep(vectors, candidates, deferred, params.merged_degree(), params.alpha());
+        let kept = self.prune.keep(vectors, candidates, deferred, max_kept, params.alpha());
         new_rows.replace(target, kept.iter().map(|kept| kept.slot()));
         if let Some(tree) = graph.adjacency().spanning_tree() {
             let children = old.iter().copied().filter(|&slot| tree.parent(slot) == Some(target));

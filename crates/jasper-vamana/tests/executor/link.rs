@@ -27,12 +27,11 @@ fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
 }
 
 /// Links a batch as the executor does and as the reference does.
-fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Slot], sampling: PeerSampling) {
+fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Slot], mode: LinkMode) {
     let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
-    let expected = link(graph, &ids, sampling);
+    let expected = link(graph, &ids, mode);
     let mut all = rows(graph);
     all.extend(expected.rows);
-    let mode = LinkMode::Insert(sampling);
     let Ok(linked) = link_batch(executor, graph, batch, mode);
     let identical: BTreeMap<u32, u32> = linked.duplicates.iter().map(|(a, b)| (a.get(), b.get())).collect();
     assert_eq!(identical, expected.identical);
@@ -43,18 +42,18 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Sl
 }
 
 /// Builds a graph from nothing, batch by batch.
-fn grow<T: Element>(metric: Metric, sampling: PeerSampling, threads: usize) {
+fn grow<T: Element>(metric: Metric, mode: LinkMode, max_degree: usize, threads: usize) {
     let executor = CpuExecutor::new(threads).unwrap();
     let mut rows: Vec<T> = Clusters::new(7, 71).rows(260, 0);
     rows.copy_within(0..35, 35 * 7);
-    let mut graph = any_graph(metric, &rows, 7, params(6, 12, 1.2), |_| Vec::new(), &[3]);
+    let mut graph = any_graph(metric, &rows, 7, params(max_degree, 12, 1.2), |_| Vec::new(), &[3]);
     let order: Vec<Slot> =
         permutation(260, 5).into_iter().map(Slot::new).filter(|id| id.get() != 3).collect();
     let mut rest = &order[..];
     while !rest.is_empty() {
         let linked = 260 - rest.len();
         let (batch, others) = rest.split_at(linked.min(rest.len()).min(40));
-        compare(&executor, &mut graph, batch, sampling);
+        compare(&executor, &mut graph, batch, mode);
         rest = others;
     }
     assert!(graph.check_structure().is_sound());
@@ -62,9 +61,13 @@ fn grow<T: Element>(metric: Metric, sampling: PeerSampling, threads: usize) {
 
 fn grow_all<T: Element>() {
     for metric in Metric::ALL {
-        grow::<T>(metric, PeerSampling { stride: 40, second_round: 0 }, 1);
-        grow::<T>(metric, PeerSampling { stride: 1, second_round: 0 }, 2);
-        grow::<T>(metric, PeerSampling { stride: 4, second_round: 1 }, 2);
+        let insert = |stride, second_round| LinkMode::Insert(PeerSampling { stride, second_round });
+        grow::<T>(metric, insert(40, 0), 6, 1);
+        grow::<T>(metric, insert(1, 0), 6, 2);
+        grow::<T>(metric, insert(4, 1), 6, 2);
+        // Full rows are pruned to 10 and 18.
+        grow::<T>(metric, LinkMode::Bulk, 11, 2);
+        grow::<T>(metric, LinkMode::Bulk, 20, 1);
     }
 }
 
@@ -89,7 +92,7 @@ fn on_any_graph<T: Element>(
     seed: u64,
     max_degree: usize,
     alpha: f32,
-    sampling: PeerSampling,
+    mode: LinkMode,
 ) {
     let mut random = rng(seed);
     let rows: Vec<T> = (0..n * 3).map(|_| T::from_f32(random.random_range(1..9) as f32)).collect();
@@ -100,7 +103,7 @@ fn on_any_graph<T: Element>(
     let mut graph = any_graph(metric, &rows, 3, params(max_degree, 9, alpha), neighbors, &[0]);
     let executor = CpuExecutor::new(1).unwrap();
     let batch: Vec<Slot> = permutation(n, seed).into_iter().take(n / 2).map(Slot::new).collect();
-    compare(&executor, &mut graph, &batch, sampling);
+    compare(&executor, &mut graph, &batch, mode);
 
     for key in 0..n as u64 / 3 {
         graph.keys_mut().delete(key * 2 % n as u64).unwrap();
@@ -123,17 +126,19 @@ proptest! {
         metric in 0..3_usize,
         n in 2..90_usize,
         seed in any::<u64>(),
-        max_degree in 1..9_usize,
+        max_degree in 1..24_usize,
+        is_bulk in any::<bool>(),
         alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
         (stride, second_round) in (1_usize..9, 0_usize..9),
     ) {
         let metric = Metric::ALL[metric];
-        let sampling = PeerSampling { stride, second_round };
+        let mode =
+            if is_bulk { LinkMode::Bulk } else { LinkMode::Insert(PeerSampling { stride, second_round }) };
         match element {
-            0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, sampling),
-            1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, sampling),
-            2 => on_any_graph::<u8>(metric, n, seed, max_degree, alpha, sampling),
-            _ => on_any_graph::<i8>(metric, n, seed, max_degree, alpha, sampling),
+            0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, mode),
+            1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, mode),
+            2 => on_any_graph::<u8>(metric, n, seed, max_degree, alpha, mode),
+            _ => on_any_graph::<i8>(metric, n, seed, max_degree, alpha, mode),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jasper_core::{BuildParams, Element, Metric, Slot, defaults};
 use jasper_graph::{DistanceComputer, Graph};
 use jasper_vamana::PeerSampling;
+use jasper_vamana::pipeline::LinkMode;
 
 /// A vertex and its distance, in the order of neighbors: by distance, then by number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,20 +139,22 @@ pub struct Linked {
 }
 
 /// Searches for every vertex of a batch in the unchanged graph, prunes the expanded vertices, and adds the back edges
-/// to their targets, pruning rows that overflow. Peers in the batch are candidates of each other if they are nearer
-/// than the expanded vertices that would fill a row.
-pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling) -> Linked {
+/// to their targets, pruning rows that overflow. In an insert, peers in the batch are candidates of each other if they
+/// are nearer than the expanded vertices that would fill a row.
+pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Linked {
     let params = graph.params();
+    let (sampling, max_kept) = match mode {
+        LinkMode::Bulk => (None, params.merged_degree()),
+        LinkMode::Insert(sampling) => (Some(sampling), params.max_degree()),
+    };
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
     for &vertex in batch {
         let computer = graph.vectors().slot_distance_computer(slot(vertex));
         let expanded = walk(graph, &computer, params.build_beam_width()).expanded;
         let expanded = sorted(expanded.into_iter().filter(|near| near.id != vertex).collect());
-        match expanded
-            .iter()
-            .find(|near| graph.vectors().get(slot(near.id)) == graph.vectors().get(slot(vertex)))
-        {
+        let is_same = |near: &&Near| graph.vectors().get(slot(near.id)) == graph.vectors().get(slot(vertex));
+        match sampling.and_then(|_| expanded.iter().find(is_same)) {
             Some(same) => drop(identical.insert(vertex, same.id)),
             None => drop(candidates.insert(vertex, expanded)),
         }
@@ -165,7 +168,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
         let mut all = Vec::new();
-        for round in 0..PeerSampling::ROUNDS {
+        for (round, sampling) in (0..PeerSampling::ROUNDS).zip(sampling.iter().cycle()) {
             if all.len() < PeerSampling::required(round, params.max_degree()) {
                 break;
             }
@@ -195,7 +198,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], sampling: PeerSampling)
             let all = ordered(new.into_iter().chain(old).collect());
             let (waiting, candidates): (Vec<Near>, Vec<Near>) =
                 all.into_iter().partition(|near| second.contains(near));
-            ids(robust_prune(graph, candidates, params.max_degree(), &settled, &waiting).concat())
+            ids(robust_prune(graph, candidates, max_kept, &settled, &waiting).concat())
         };
         rows.insert(target, changed);
     }

@@ -37,7 +37,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     }
     edges.sort_unstable();
     let groups: Vec<&[(u32, Neighbor)]> = edges.chunk_by(|a, b| a.0 == b.0).collect();
-    let (merged_degree, mut distances) = (vertices.max_degree.div_ceil(2), 0);
+    let (max_kept, mut distances) = (vertices.max_degree.div_ceil(2), 0);
     let expected: Vec<(u32, Vec<u32>)> = groups
         .iter()
         .map(|group| {
@@ -57,7 +57,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             distances += old.len() as u64;
             let deferred = old[first..kept_before].to_vec();
             let candidates = new.into_iter().chain(old).collect();
-            let (kept, some) = vertices.prune(candidates, merged_degree, &deferred);
+            let (kept, some) = vertices.prune(candidates, max_kept, &deferred);
             distances += some;
             (target, kept.iter().map(|neighbor| neighbor.slot().get()).collect())
         })
@@ -87,7 +87,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
         row_vertices: changed.output(),
         neighbors: neighbors.output(),
         targets_len: targets as u32,
-        merged_degree: merged_degree as u32,
+        max_kept: max_kept as u32,
     };
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
     unsafe { stream.launch(&Merge::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap() };
