@@ -18,9 +18,9 @@ pub struct CostModel {
     /// A distance of a scan of each query by itself.
     pub scan_distance: DistanceCost,
     /// [`Self::scan_distance`] in batches of at most [`Self::small_batch_max`] queries, where several multiprocessors
-    /// scan for each query.
+    /// scan for each query. On a CPU this is a dummy.
     pub small_batch_scan_distance: DistanceCost,
-    /// The largest batch in which several multiprocessors scan for each query.
+    /// The largest batch in which several multiprocessors scan for each query; 0 on a CPU.
     pub small_batch_max: usize,
     /// Time of a scan that does not depend on its length.
     pub scan_ns: f64,

@@ -118,7 +118,7 @@ pub trait Executor<T: Element> {
     /// together to at most `max_kept`. Removes these targets from the back edges; returns `None` when none are left. The edges of the batch
     /// and all earlier new rows have been published.
     ///
-    /// A batch of 4% of the vertices may link to all of them, so all new rows at once would need as much memory as the
+    /// A batch may link to every vertex of a small graph, so all new rows at once would need as much memory as the
     /// graph.
     ///
     /// # Errors

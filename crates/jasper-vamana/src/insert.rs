@@ -90,7 +90,7 @@ const PEERS: PeerSampling = PeerSampling { stride: 32, second_round: 3 };
 /// Up to this size, a batch may be as large as the graph so far. Larger ones are at most an eighth of it: with sorted
 /// vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
 const INSERT_DOUBLING_BATCH: usize = 512;
-const MAX_BATCH_SHARE: f32 = 1.0 / 8.0;
+const INSERT_BATCH_SHARE: f32 = 1.0 / 8.0;
 
 /// An insert of at least one vector per this many vertices ends with a check of all vertices for reachability, which
 /// reads every row once: a few hundredths of its time. Smaller inserts keep a spanning tree instead.
@@ -108,7 +108,7 @@ pub fn insert<T: Element, E: Executor<T>>(
 ) -> Result<InsertReport, UpdateError> {
     graph.read(|graph| check_insert(executor, graph.host(), new))?;
     let NewVectors { vectors, keys, on_conflict } = new;
-    // Otherwise executors with different chunks would build different graphs.
+    // A batch must be one chunk: executors with different chunks would build different graphs.
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
         let (slots, report) = store_and_link(executor, graph, vectors, hooks.progress)?;
@@ -224,8 +224,8 @@ fn keep_reachable<T: Element, E: Executor<T>>(
     if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
         let new: Vec<Slot> = left.iter().copied().filter(|slot| linked.binary_search(slot).is_ok()).collect();
         if !new.is_empty() {
-            // They get an edge. It may replace another, whose target then needs a parent too. New vertices that have a
-            // parent need none: an edge leads to them from a vertex that the start leads to.
+            // Each gets an edge. The new edge may replace another; the target of that one then needs a parent. New
+            // vertices that have a parent need none: an edge leads to them from a vertex that the start leads to.
             let added = reconnect_new(executor, graph, &new, progress)?;
             reconnected += added.total;
             left.extend(added.evicted);
@@ -256,7 +256,7 @@ fn batches(order: &[Slot], before: usize) -> impl Iterator<Item = &[Slot]> {
         if left == 0 {
             return None;
         }
-        let max_len = batch_len(vertices, MAX_BATCH_SHARE, INSERT_DOUBLING_BATCH).min(BATCH);
+        let max_len = batch_len(vertices, INSERT_BATCH_SHARE, INSERT_DOUBLING_BATCH).min(BATCH);
         let len = left.div_ceil(left.div_ceil(max_len));
         linked += len;
         Some(&order[linked - len..linked])

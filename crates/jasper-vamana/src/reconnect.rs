@@ -23,7 +23,7 @@ use crate::connectivity::{Vertices, no_slots, unreached};
 use crate::pipeline::update;
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 
-/// Gives each of the `vertices` that is unreachable an edge from a reachable one; returns the number of these vertices.
+/// Adds an edge from a reachable vertex to each of the `vertices` that is unreachable; returns the number of these.
 ///
 /// Later searches for the vertex expand the source of that edge, as the search for it here did. Linking it again like a
 /// new vertex would not help: its nearest neighbors are hubs with full rows, which pruned it before
@@ -60,9 +60,9 @@ pub(crate) fn reconnect_up_to<T: Element, E: Executor<T>>(
     Ok(Some(add_incoming_edges(executor, graph, vertices, found, find, progress)?.total))
 }
 
-/// Gives each of the `new` vertices that is [without an incoming edge](find_without_incoming) one, as [`reconnect`]
-/// does. Under inner products there are many, because short vectors are not near to any vector. Reads the rows of the
-/// new vertices and of their neighbors.
+/// Adds an incoming edge, as [`reconnect`] does, to each of the `new` vertices that [has none](find_without_incoming),
+/// as far as the rows of its neighbors tell. Under inner products there are many, because short vectors are not near to
+/// any vector. Reads the rows of the new vertices and of their neighbors.
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
@@ -88,7 +88,7 @@ pub(crate) struct Added {
     pub(crate) evicted: Vec<Slot>,
 }
 
-/// Gives each unreached vertex an edge from a reached one. Both sets are given first, and `find` computes them again
+/// Adds an edge from a reached vertex to each unreached one. Both sets are given first, and `find` computes them again
 /// for the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
 /// nothing.
 fn add_incoming_edges<T: Element, E: Executor<T>>(
@@ -158,8 +158,9 @@ fn add_edges<T: Element, E: Executor<T>>(
 /// New vertices whose neighbors' rows are read together.
 const NEW_CHUNK: usize = 1024;
 
-/// Those of the `new` vertices, ascending, that are without an incoming edge, and the set of all other vertices. Edges
-/// count that come from old neighbors, from new ones that have such an edge themselves, or that were `added`.
+/// Those of the `new` vertices, ascending, that have no incoming edge as far as the rows of their neighbors tell, and
+/// the set of all other vertices. Edges count that come from old neighbors, from new ones that have such an edge
+/// themselves, or that were `added`. Start points need none.
 fn find_without_incoming<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,

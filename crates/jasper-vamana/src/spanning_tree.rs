@@ -9,8 +9,8 @@
 //! ```
 //!
 //! An insert changes many rows, each of which may lose the last edge to some vertex. Counts of incoming edges would not
-//! find all of these: two vertices may have edges to each other, and no other row an edge to either. A tree does, and
-//! only one in as many lost edges as a vertex has incoming ones is an edge of the tree.
+//! find all of these: two vertices may have edges to each other, and no other row an edge to either. A tree does. If a
+//! vertex has n incoming edges, only one of the n is in the tree, so most lost edges need no work.
 //!
 //! The tree proves that vertices are reachable, never the opposite: a vertex that is left may have an edge from a
 //! vertex that is not its neighbor. [`reconnect`](crate::reconnect) then checks all vertices. The edges of a graph

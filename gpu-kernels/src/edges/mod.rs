@@ -2,11 +2,11 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `reach` | one depth of a breadth-first search |
+//! | `reach` | one step of a breadth-first search |
 //! | `detached` | finds vertices that lose the edge from their parent |
 //! | `rows_to_repair` | finds live vertices with deleted neighbors |
 //! | `row_with_room` | finds the nearest reachable candidate whose row has a free place |
-//! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per depth |
+//! | `reachable_set` | [`ReachableSet`]: the breadth-first search, one launch per step |
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod detached;
@@ -31,7 +31,7 @@ use crate::{DevicePtr, DevicePtrMut};
 pub struct ReachArgs {
     /// `[vertices][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub edges: DevicePtr<u32>,
-    /// `[vertices_len]`: the vertices of one depth, which are expanded.
+    /// `[vertices_len]`: the vertices that this step expands: those that the step before reached.
     pub vertices: DevicePtr<u32>,
     /// `[words]`: the set of reached slots, to which the neighbors are added.
     pub reached: DevicePtrMut<u32>,
@@ -111,7 +111,7 @@ pub struct FindRowWithRoomArgs {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// One depth of a breadth-first search.
+    /// One step of a breadth-first search.
     Reach(ReachArgs) = reach::reach, |args| LaunchConfig::warp_per_row(args.vertices_len);
     /// Finds vertices that lose the edge from their parent. Reads the old rows and the parents of their neighbors.
     FindDetached(FindDetachedArgs) = detached::find_detached, |args| LaunchConfig::warp_per_row(args.rows_len);

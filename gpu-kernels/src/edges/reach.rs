@@ -1,4 +1,4 @@
-//! One depth of a breadth-first search.
+//! One step of a breadth-first search.
 
 use cuda_std::prelude::*;
 

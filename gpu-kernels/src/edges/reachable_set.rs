@@ -1,4 +1,4 @@
-//! The breadth-first search, one launch per depth.
+//! The breadth-first search, one launch per step.
 
 use super::{Reach, ReachArgs};
 use crate::bits::SLOTS_PER_WORD;
@@ -60,7 +60,7 @@ impl<S: Stream> ReachableSet<S> {
     /// Adds `from` and everything reachable from there; `edges` is `[slots][edges_stride]`. If there are `parents`,
     /// `[slots]`, those of new slots are set to the vertex by which each was reached, but for `from`.
     ///
-    /// One synchronous launch per depth; each row is read once, over all calls.
+    /// One synchronous launch per step; each row is read once, over all calls.
     ///
     /// # Errors
     /// Returns the device's error.

@@ -35,19 +35,20 @@ pub const SELECT_TILE: u32 = SELECT_THREADS * SELECT_NUMBERS as u32;
 
 /// The state of the look-back in one launch.
 ///
-/// Status words and tickets are not cleared between launches. A launch gets the number of its first ticket and a stamp
-/// greater than any before: words with smaller stamps are from earlier launches.
+/// The index of a tile follows from the number that its block draws from an atomic counter (its *ticket*) when it
+/// starts. Launches are numbered in steps of two, and a status word holds its *stamp*, the number of its launch plus 1
+/// or 2. Neither words nor tickets are cleared between launches: smaller stamps are those of earlier launches.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LookBack {
     /// `[tiles][columns]`: status words. The upper half is a stamp, the lower half a sum: that of the tile alone for
     /// `stamp + 1`, that of the tile and all tiles before it for `stamp + 2`.
     pub words: DevicePtrMut<u64>,
-    /// `[1]`: the number of tickets drawn. A block draws a ticket when it starts, which numbers its tile.
+    /// `[1]`: the number of tickets drawn.
     pub tickets: DevicePtrMut<u32>,
     /// The ticket of tile 0.
     pub first_ticket: u32,
-    /// The greatest stamp of earlier launches.
+    /// The number of the launch: the greatest stamp of earlier ones.
     pub stamp: u32,
     /// Tiles, one per block.
     pub tiles: u32,

@@ -110,13 +110,15 @@ pub const COUNTERS: usize = 4;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CandidateArgs {
-    /// `[vertices_len]`: the new vertices, distinct.
+    /// `[vertices_len]`: the new vertices, distinct. May be null for
+    /// [`FindRowWithRoom`](crate::edges::FindRowWithRoom).
     pub new_vertices: DevicePtr<u32>,
     /// `[vertices_len][stride]`: entries of the vertices that the search expanded, distinct, in any order; the vertex
     /// itself may be among them.
     pub entries: DevicePtr<u64>,
     /// `[vertices_len][2]`: the [`SearchArgs::costs`](crate::search::SearchArgs::costs) of the search for each vertex:
     /// how many vertices it expanded, which is the number of its `entries`, and how many distances it computed.
+    /// [`FindDuplicates`], [`FindPeers`] and [`FindRowWithRoom`](crate::edges::FindRowWithRoom) read the first only.
     pub costs: DevicePtr<u32>,
     /// Number of vertices.
     pub vertices_len: u32,

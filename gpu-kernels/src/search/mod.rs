@@ -106,8 +106,7 @@ pub struct SearchArgs {
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
-    /// `[queries][k]`: the results, nearest first. A query with fewer than `k` gets the first of its `estimated_hits`
-    /// after them.
+    /// `[queries][k]`: the results, nearest first. If fewer than `k` are found, `estimated_hits` fill the rest.
     pub results: DevicePtrMut<DeviceHit>,
     /// `[queries][k]`: for a rerank, the results of the first launch, by estimated distances. Null for [`NO_HIT`].
     pub estimated_hits: DevicePtr<DeviceHit>,

@@ -143,7 +143,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
 impl SearchArgs {
     /// The same search among candidates of each query, `[queries][len]`. It expands nothing.
     pub(crate) fn scan_candidates(self, candidates: DevicePtr<u32>, len: u32) -> Self {
-        // Where all may be results, no more than these are wanted.
+        // Without a filter, every candidate may be a result, so `k` entries are enough.
         let frontier_len = if self.allowed.is_null() { self.k } else { self.k.max(len) };
         Self {
             graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },

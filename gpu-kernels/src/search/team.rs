@@ -26,7 +26,7 @@
 //!    the vertex, so the frontier goes through the same states. Work for a vertex that is never expanded is lost, and
 //!    not counted.
 //! 2. *Workers drop entries that are not below the bound of the frontier.* The bound that they read may be out of date.
-//!    It only falls, so such an entry could not enter the current frontier either.
+//!    The bound only falls, so such an entry could not enter the current frontier either.
 //! 3. *Neighbors enter the visited cache after the leader has merged them,* not when their distances are computed:
 //!    another mailbox may have to report them for a vertex that is expanded earlier. Their worker inserts them at the
 //!    next request of its mailbox. Two mailboxes may compute the same distance; the frontier drops the copy.

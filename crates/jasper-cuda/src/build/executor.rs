@@ -64,7 +64,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
 
     /// Sets whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
     /// vectors, quantized on the device to a byte per coordinate, unless a
-    /// [trial](jasper_vamana::ScalarQuantizer::by_trial) refuses it or there is no room.
+    /// [trial](jasper_vamana::ScalarQuantizer::passes_trial) refuses it or there is no room.
     #[must_use]
     pub fn exact_linking(self, exact_linking: bool) -> Self {
         Self { exact_linking, ..self }

@@ -36,11 +36,13 @@ pub struct QuantizedVectors {
     quantizer: ScalarQuantizer,
 }
 
-/// Quantizes the vectors of a build on a device; `None` if a [trial](ScalarQuantizer::passes_trial) finds that bytes do not
-/// tell them apart. The threads of `cpu` copy the vectors to the device, which keeps the bytes only.
+/// Quantizes the vectors of a build on a device; `None` if a [trial](ScalarQuantizer::passes_trial) finds that bytes do
+/// not tell them apart. The threads of `cpu` copy the vectors to the device, which keeps the bytes only.
 ///
 /// # Errors
-/// Returns the errors of [`link_on_device`] before anything is linked.
+/// Returns [`ErrorKind::BuildBeamWidth`](crate::ErrorKind::BuildBeamWidth) or
+/// [`ErrorKind::Plan`](crate::ErrorKind::Plan) if a parameter or the build does not fit the device; other errors of the
+/// device.
 pub fn quantize_on_device<T: Element>(
     context: &Context,
     cpu: &CpuExecutor,
@@ -59,15 +61,18 @@ pub fn quantize_on_device<T: Element>(
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
 ///
-/// If vectors are [`quantized`](quantize_on_device), distances are those of the bytes. Otherwise the threads of `cpu` copy
-/// the vectors to the device. Edges are copied back at the end and for each checkpoint.
-/// In between, only counters are copied to the host.
+/// If vectors are [`quantized`](quantize_on_device), which `context` has done for this graph, distances are those of the
+/// bytes. Otherwise the threads of `cpu` copy the vectors to the device. Edges are copied back at the end and for each
+/// checkpoint. In between, only counters are copied to the host.
 ///
 /// # Errors
-/// Returns [`ErrorKind::BuildBeamWidth`](crate::ErrorKind::BuildBeamWidth), [`ErrorKind::Plan`](crate::ErrorKind::Plan) or
-/// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a parameter, the graph or a row does not fit the device,
-/// before anything is linked; other errors of the device; a checkpoint cannot be read or written; the build is
-/// cancelled.
+/// Returns [`ErrorKind::BuildBeamWidth`](crate::ErrorKind::BuildBeamWidth),
+/// [`ErrorKind::Plan`](crate::ErrorKind::Plan) or [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a
+/// parameter, the graph or a row does not fit the device, before anything is linked; other errors of the device; a
+/// checkpoint cannot be read or written; the build is cancelled.
+///
+/// # Panics
+/// Panics if vectors were quantized on another device, or for a graph of another size.
 pub fn link_on_device<T: Element>(
     context: &Context,
     cpu: &Arc<CpuExecutor>,
@@ -77,8 +82,12 @@ pub fn link_on_device<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order } = ingested;
-    if quantized.is_none() {
-        check_device_memory(context, &graph, true)?;
+    match &quantized {
+        Some(vectors) => {
+            let ordinal = vectors.stream.context().device().ordinal;
+            assert_eq!(ordinal, context.device().ordinal, "vectors are quantized on the device of the build");
+        }
+        None => check_device_memory(context, &graph, true)?,
     }
     let quantizer = quantized.as_ref().map(|vectors| &vectors.quantizer);
     let linker = cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;

@@ -252,7 +252,7 @@ impl<T: Element> HostAndDeviceGraph<T> {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::BuildParam`](crate::ErrorKind::BuildParam) and
+    /// Returns [`ErrorKind::BuildBeamWidth`](crate::ErrorKind::BuildBeamWidth) and
     /// [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong): the beam is wider, or rows are longer, than kernels are
     /// made for.
     pub fn check_updates(&self) -> crate::Result<()> {

@@ -53,8 +53,8 @@ pub(super) type Sq8Linking<S> = (Sq8Trial, Option<Sq8Rows<S>>);
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Quantizes the vectors to bytes for a change that computes about `distances` distances, unless the trial refuses
-    /// it. Repeats the trial where the `last` does not hold. `None` if it does not pay, or there is no room beside the
-    /// change.
+    /// them. Repeats the trial where the `last` does not hold. `None` if it does not pay, or there is no room beside
+    /// the change.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -78,10 +78,17 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let rows = last.quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
             return Ok(Some((last.clone(), rows)));
         }
-        let quantizer = pool.install(|| ScalarQuantizer::new(host));
-        let rows = self.sq8_rows(&quantizer)?;
-        let passed = rows.pass_trial(&self.stream, host, &quantizer)?;
-        let (quantizer, rows) = passed.then_some((quantizer, rows)).unzip();
+        let accepted = if host.keys().free() == 0 {
+            let quantizer = pool.install(|| ScalarQuantizer::new(host));
+            let rows = self.sq8_rows(&quantizer)?;
+            rows.pass_trial(&self.stream, host, &quantizer)?.then_some((quantizer, rows))
+        } else {
+            // The device would find free slots, which have the bytes of their last vectors.
+            let quantizer = pool.install(|| ScalarQuantizer::by_trial(host));
+            let rows = quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
+            quantizer.zip(rows)
+        };
+        let (quantizer, rows) = accepted.unzip();
         Ok(Some((Sq8Trial { quantizer, slots: host.slots() }, rows)))
     }
 
@@ -89,10 +96,15 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ///
     /// # Errors
     /// Returns the device's error, such as out of memory: see [`plan_build`](crate::plan_build).
+    ///
+    /// # Panics
+    /// Panics if there is not a row for each slot of the graph.
     pub(crate) fn with_sq8(stream: &S, graph: &Graph<T>, rows: Sq8Rows<S>) -> Result<Self, S::Error>
     where
         S: Clone,
     {
+        let (slots, width) = (graph.slots(), padded_len::<i8>(graph.dimension()));
+        assert_eq!(rows.bytes.len(), slots * width, "the vectors were quantized for this graph");
         let mut copy = Self::with_rows(stream, graph, stream.allocate(0)?)?;
         copy.sq8 = Some(rows);
         Ok(copy)
@@ -174,8 +186,8 @@ impl<S: Stream> Sq8Rows<S> {
         Ok(sq8)
     }
 
-    /// Whether these vectors of `graph`, which are on the device, pass the [trial](ScalarQuantizer::passes_trial): the
-    /// device searches for the nearest neighbors by bytes.
+    /// Whether these vectors of `graph`, which has no free slots, pass the [trial](ScalarQuantizer::passes_trial). The
+    /// device searches for the nearest by bytes, among all of them.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -194,8 +206,7 @@ impl<S: Stream> Sq8Rows<S> {
         let found = exact_knn(stream, metric, dimension, MAX_K, &self.bytes, graph.slots(), &queries)?;
         let others = |(&query, rows): (&Slot, &[u32])| {
             let slots = rows.iter().filter(|&&row| row != NO_SLOT).map(|&row| Slot::new(row));
-            // A free slot still has the bytes of its last vector.
-            slots.filter(|&slot| slot != query && !graph.keys().is_free(slot)).collect()
+            slots.filter(|&slot| slot != query).collect()
         };
         let nearest: Vec<_> = sample.iter().zip(found.ids().chunks(MAX_K)).map(others).collect();
         Ok(ScalarQuantizer::passes_trial(graph, &sample, &nearest))

@@ -416,6 +416,7 @@ impl ThreadBuffers {
         let new = self.candidates.len();
         self.compute(vectors, target, old.iter().copied());
         let row = &mut self.candidates[new..];
+        // A row holds first-round edges, nearest first, then second-round edges, nearest first, then appended edges.
         // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
         // second round.
         let [first, kept_before] = kept_prefixes(row, params.alpha());
