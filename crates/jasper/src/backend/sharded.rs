@@ -202,6 +202,10 @@ impl<T: Element> Backend<T> for Sharded<T> {
         self.first().vector_storage()
     }
 
+    fn stores_vectors_in(&self, storage: MemorySpace) -> bool {
+        self.shards.iter().all(|shard| shard.stores_vectors_in(storage))
+    }
+
     fn max_beam_width(&self) -> usize {
         self.shards.iter().map(|shard| shard.max_beam_width()).min().unwrap_or(usize::MAX)
     }
@@ -477,6 +481,17 @@ mod tests {
         let refused = index.search_batch(queries, params).unwrap_err().to_string();
         assert!(refused.contains("row 2550 "), "{refused}");
         assert!(index.search_batch(queries.slice(0..2550), params).unwrap().hits(2549).count() == 60);
+    }
+
+    #[test]
+    fn vectors_are_in_a_place_if_those_of_every_shard_are() {
+        let (index, controls) = index();
+        let are_in = |storage| index.backend.stores_vectors_in(storage);
+        assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
+        controls[1].is_uploaded.store(true, Relaxed);
+        assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
+        controls.iter().for_each(|controls| controls.is_uploaded.store(true, Relaxed));
+        assert!(are_in(MemorySpace::Device) && !are_in(MemorySpace::Host));
     }
 
     #[test]
