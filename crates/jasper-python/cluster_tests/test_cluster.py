@@ -163,7 +163,7 @@ def test_a_build_that_fails_leaves_no_cluster(nodes, vectors, tmp_path, rows, op
         Cluster.open(str(tmp_path / "cluster"))
 
 
-def test_checkpoint_and_rebalance(nodes, folder, vectors):
+def test_snapshot_and_rebalance(nodes, folder, vectors):
     cluster = Cluster.open(str(folder))
     for shards in (5, 2):
         cluster.upsert(vectors[:30] + np.float32(shards), np.arange(30))
@@ -171,7 +171,7 @@ def test_checkpoint_and_rebalance(nodes, folder, vectors):
         cluster.rebalance(shards)
         assert cluster.shards == shards and state(cluster) == before and cluster.check().are_equal
         assert cluster.rebalance(shards) == 0
-        cluster.checkpoint()
+        cluster.snapshot()
     table = np.bincount(Store(str(folder)).manifest()["table"])
     assert table.tolist() == [BUCKETS // 2] * 2
     cluster.insert(vectors[:3], [9000, 9001, 9002])
@@ -182,7 +182,7 @@ def test_checkpoint_and_rebalance(nodes, folder, vectors):
     again.close()
 
 
-def test_a_full_disk_keeps_the_last_checkpoint(cluster, folder, vectors):
+def test_a_full_disk_keeps_the_last_snapshot(cluster, folder, vectors):
     # Functions of this module would be sent by name, and an actor need not find the module.
     def break_disk(sequencer):
         def full(path, data, publish):
@@ -198,13 +198,13 @@ def test_a_full_disk_keeps_the_last_checkpoint(cluster, folder, vectors):
     # Shards are saved, and the manifest is not.
     ray.get(cluster._sequencer.__ray_call__.remote(break_disk))
     with pytest.raises(OSError, match="No space left"):
-        cluster.checkpoint()
+        cluster.snapshot()
     with pytest.raises(OSError, match="No space left"):
         cluster.insert(vectors[:5], np.arange(6000, 6005))
     assert (folder / "LATEST").read_text() == latest and 5000 in cluster and 6000 not in cluster
     ray.get(cluster._sequencer.__ray_call__.remote(mend_disk))
     cluster.insert(vectors[:5], np.arange(6000, 6005))
-    cluster.checkpoint()
+    cluster.snapshot()
     assert (folder / "LATEST").read_text() != latest and cluster.check().are_equal
 
 

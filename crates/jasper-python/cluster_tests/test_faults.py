@@ -168,8 +168,8 @@ def idle(cluster, rng):
     time.sleep(0.5)
 
 
-def checkpoint(cluster, rng):
-    cluster.checkpoint()
+def snapshot(cluster, rng):
+    cluster.snapshot()
 
 
 def rebalance(cluster, rng):
@@ -193,7 +193,7 @@ def test_faults(nodes, vectors, tmp_path):
     slowest = collections.defaultdict(collections.Counter)
     rounds = collections.Counter()
     load = Load(cluster, vectors, 1)
-    pairs = [(fault, work) for work in (idle, checkpoint, rebalance) for fault in FAULTS]
+    pairs = [(fault, work) for work in (idle, snapshot, rebalance) for fault in FAULTS]
     rng.shuffle(pairs)
     for turn in range(ROUNDS):
         fault, work = pairs[turn % len(pairs)]

@@ -39,7 +39,7 @@ impl Index {
     /// alpha
     ///     Factor of pruning, 1.2 by default; a larger one keeps more edges.
     /// max_batch_share
-    ///     Largest batch as a share of the vectors before it, 0.04 by default.
+    ///     Largest batch as a share of the vectors before it, 0.04 by default. No batch has more than 200,000 vectors.
     /// seed
     ///     Seed of the order in which vectors are linked.
     /// threads
@@ -135,7 +135,7 @@ impl Index {
 
     /// The most memory that Index.build takes with these arguments: a report with host_bytes, device_bytes, and parts,
     /// each with its memory, name and bytes. A build checks that there is as much before it begins. A move of the index
-    /// to the device comes afterwards, and is not included.
+    /// to the device comes afterwards, and is not included: Index.build warns if there is too little memory for it.
     ///
     /// >>> import jasper
     /// >>> jasper.Index.memory_plan(1_000_000, 96, dtype="float16", device="cpu").device_bytes

@@ -128,8 +128,8 @@ impl Index {
     /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they
     /// are contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of
     /// floats; results are views with strides. Values are not checked there, which would wait for the device: a query
-    /// with NaN or infinity gets arbitrary keys; other queries are unaffected. And a filter or deleted vectors can
-    /// leave fewer than k, and of equal vectors only the first is found.
+    /// with NaN or infinity gets arbitrary keys; other queries are unaffected. With a filter or deleted vectors there
+    /// may be fewer than k. Of identical vectors only the first key is returned.
     ///
     /// May be called from several threads. Raises ParameterError.
     ///

@@ -162,18 +162,36 @@ def test_a_source_of_another_shape_is_refused(vectors):
         jasper.Index.build(source)
 
 
-def test_memory_is_estimated():
+def test_a_memory_plan_has_the_parts_of_the_build():
     plan = jasper.Index.memory_plan(1_000_000, 96, device="cpu", quantization="rabitq:4")
     assert plan.host_bytes == sum(part.bytes for part in plan.parts) > 1_000_000 * 96 * 4
     assert {part.name for part in plan.parts} >= {"vectors", "codes"} and plan.device_bytes == 0
-    exact = jasper.Index.memory_plan(1_000_000, 96, device="cpu", quantization="rabitq:4", exact_linking=True)
-    assert exact.host_bytes < plan.host_bytes, "a build without 8-bit copies"
-    several = jasper.Index.memory_plan(1_000_000, 96, metric="cosine", device="cpu", build_beam_width=64, shards=3)
-    assert several.host_bytes > 1_000_000 * 96 * 4
     with pytest.raises(jasper.ParameterError, match=r"rows \(-1\) must be at least 0"):
         jasper.Index.memory_plan(-1, 4)
     with pytest.raises(jasper.ParameterError, match="shards"):
         jasper.Index.memory_plan(1000, 4, shards=0)
+    with pytest.raises(jasper.ParameterError, match="spread"):
+        jasper.Index.memory_plan(1000, 4, spread="wide")
+
+
+@pytest.mark.parametrize(
+    ("option", "takes_more"),
+    [
+        (dict(dtype="float16"), False),
+        (dict(metric="ip"), True),
+        (dict(max_degree=65), True),
+        (dict(build_beam_width=129), True),
+        (dict(max_batch_share=0.05), True),
+        (dict(shards=3), True),
+        (dict(exact_linking=True), False),
+        (dict(quantization="rabitq:4"), True),
+    ],
+)
+def test_a_memory_plan_depends_on_each_option(option, takes_more):
+    plan = jasper.Index.memory_plan(1_000_000, 96, device="cpu")
+    other = jasper.Index.memory_plan(1_000_000, 96, device="cpu", **option)
+    assert other.host_bytes != plan.host_bytes
+    assert (other.host_bytes > plan.host_bytes) == takes_more
 
 
 def test_more_memory_than_there_is_is_refused_at_once():

@@ -78,6 +78,15 @@ def test_indexes_are_built_and_opened_on_several_devices(vectors, tmp_path, spre
         assert (one.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
 
 
+@pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
+@pytest.mark.parametrize(("spread", "shards"), [("replicated", 1), ("sharded", 2)])
+def test_a_memory_plan_depends_on_the_spread(spread, shards):
+    def host_bytes(**options):
+        return jasper.Index.memory_plan(1_000_000, 96, device=DEVICES[:2], **options).host_bytes
+
+    assert host_bytes(spread=spread) == host_bytes(shards=shards) != host_bytes(shards=3 - shards)
+
+
 @pytest.mark.parametrize("current", DEVICES)
 @pytest.mark.parametrize("device", DEVICES)
 def test_calls_keep_the_current_device(torch, vectors, tmp_path, device, current):

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::{MatchesMut, SearchError, SearchReport};
 use jasper_core::sync;
+
+use crate::{MatchesMut, SearchError, SearchReport};
 
 /// A query, and the arrays for its results.
 #[derive(Debug)]

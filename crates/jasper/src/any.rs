@@ -228,6 +228,7 @@ macro_rules! forward {
         )*}
     };
     ($(long fn $name:ident($([$vectors:ident: $Vectors:ident])? $($argument:ident: $Type:ty),*) -> $Output:ty;)*) => {
+        // `any` is the `self` of the calls.
         long_calls! {
             impl AnyIndex as (any, progress);
             $(
@@ -325,6 +326,7 @@ fn element_of(path: &Path) -> Result<ElementKind, FileError> {
     Ok(IndexInfo::read(file)?.element)
 }
 
+// `builder` is the `self` of the calls.
 long_calls! {
     impl IndexBuilder<'_> as (builder, progress);
 
@@ -427,6 +429,7 @@ impl AnyIndex {
     }
 }
 
+// `options` is the `self` of the calls.
 long_calls! {
     impl OpenOptions as (options, progress);
 
@@ -500,6 +503,7 @@ fn saved_durable(
     any!(AnyIndex(any), index => index.with_progress(progress).save_durable(folder))
 }
 
+// `any` is the `self` of the calls.
 long_calls! {
     impl AnyIndex as (any, progress);
 

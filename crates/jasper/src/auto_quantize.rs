@@ -170,6 +170,7 @@ impl CostUnit {
     }
 }
 
+// `index` is the `self` of the calls.
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 

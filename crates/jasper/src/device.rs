@@ -36,7 +36,7 @@ pub enum DeviceChoice {
     /// The first CUDA device with room for the work, or the CPU if there is none or the feature `cuda` is off.
     #[default]
     Auto,
-    /// All CUDA devices of the host, the first 64 if there are more.
+    /// All CUDA devices of the host, at most the first 64.
     AllCuda,
     /// This device.
     Device(Device),
@@ -148,7 +148,7 @@ impl<T: Element> MoveError<Index<T>> {
 }
 
 impl<I> MoveError<I> {
-    /// The index, unchanged.
+    /// The index, in host memory if it had to leave its device.
     pub fn into_index(self) -> I {
         *self.index
     }

@@ -34,7 +34,8 @@ pub struct Args {
     base: PathBuf,
     #[command(flatten)]
     graph: GraphArgs,
-    /// Largest batch as a share of the vertices linked before it; 0.1 makes builds on a GPU faster
+    /// Largest batch as a share of the vertices linked before it, and at most 200,000 vertices; 0.1 makes builds
+    /// on a GPU faster
     #[arg(long, value_name = "SHARE", default_value_t = 0.04)]
     max_batch_share: f32,
     /// CPU threads, at most one per CPU, which is the default

@@ -2,8 +2,9 @@
 
 use std::sync::Mutex;
 
-use crate::Bytes;
 use jasper_core::sync::lock;
+
+use crate::Bytes;
 
 /// Most memory of idle buffers, which memory plans count: that of several large batches, or of single queries from
 /// hundreds of threads.

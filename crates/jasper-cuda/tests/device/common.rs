@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::ops::Deref;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gpu_kernels::{DevicePtr, DevicePtrMut, LaunchConfig};
+use jasper_core::sync;
 use jasper_cuda::{Context, ErrorKind, Module, Result, Stream};
 
 /// Test kernels of one parameter each; comments in the file describe them.
@@ -33,13 +34,13 @@ pub type SharedContext = TestContext<RwLockReadGuard<'static, ()>>;
 /// The first device, shared with other tests. Without a device the test is skipped and a line says so, or fails if
 /// `JASPER_REQUIRE_GPU=1`.
 pub fn context() -> Option<SharedContext> {
-    let guard = DEVICE.read().unwrap_or_else(PoisonError::into_inner);
+    let guard = sync::read(&DEVICE);
     Some(TestContext { context: open()?, _guard: guard })
 }
 
 /// The first device, while no other test uses it.
 pub fn exclusive_context() -> Option<TestContext<RwLockWriteGuard<'static, ()>>> {
-    let guard = DEVICE.write().unwrap_or_else(PoisonError::into_inner);
+    let guard = sync::write(&DEVICE);
     Some(TestContext { context: open()?, _guard: guard })
 }
 

@@ -121,7 +121,7 @@ fn on_any_graph<T: Element>(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_graph_is_changed_as_the_twin_does(
+    fn any_graph_is_changed_as_the_reference_does(
         element in 0..4,
         metric in 0..3_usize,
         n in 2..90_usize,

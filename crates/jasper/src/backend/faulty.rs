@@ -28,6 +28,8 @@ pub(super) struct Faulty {
 pub(super) struct Controls {
     pub(super) faults: AtomicBool,
     pub(super) has_no_memory: AtomicBool,
+    /// Whether searches read vectors in device memory.
+    pub(super) is_uploaded: AtomicBool,
     /// Microseconds per query.
     pub(super) delay: AtomicUsize,
     pub(super) queries: AtomicUsize,
@@ -103,7 +105,10 @@ impl Backend<u8> for Faulty {
     }
 
     fn vector_storage(&self) -> MemorySpace {
-        self.inner.vector_storage()
+        match self.controls.is_uploaded.load(Relaxed) {
+            true => MemorySpace::Device,
+            false => MemorySpace::Host,
+        }
     }
 
     fn max_beam_width(&self) -> usize {

@@ -88,6 +88,11 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// Where searches read vectors.
     fn vector_storage(&self) -> MemorySpace;
 
+    /// Whether searches of every replica and shard read vectors there.
+    fn stores_vectors_in(&self, storage: MemorySpace) -> bool {
+        self.vector_storage() == storage
+    }
+
     /// The widest beam of searches.
     fn max_beam_width(&self) -> usize;
 

@@ -28,15 +28,14 @@ use crate::{Device, DeviceError, UpdateError};
 /// Maximum number of shards.
 pub(crate) const MAX_SHARDS: usize = 256;
 
-/// The shard of a key, by the low half of a hash: `jasper.ray` takes the high bits of the same hash, so that the keys of
-/// one of its shards are in all of these.
+/// The shard of a key, by the high bits of a hash: SplitMix64 with the key as its state. `jasper.ray` hashes keys without
+/// the increment, so the keys of one of its shards are in all of these.
 pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
-    // The finalizer of SplitMix64.
     let mut hash = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    let low = (hash ^ hash >> 31) & u64::from(u32::MAX);
-    ((low * shards as u64) >> 32) as usize
+    let high = (hash ^ hash >> 31) >> 32;
+    ((high * shards as u64) >> 32) as usize
 }
 
 /// Several backends, each with a part of the vectors.
@@ -201,6 +200,10 @@ impl<T: Element> Backend<T> for Sharded<T> {
 
     fn vector_storage(&self) -> MemorySpace {
         self.first().vector_storage()
+    }
+
+    fn stores_vectors_in(&self, storage: MemorySpace) -> bool {
+        self.shards.iter().all(|shard| shard.stores_vectors_in(storage))
     }
 
     fn max_beam_width(&self) -> usize {
@@ -481,6 +484,17 @@ mod tests {
     }
 
     #[test]
+    fn vectors_are_in_a_place_if_those_of_every_shard_are() {
+        let (index, controls) = index();
+        let are_in = |storage| index.backend.stores_vectors_in(storage);
+        assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
+        controls[1].is_uploaded.store(true, Relaxed);
+        assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
+        controls.iter().for_each(|controls| controls.is_uploaded.store(true, Relaxed));
+        assert!(are_in(MemorySpace::Device) && !are_in(MemorySpace::Host));
+    }
+
+    #[test]
     fn shards_are_even() {
         for shards in [2, 3, 7, 100, 256] {
             let rows = RowsByShard::new(None, 100_000, shards);
@@ -490,7 +504,7 @@ mod tests {
         }
         assert_eq!(
             [0, 1, 2, 1 << 40].map(|key| shard_of(key, 256)),
-            [123, 137, 28, 243],
+            [226, 145, 151, 31],
             "files depend on this"
         );
     }

@@ -164,7 +164,7 @@ fn a_submitted_search_may_be_dropped_at_any_point() {
 }
 
 #[test]
-fn what_is_queued_is_answered_before_the_workers_end() {
+fn what_is_queued_is_answered_before_the_threads_end() {
     check(|| {
         let shared = squaring();
         let submitted: Vec<_> = (0..7).map(|query| shared.0.submit(query)).collect();
@@ -199,7 +199,7 @@ fn few_callers_search_directly() {
 }
 
 #[test]
-fn two_callers_and_a_worker_in_every_order() {
+fn two_callers_and_a_search_thread_in_every_order() {
     let model = || {
         let shared = squaring();
         let threads = spawn_threads(&shared, 1);

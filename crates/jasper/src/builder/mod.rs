@@ -136,7 +136,8 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Largest batch as a share of the vertices linked before it; 0.04 by default. GPUs build faster in larger batches,
-    /// but vertices of a batch do not find each other. Up to 0.1 costs little recall.
+    /// but vertices of a batch do not find each other. Up to 0.1 costs little recall. No batch has more than 200,000
+    /// vertices.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.params = self.params.max_batch_share(share);
         self
@@ -402,6 +403,9 @@ impl<'a> IndexBuilder<'a> {
     /// part. A [`Device::Cuda`] need not exist. [`DeviceChoice::Auto`] means the device on which [`Self::build`] would
     /// build now.
     ///
+    /// The move to a named device comes after the build and is not in the plan. It needs the memory that
+    /// [`Index::to_device`] needs; [`BuildError::Move`] has the index if there is too little.
+    ///
     /// # Errors
     /// Returns [`BuildError`] if a parameter is out of bounds.
     pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
@@ -420,7 +424,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Checks the [`Self::memory_plan`] against the free memory of the host and the device, as [`Self::build`] does
-    /// first.
+    /// first. Whether the index will fit on a named device is not checked.
     ///
     /// # Errors
     /// Returns [`BuildError::Memory`] if there is not enough memory.
@@ -516,6 +520,7 @@ impl<'a> IndexBuilder<'a> {
     }
 }
 
+// `builder` is the `self` of the calls.
 long_calls! {
     impl IndexBuilder<'_> as (builder, progress);
 
@@ -527,7 +532,7 @@ long_calls! {
     /// it. [`Index::build_report`] says what the build did.
     ///
     /// # Errors
-    /// Returns [`BuildError`].
+    /// Returns [`BuildError`]; [`BuildError::Move`], with the index, if it was built and does not fit on the device.
     pub fn build<T: Element>(vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
         let executor = Arc::new(CpuExecutor::new(builder.threads)?);
         let (mut index, report) = match builder.shard_count()? {

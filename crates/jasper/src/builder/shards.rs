@@ -127,13 +127,13 @@ impl IndexBuilder<'_> {
                 error => error,
             })
         };
-        let takers = devices.len().min(shards);
+        let device_count = devices.len().min(shards);
         let build_all = |device: usize, hooks: ChangeHooks<'_>| {
-            let shards = (device..shards).step_by(takers);
+            let shards = (device..shards).step_by(device_count);
             shards.map(|shard| build(shard, hooks.progress)).collect::<Result<Vec<_>, _>>()
         };
         let results: Vec<Result<Vec<Built<T>>, BuildError>> =
-            Vote::make_all(takers, true, ChangeHooks::new(progress), build_all);
+            Vote::make_all(device_count, true, ChangeHooks::new(progress), build_all);
         // One device's error cancels the others.
         let is_cancelled = |error: &BuildError| {
             matches!(error, BuildError::Cancelled(_) | BuildError::Input(UpdateError::Cancelled(_)))
@@ -149,7 +149,7 @@ impl IndexBuilder<'_> {
         if let Some(error) = failed {
             return Err(error);
         }
-        let in_order = (0..shards).filter_map(|shard| built[shard % takers].next());
+        let in_order = (0..shards).filter_map(|shard| built[shard % device_count].next());
         let (graphs, reports): (Vec<_>, Vec<_>) = in_order.unzip();
         let report = reports.into_iter().reduce(BuildReport::merge).expect("there is a shard");
         Ok((Index::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))

@@ -108,7 +108,7 @@ impl<T: Element> Index<T> {
         }
     }
 
-    /// The index with its graph on another backend, or the graph of each shard, by its number.
+    /// Moves the graph of each shard to a backend that `to` makes from its number.
     pub(crate) fn moved(
         self,
         mut to: impl FnMut(usize, Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>,
@@ -137,14 +137,15 @@ impl<T: Element> Index<T> {
     }
 
     /// Moves the index to a device. [`DeviceChoice::Auto`] is the first CUDA device with room for it, or the CPU if
-    /// there is none. A [`Device::CudaSet`] has [replicas](crate::Spread::Replicated), or the shards of an index that
-    /// has some.
+    /// there is none. On a [`Device::CudaSet`] the index becomes [replicas](crate::Spread::Replicated); an index with
+    /// shards keeps them, spread over the devices.
     ///
     /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well; edges do not, and are
     /// copied back by calls that need them, such as [`Self::save`].
     ///
     /// # Errors
-    /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
+    /// Returns [`MoveError`], which [contains the index](MoveError::into_index), in host memory if it had to leave its
+    /// device.
     pub fn to_device(self, device: impl Into<DeviceChoice>) -> Result<Self, MoveError<Self>> {
         self.to_device_with(device, DeviceOptions::new())
     }
@@ -153,7 +154,8 @@ impl<T: Element> Index<T> {
     /// with other options is moved to the host and back.
     ///
     /// # Errors
-    /// Returns [`MoveError`], which [contains the unmoved index](MoveError::into_index).
+    /// Returns [`MoveError`], which [contains the index](MoveError::into_index), in host memory if it had to leave its
+    /// device.
     pub fn to_device_with(
         self,
         device: impl Into<DeviceChoice>,
@@ -185,8 +187,8 @@ impl<T: Element> Index<T> {
     fn is_on(&self, device: Option<Device>, options: DeviceOptions) -> bool {
         let on = self.device();
         let is_there = device.map_or(on != Device::Cpu, |device| device == on);
-        let stored = self.backend.vector_storage();
-        let is_stored = on == Device::Cpu || options.vector_storage.is_none_or(|storage| storage == stored);
+        let is_stored = on == Device::Cpu
+            || options.vector_storage.is_none_or(|storage| self.backend.stores_vectors_in(storage));
         let is_set = matches!(device, Some(Device::CudaSet(_)));
         is_there && is_stored && !(is_set && options.spread == Spread::Sharded && self.shards() == 1)
     }
@@ -256,6 +258,9 @@ impl<T: Element> Index<T> {
     }
 
     /// What the build of the index did. `None` if it was opened, or created without vectors.
+    ///
+    /// A move with [`Spread::Sharded`] that builds shards replaces the report by that of this build. After a
+    /// [`Self::rebuild`] of several shards, those without vectors are left out of it.
     pub fn build_report(&self) -> Option<&BuildReport> {
         self.build_report.as_ref()
     }
@@ -340,6 +345,7 @@ impl<T: Element> Index<T> {
     }
 }
 
+// `index` is the `self` of the calls.
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 

@@ -149,6 +149,7 @@ impl OpenOptions {
     }
 }
 
+// `options` is the `self` of the calls.
 long_calls! {
     impl OpenOptions as (options, progress);
 

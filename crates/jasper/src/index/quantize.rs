@@ -110,6 +110,7 @@ impl<T: Element> Index<T> {
     }
 }
 
+// `index` is the `self` of the calls.
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 

@@ -12,6 +12,7 @@ use crate::progress::long_calls;
 use crate::report::BuildReport;
 use crate::{BuildError, DeviceChoice, Index, IndexBuilder};
 
+// `index` is the `self` of the calls.
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 
@@ -37,6 +38,9 @@ long_calls! {
     ///
     /// The new index has no deleted keys, no tuned searches and no journal. The cost is that of a build. Searches
     /// continue meanwhile; changes wait.
+    ///
+    /// This index keeps its device memory meanwhile, so `device` may have too little for both. The error
+    /// [`BuildError::Move`] has the new index, in host memory.
     ///
     /// # Errors
     /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).

@@ -1,7 +1,7 @@
 //! The folder of a sharded index: an index file per shard, and a manifest that names them.
 //!
 //! ```text
-//! jasper shards 1          the version of the manifest
+//! jasper shards 2          the version of the manifest
 //! shard-4-0.jasper 7a31..  the file of each shard, in order, and the checksum of its header, which has those of all
 //! shard-4-1.jasper 09fe..  its sections
 //! ```
@@ -22,7 +22,7 @@ use jasper_graph::{FileError, FileFault, Graph, SaveStats, header_checksum};
 use crate::backend::{Backend, MAX_SHARDS};
 
 const MANIFEST: &str = "manifest.txt";
-const FIRST_LINE: &str = "jasper shards 1";
+const FIRST_LINE: &str = "jasper shards 2";
 
 /// Whether the path is the folder of an index of [several shards](crate::IndexBuilder::shards).
 pub fn is_sharded(path: impl AsRef<Path>) -> bool {
@@ -42,7 +42,8 @@ impl Manifest {
             Some(FIRST_LINE) => {}
             Some(line) if line.starts_with("jasper shards ") => {
                 return refuse(format!(
-                    "begins with `{line}`, and this release reads `{FIRST_LINE}`; open it with a newer one"
+                    "begins with `{line}`, and this release reads `{FIRST_LINE}`; open it with the release that saved \
+                     it, or build the index again"
                 ));
             }
             _ => return refuse(format!("is not the manifest of an index, which begins with `{FIRST_LINE}`")),

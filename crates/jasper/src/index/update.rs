@@ -16,6 +16,7 @@ use crate::progress::long_calls;
 /// A change of one key.
 type KeyChange = fn(&mut KeyMap, Key) -> Result<(), KeyError>;
 
+// `index` is the `self` of the calls.
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 

@@ -106,6 +106,7 @@ pub struct TuneReport {
 /// Queries per call: one, a few, and enough to keep any device busy.
 pub const BATCHES: [usize; 3] = [1, 100, 10_000];
 
+// `index` is the `self` of the calls.
 long_calls! {
     impl<T: Element> Index<T> as (index, progress);
 

@@ -185,6 +185,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     for (device, unit) in [(Device::Cuda(0), CostUnit::Bytes), (Device::Cpu, CostUnit::Nanoseconds)] {
         let trial = index.auto_quantize(device).unwrap();
         assert_eq!((index.stats().quantization, trial.unit), (trial.chosen, unit));
+        assert_eq!(index.auto_quantize(device).unwrap(), trial);
         let chosen = chosen(&trial);
         let least = trial.tried.iter().filter_map(|tried| tried.cost).fold(f64::INFINITY, f64::min);
         // Times are estimates, and several codes may take the least.

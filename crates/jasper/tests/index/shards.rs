@@ -324,12 +324,19 @@ fn a_folder_that_is_not_whole_is_refused_by_name() {
     let manifest = folder.join("manifest.txt");
     let text = fs::read_to_string(&manifest).unwrap();
     for (damaged, problem) in [
-        (text.replace("shards 1", "shards 2"), "begins with `jasper shards 2`"),
+        (
+            text.replace("shards 2", "shards 1"),
+            "begins with `jasper shards 1`, and this release reads `jasper shards 2`",
+        ),
+        (
+            text.replace("shards 2", "shards 3"),
+            "begins with `jasper shards 3`, and this release reads `jasper shards 2`",
+        ),
         (text.replace("jasper shards", "faiss"), "is not the manifest of an index"),
         (text.replace("0-1", "0-0"), "names shard-0-0.jasper twice, as shards 0 and 1"),
         (text.replace(' ', ""), "is not the manifest"),
         (format!("{text}nonsense\n"), "is damaged"),
-        ("jasper shards 1\n".to_owned(), "is damaged"),
+        ("jasper shards 2\n".to_owned(), "is damaged"),
         (text.replace("\nshard", "\n../shard"), "is damaged"),
     ] {
         fs::write(&manifest, damaged).unwrap();

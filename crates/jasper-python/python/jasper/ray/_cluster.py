@@ -24,7 +24,7 @@ class ClusterMatches(Matches):
     """Matches of a cluster: keys and distances, as of an index."""
 
     sequence: int
-    """Number of the batch after which all shards answered: all changes up to it are seen, and none after."""
+    """Number of the last change in the log that all shards had made when they answered. No later one is seen."""
     missing_shards: tuple[int, ...]
     """Shards that did not answer in time, with partial=True."""
 
@@ -37,7 +37,7 @@ class Cluster:
     to tasks, actors and Serve deployments.
 
     Changes are made one after another. One that returned is in the log, on shared storage, and is not lost if actors or
-    nodes are. One that raised an error of Jasper has changed nothing, unless the error says that the batch is in the
+    nodes are. One that raised an error of Jasper has changed nothing, unless the error says that the change is in the
     log. Searches see a change as a whole or not at all; a program sees its own changes.
     """
 
@@ -106,7 +106,7 @@ class Cluster:
 
     @staticmethod
     def open(path: str, *, timeout: float = 300.0) -> "Cluster":
-        """Connects to the cluster of a folder. If it does not run, starts it from the last checkpoint and the log.
+        """Connects to the cluster of a folder. If it does not run, starts it from the last snapshot and the log.
 
         Raises FileNotFoundError if there is none; FormatError if files are missing, damaged, or of another build; Error
         if the replicas have not started within `timeout` seconds, or nodes have another version of the package.
@@ -158,7 +158,7 @@ class Cluster:
         """Searches all shards, and merges what they find by distance, then by key. Arguments are those of Index.search;
         filter is an array of keys, or of bools.
 
-        All shards answer after the same batch. Raises Unavailable if one has not answered within `timeout` seconds, or,
+        All shards answer after the same change. Raises Unavailable if one has not answered within `timeout` seconds, or,
         with partial, returns what others found.
         """
         options = {"beam_width": beam_width, "recall": recall, "filter": filter, "distances": distances, "rerank": rerank}
@@ -266,13 +266,13 @@ class Cluster:
     def __delitem__(self, key: int) -> None:
         self.delete([key])
 
-    def checkpoint(self) -> int:
-        """Saves all shards into the folder, and returns the number of the last batch that is certainly in them.
+    def snapshot(self) -> int:
+        """Saves all shards into the folder, and returns the number of the last change that is certainly in them.
 
-        Changes and searches go on. A restart reads the checkpoint, and the log after it; the log before the last but one
-        is removed. If it fails, the last checkpoint stays. Raises OSError.
+        Changes and searches go on. A restart reads the snapshot, and the log after it; the log before the last but one
+        is removed. If it fails, the last snapshot stays. Raises OSError.
         """
-        return int(self._call("checkpoint"))
+        return int(self._call("snapshot"))
 
     def rebalance(self, shards: int) -> int:
         """Changes the number of shards, and moves buckets until each has as many. Returns the number of buckets that
@@ -285,7 +285,7 @@ class Cluster:
         return int(moved)
 
     def check(self, *, timeout: float = 600.0) -> Report:
-        """Compares the replicas of each shard after the same batch, and verifies them: see Index.check.
+        """Compares the replicas of each shard after the same change, and verifies them: see Index.check.
 
         Returns a report: is_sound says whether all indexes have no errors, are_equal whether the files of replicas have
         the same bytes, and shards has the checksum of each replica. Searches and changes go on; repeat it if changes came
@@ -306,7 +306,7 @@ class Cluster:
 
     def replicas(self, *, timeout: float = 5.0) -> list[Report]:
         """A report per replica, with shard, replica, and ready: whether it answered within `timeout` seconds. If so, also
-        its node and pid, the last batch that it has (sequence), and its number of vectors."""
+        its node and pid, the last change that it has made (sequence), and its number of vectors."""
         self._router.shards = self.shards
         return [Report(fields) for fields in self._router.survey(timeout)]
 
@@ -385,7 +385,7 @@ class Cluster:
         return [Report(result) if isinstance(result, dict) else result for result in results]
 
     def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> Any:
-        """Results of all shards after one batch, which is not before what this program has seen."""
+        """Results of all shards after one change, which is not before what this program has seen."""
         began = time.monotonic()
         missing: tuple[int, ...] = ()
         try:

@@ -196,7 +196,7 @@ class Replica:
         return self._index
 
     def _open(self) -> None:
-        """Opens the last checkpoint and follows the log."""
+        """Opens the last snapshot and follows the log."""
         if jasper._native.__version__ != self._version:
             raise Error(
                 f"node {ray.util.get_node_ip_address()} has jasper-ann {jasper._native.__version__}, and the cluster "
@@ -246,7 +246,7 @@ class Replica:
         with self._writer:
             self._catch_up()
         if self._sequence < minimum:
-            raise NotReady(f"shard {self._shard}: batch {minimum} is not in the log, which ends at {self._sequence}")
+            raise NotReady(f"shard {self._shard}: change {minimum} is not in the log, which ends at {self._sequence}")
 
     def _catch_up(self, until: int | None = None) -> Any:
         """Applies batches of the log, up to and with one, or all. Returns the result of the last."""
@@ -256,7 +256,7 @@ class Replica:
             if not numbers:
                 break
             if numbers[0] != self._sequence + 1:
-                # A checkpoint has replaced what is missing here.
+                # A snapshot has replaced what is missing here.
                 self._index = None
                 self._opened()
                 break

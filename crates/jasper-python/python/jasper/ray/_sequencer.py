@@ -43,7 +43,7 @@ class Sequencer:
         tags = {"cluster": url}
         self._batches = metrics.Counter("jasper_batches", "Batches in the log.", tag_keys=("cluster",))
         self._seconds = metrics.Histogram("jasper_batch_seconds", "Duration of changes.", SECONDS, ("cluster",))
-        self._bytes = metrics.Gauge("jasper_log_bytes", "Log since the last checkpoint.", tag_keys=("cluster",))
+        self._bytes = metrics.Gauge("jasper_log_bytes", "Log since the last snapshot.", tag_keys=("cluster",))
         for metric in (self._batches, self._seconds, self._bytes):
             metric.set_default_tags(tags)
         for sequence in self._store.check_log(self._layout.sequence):
@@ -90,7 +90,7 @@ class Sequencer:
             assert found is not None
             return found
 
-    def checkpoint(self) -> int:
+    def snapshot(self) -> int:
         """Saves all shards, then the manifest, then its pointer. Returns the number of the last batch in it."""
         with self._administration:
             with self._order:
@@ -100,7 +100,7 @@ class Sequencer:
             files = self._router.one_of_each("save", "save", calls, WAIT, hedge=float("inf"))
             entries = [{**files[shard], "build": build} for shard in sorted(files)]
             old, new = self._manifest, {**self._manifest, **layout, "version": __version__, "files": entries}
-            # The checkpoint before stays: a replica may be opening it.
+            # The snapshot before stays: a replica may be opening it.
             kept = {self._store.latest(), self._store.publish(new)}
             kept |= {file["file"] for manifest in (old, new) for file in manifest["files"]}
             self._manifest = new
@@ -232,7 +232,7 @@ class Sequencer:
             except Error as error:
                 cause = next(iter(errors.values()), error)
                 raise Error(
-                    f"batch {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
+                    f"change {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
                     f"yet: {cause}"
                 ) from None
         return [results.get(shard) for shard in range(self._layout.shards)]

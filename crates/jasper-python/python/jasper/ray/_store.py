@@ -1,7 +1,7 @@
 """The folder of a cluster on shared storage.
 
     LATEST                              names the newest manifest; replaced last
-    manifest-000000000042.json          what the cluster is, and the file of each shard, at a checkpoint
+    manifest-000000000042.json          what the cluster is, and the file of each shard, at a snapshot
     shard-00007-000000000042-1.jasper   shard 7 after batch 42, saved by replica 1
     log/000000000043.npz                a batch; exists if and only if the batch is part of the cluster
 
@@ -304,7 +304,7 @@ def check_manifest(manifest: Any, path: str) -> dict[str, Any]:
             if file[field] != manifest[field]:
                 raise FormatError(
                     f"{file['file']} of shard {shard} is of {field} {file[field]}, and {path} of {field} "
-                    f"{manifest[field]}; restore the folder from one checkpoint"
+                    f"{manifest[field]}; restore the folder from one snapshot"
                 )
     missing = sorted(set(range(shards)) - set(owners))
     if missing or len(owners) != shards:

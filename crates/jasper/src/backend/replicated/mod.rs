@@ -232,6 +232,10 @@ impl<T: Element> Backend<T> for Replicated<T> {
         self.first().backend.vector_storage()
     }
 
+    fn stores_vectors_in(&self, storage: MemorySpace) -> bool {
+        self.in_use().iter().all(|replica| replica.backend.stores_vectors_in(storage))
+    }
+
     fn max_beam_width(&self) -> usize {
         let widths = self.replicas.iter().map(|replica| replica.backend.max_beam_width());
         widths.min().unwrap_or(usize::MAX)
@@ -282,13 +286,13 @@ impl<T: Element> Backend<T> for Replicated<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let takers = self.in_use().len().min(queries.len() / FEWEST_QUERIES).max(1);
-        let queue = QueryQueue::new(queries, params.k, matches, takers)?;
+        let replica_count = self.in_use().len().min(queries.len() / FEWEST_QUERIES).max(1);
+        let queue = QueryQueue::new(queries, params.k, matches, replica_count)?;
         let mut sum = SearchReport::default();
         loop {
             let mut replicas = self.in_use();
             replicas.sort_by_key(|replica| replica.in_flight.load(Relaxed));
-            replicas.truncate(takers);
+            replicas.truncate(replica_count);
             let searched: Vec<_> = thread::scope(|scope| {
                 let search = |replica| self.search_some(replica, &queue, params);
                 let others: Vec<_> = replicas[1..]

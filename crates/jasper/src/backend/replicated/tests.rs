@@ -261,3 +261,14 @@ fn invalid_batches_are_refused() {
     let refused = index.search_batch(view(&queries), params).unwrap_err().to_string();
     assert!(refused.contains("row 7000 "), "{refused}");
 }
+
+#[test]
+fn vectors_are_in_a_place_if_those_of_every_replica_are() {
+    let (index, controls) = replicated(index(&rows(100, 12)), 3);
+    let are_in = |storage| index.backend.stores_vectors_in(storage);
+    assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
+    controls[1].is_uploaded.store(true, Relaxed);
+    assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
+    controls.iter().for_each(|controls| controls.is_uploaded.store(true, Relaxed));
+    assert!(are_in(MemorySpace::Device) && !are_in(MemorySpace::Host));
+}
