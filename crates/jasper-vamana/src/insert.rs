@@ -83,10 +83,6 @@ pub enum OnConflict {
 
 /// Vectors per batch: enough to keep a device busy (docs/src/experiments.md#inserts-batches-of-16384).
 const BATCH: usize = 16_384;
-/// Vectors keep the caller's order. In sorted input, each needs to be compared with its whole batch
-/// (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so each vector is compared with 1/32 of its
-/// batch first, with 1/8 if that added a candidate, and with all if it added two.
-const PEERS: PeerSampling = PeerSampling { stride: 32, second_round: 3 };
 /// Up to this size, a batch may be as large as the graph so far. Larger ones are at most an eighth of it: with sorted
 /// vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
 const INSERT_DOUBLING_BATCH: usize = 512;
@@ -95,6 +91,17 @@ const INSERT_BATCH_SHARE: f32 = 1.0 / 8.0;
 /// An insert of at least one vector per this many vertices ends with a check of all vertices for reachability, which
 /// reads every row once: a few hundredths of its time. Smaller inserts keep a spanning tree instead.
 const CHECK_DIVISOR: usize = 64;
+
+/// The fewest peers that a vertex is compared with first, if its batch has as many: fewer would miss some of several
+/// sources that take turns.
+const MIN_SAMPLED: usize = 64;
+
+/// Which peers each vertex of a batch is compared with. Vectors keep the caller's order: in sorted input, each needs to
+/// be compared with its whole batch (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so a vector is
+/// compared with 1/32 of a large batch first, with 1/8 if that added a candidate, and with all if it added two.
+fn peers(batch_len: usize) -> PeerSampling {
+    PeerSampling { stride: (batch_len / MIN_SAMPLED).clamp(1, 32), second_round: 3 }
+}
 
 /// Inserts vectors. They are visible once the call returns, and not before.
 ///
@@ -197,8 +204,8 @@ fn link_in_batches<T: Element, E: Executor<T>>(
     let (mut all, mut done) = (LinkedBatch::default(), 0);
     for batch in batches(order, before) {
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
-        let linked =
-            link_batch(executor, graph, batch, LinkMode::Insert(PEERS)).map_err(UpdateError::device)?;
+        let linked = link_batch(executor, graph, batch, LinkMode::Insert(peers(batch.len())))
+            .map_err(UpdateError::device)?;
         all.duplicates.extend(linked.duplicates);
         all.detached.extend(linked.detached);
         all.cost += linked.cost;
