@@ -103,7 +103,7 @@ fn an_array_on_the_host_is_an_array() {
 
 #[test]
 fn exhausted_memory_is_told_in_numbers_and_passes() {
-    let Some(context) = crate::common::context() else { return };
+    let Some(context) = crate::common::exclusive_context() else { return };
     let stream = Stream::new(&context).unwrap();
     let kept = stream.upload(&[7_u32; 1000]).unwrap();
     let memory = context.device().memory;
