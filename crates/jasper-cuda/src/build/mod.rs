@@ -61,9 +61,9 @@ pub fn quantize_on_device<T: Element>(
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
 /// exact integers, the graph is the same, byte for byte.
 ///
-/// If vectors are [`quantized`](quantize_on_device), which `context` has done for this graph, distances are those of the
-/// bytes. Otherwise the threads of `cpu` copy the vectors to the device. Edges are copied back at the end and for each
-/// checkpoint. In between, only counters are copied to the host.
+/// If vectors are [`quantized`](quantize_on_device), which `context` has done for this graph, distances are those of
+/// the bytes. Otherwise the threads of `cpu` copy the vectors to the device. Edges are copied back at the end and for
+/// each checkpoint. In between, only counters are copied to the host.
 ///
 /// # Errors
 /// Returns [`ErrorKind::BuildBeamWidth`](crate::ErrorKind::BuildBeamWidth),
