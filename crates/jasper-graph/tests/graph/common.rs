@@ -10,8 +10,8 @@ pub const DIMENSION: usize = 6;
 
 /// 45 slots: vertices with one and several keys, restorable deleted keys, tombstones and free slots, two start points.
 pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
-    let params =
-        BuildParams::builder().max_degree(5).build_beam_width(9).alpha(1.25).seed(3).build().unwrap();
+    let builder = BuildParams::builder().max_degree(5).build_beam_width(9).alpha(1.25).seed(3);
+    let params = builder.max_batch_share(0.02).build().unwrap();
     let mut graph = Graph::<T>::new(metric, DIMENSION, params).unwrap();
     let slots = 45;
     for slot in 0..slots {
