@@ -83,8 +83,7 @@ impl BuildParams {
 
     /// Maximum hops of a build search, 4 L + 128. This bounds the memory of a search on a device.
     ///
-    /// A search on data of average difficulty takes about 1.17 L hops. Of the vertices expanded past 4 L, we measured
-    /// none that a prune kept.
+    /// A search on data of average difficulty takes about 1.17 L hops.
     pub fn max_hops(&self) -> usize {
         4 * self.build_beam_width + 128
     }

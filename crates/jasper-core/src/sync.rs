@@ -1,4 +1,4 @@
-//! Locks whose values are valid also after a panic of another thread that held them.
+//! Acquires locks whose values stay valid if a thread panics while it holds them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

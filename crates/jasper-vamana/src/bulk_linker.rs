@@ -24,7 +24,7 @@ pub struct BulkLinker<'a> {
 /// vertices, whatever the batch.
 const BUILD_DOUBLING_BATCH: usize = 256;
 
-/// The most vertices of a batch: enough to fill a device, few enough that its memory does not grow with the graph.
+/// The maximum number of vertices of a batch. It fills a device, and bounds the memory of a batch in large graphs.
 const MAX_BATCH: usize = 200_000;
 
 /// The largest batch of a build of `vertices`.
