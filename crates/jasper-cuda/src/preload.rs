@@ -1,5 +1,5 @@
 //! Compiles kernels ahead of their first launch: those of a build while its vectors are read, those of searches while
-//! their graph is.
+//! the host answers the first ones.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,16 +18,18 @@ use jasper_graph::Graph;
 use jasper_quant::Quantizer;
 use jasper_vamana::{BuildSpec, SearchParams, sq8_metric};
 
-use crate::Context;
 use crate::graph::row_bytes;
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
+use crate::{Context, Result};
 
 /// A thread that compiles kernels, one after another: the driver compiles one at a time. JIT compilation of a kernel
 /// takes a tenth of a second or two for the first process that uses it, and some milliseconds for later ones, when the
 /// driver takes it from its cache. Dropping this value waits for the kernel in progress and leaves out the others.
 #[derive(Debug)]
 pub struct KernelPreload {
+    context: Context,
+    kernels: Arc<[KernelId]>,
     thread: Option<JoinHandle<()>>,
     is_stopped: Arc<AtomicBool>,
 }
@@ -44,31 +46,49 @@ impl KernelPreload {
         } else {
             build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
         };
-        Self::start(context, kernels)
+        Self::start(context, kernels, || ())
     }
 
-    /// Starts to compile the kernels that a search of `graph` for one query launches. Reads only what describes the
-    /// graph, so it may be mapped. Errors are reported when the kernels are launched.
-    pub fn for_query<T: Element>(context: &Context, graph: &Graph<T>) -> Self {
+    /// Starts to compile the kernels that a search of `graph` for one query launches, and then calls `end`. Errors are
+    /// reported when the kernels are launched.
+    pub fn for_query<T: Element>(
+        context: &Context,
+        graph: &Graph<T>,
+        end: impl Fn() + Clone + Send + 'static,
+    ) -> Self {
         let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
         let (metric, dimension) = (graph.metric(), graph.dimension());
-        Self::start(
-            context,
-            query_kernels::<T>(metric, dimension, quantizer, context.device().multiprocessors),
-        )
+        let multiprocessors = context.device().multiprocessors;
+        Self::start(context, query_kernels::<T>(metric, dimension, quantizer, multiprocessors), end)
     }
 
-    fn start(context: &Context, kernels: Vec<KernelId>) -> Self {
+    fn start(context: &Context, kernels: Vec<KernelId>, end: impl Fn() + Clone + Send + 'static) -> Self {
+        let (context, kernels) = (context.clone(), Arc::<[KernelId]>::from(kernels));
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let (context, stop) = (context.clone(), Arc::clone(&is_stopped));
-        let load = move || {
-            for kernel in kernels.iter().take_while(|_| !stop.load(Relaxed)) {
-                // A failure is reported when the kernel is launched.
-                let _ = context.kernels().load(&context, kernel);
+        let load = {
+            let (context, kernels, end) = (context.clone(), Arc::clone(&kernels), end.clone());
+            let is_stopped = Arc::clone(&is_stopped);
+            move || {
+                for kernel in kernels.iter().take_while(|_| !is_stopped.load(Relaxed)) {
+                    // A failure is reported when the kernel is launched.
+                    let _ = context.kernels().load(&context, kernel);
+                }
+                end();
             }
         };
         let thread = thread::Builder::new().name("jasper-kernels".into()).spawn(load).ok();
-        Self { thread, is_stopped }
+        if thread.is_none() {
+            end();
+        }
+        Self { context, kernels, thread, is_stopped }
+    }
+
+    /// Waits until the kernels are loaded.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the driver refuses one.
+    pub fn wait(&self) -> Result<()> {
+        self.kernels.iter().try_for_each(|kernel| self.context.kernels().load(&self.context, kernel))
     }
 }
 

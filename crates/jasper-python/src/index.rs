@@ -138,8 +138,8 @@ impl Index {
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
     ///
-    /// device, vector_storage and spread are those of Index.to, as if called afterwards, but faster: a device compiles
-    /// its kernels while the file is read.
+    /// device, vector_storage and spread are those of Index.to, as if called afterwards, but faster: a device is
+    /// opened while the file is read.
     ///
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
     /// OutOfMemoryError if the device cannot have it.
@@ -357,6 +357,12 @@ impl Index {
     #[getter]
     fn device_faults(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.call(py, |index| Ok(index.device_faults().iter().map(|fault| message(&**fault)).collect()))
+    }
+
+    /// Waits until a GPU has compiled the kernels of a single search. Until then, the host answers searches for up to 16
+    /// queries.
+    fn warm_up(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |index| index.warm_up().map_err(Raise::raise))
     }
 
     /// Bytes of device memory that the index takes; 0 on the CPU.

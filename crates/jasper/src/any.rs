@@ -285,6 +285,7 @@ forward! {
     fn set_limits(limits: SearchLimits) -> ();
     fn device_name() -> String;
     fn device_bytes() -> u64;
+    fn warm_up() -> Result<(), DeviceError>;
     fn device_faults() -> Vec<Arc<DeviceError>>;
 }
 

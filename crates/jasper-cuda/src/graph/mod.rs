@@ -196,11 +196,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         if self.rows.is_on_host() { MemorySpace::Host } else { MemorySpace::Device }
     }
 
-    /// The dimension of the vectors.
-    pub(crate) fn dimension(&self) -> usize {
-        self.dimension
-    }
-
     /// Elements per row of vectors or queries, with padding.
     pub(crate) fn row_len(&self) -> usize {
         padded_len::<T>(self.dimension)

@@ -14,8 +14,8 @@ use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
 
 /// A graph that is searched and updated on a device. Vectors, keys and tombstones change in the host's graph and are
-/// copied to the device; edges change on the device. The host holds them only from [`Self::sync_host_edges`], which
-/// downloads them, to their next change.
+/// copied to the device; edges change on the device. The host holds them until [`Self::free_uploaded_edges`], and from
+/// [`Self::sync_host_edges`], which downloads them, to their next change.
 ///
 /// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it
 /// exclusively (`&mut`).
@@ -24,12 +24,22 @@ pub struct HostAndDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     copy: DeviceGraph<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
     pending: ChangedSlots,
-    /// Whether the host holds no edges, or others than the device.
-    host_edges_stale: bool,
+    host_edges: HostEdges,
     /// The last trial of SQ8 linking.
     pub(super) trial: Option<Sq8Trial>,
     /// The error that made the copy unusable.
     failure: Option<S::Error>,
+}
+
+/// The edges of the host's graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostEdges {
+    /// Those that were uploaded. Nothing needs them but searches that do not wait for kernels.
+    Uploaded,
+    /// Those of the device, which a caller wants.
+    Synced,
+    /// None, or others than the device's.
+    Stale,
 }
 
 impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> {
@@ -41,12 +51,11 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     pub fn new(mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
-        host.adjacency_mut().free_memory();
         Self {
             host,
             copy,
             pending: ChangedSlots::default(),
-            host_edges_stale: true,
+            host_edges: HostEdges::Uploaded,
             trial: None,
             failure: None,
         }
@@ -59,11 +68,28 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
 
     /// The copy, to change its edges.
     pub(crate) fn on_device_mut(&mut self) -> &mut DeviceGraph<T, S> {
-        if !self.host_edges_stale {
-            self.host_edges_stale = true;
+        self.free_host_edges();
+        &mut self.copy
+    }
+
+    fn free_host_edges(&mut self) {
+        if self.host_edges != HostEdges::Stale {
+            self.host_edges = HostEdges::Stale;
             self.host.adjacency_mut().free_memory();
         }
-        &mut self.copy
+    }
+
+    /// Frees the edges that were uploaded, unless they have changed since or [`Self::sync_host_edges`] was called.
+    pub fn free_uploaded_edges(&mut self) {
+        if self.host_edges == HostEdges::Uploaded {
+            self.free_host_edges();
+        }
+    }
+
+    /// The host's graph, until [`Self::free_uploaded_edges`] has freed its edges or they change: complete, so that the
+    /// host can search it.
+    pub fn uploaded(&self) -> Option<&Graph<T>> {
+        (self.host_edges == HostEdges::Uploaded).then_some(&self.host)
     }
 
     /// The stream of all changes.
@@ -108,7 +134,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     /// Returns the device's error.
     pub fn sync_host_edges(&mut self, pool: &ThreadPool) -> Result<(), S::Error> {
         self.check()?;
-        if self.host_edges_stale {
+        if !self.keep_host_edges() {
             let Self { host, copy, .. } = self;
             for segment in 0..copy.segments() {
                 copy.read_segment(segment, |rows, edges| {
@@ -130,7 +156,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
         pool: &ThreadPool,
     ) -> Result<(), S::Error> {
         graph.read(Self::check)?;
-        if !graph.read(|graph| graph.host_edges_stale) {
+        if graph.read(|graph| graph.host_edges == HostEdges::Synced) || graph.write(Self::keep_host_edges) {
             return Ok(());
         }
         let mut edges = Vec::new();
@@ -147,6 +173,14 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
         Ok(())
     }
 
+    /// Keeps the host's edges until they change. Returns whether there are any.
+    fn keep_host_edges(&mut self) -> bool {
+        if self.host_edges == HostEdges::Uploaded {
+            self.host_edges = HostEdges::Synced;
+        }
+        self.host_edges == HostEdges::Synced
+    }
+
     /// Clears the rows of free slots, which are meaningless on the device.
     fn finish_reading(&mut self) {
         let slots = if self.host.keys().free() > 0 { self.host.slots() } else { 0 };
@@ -155,7 +189,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
                 self.host.adjacency_mut().set_neighbors(slot, &[]);
             }
         }
-        self.host_edges_stale = false;
+        self.host_edges = HostEdges::Synced;
     }
 
     /// Moves the last vertices into free slots: see [`jasper_vamana::compact`]. Device memory is kept for later
@@ -172,7 +206,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
             let moved = self.copy.compact(&slot_moves);
             self.or_fail(moved)?;
             // The host's edges still name the old slots.
-            self.host_edges_stale = true;
+            self.free_host_edges();
             self.host.adjacency_mut().clear();
             self.host.compact(&moves, kept).expect("a table shrinks without allocating memory");
             self.pending.append(ChangedSlots {

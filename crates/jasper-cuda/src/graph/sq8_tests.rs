@@ -37,7 +37,8 @@ impl<T: Element> Subject<T> {
         let (host, _) = bulk_build(&cpu, &view(vectors), None, metric, params, &mut no_progress).unwrap();
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(exact_linking);
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
-        let graph = HostAndDeviceGraph::new(host, copy);
+        let mut graph = HostAndDeviceGraph::new(host, copy);
+        graph.free_uploaded_edges();
         Self { cpu, stream, executor, graph }
     }
 

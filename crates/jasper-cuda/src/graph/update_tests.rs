@@ -176,7 +176,9 @@ impl<T: Element> Twins<T> {
         let stream = Faulty::new(seed);
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(true);
         let copy = DeviceGraph::upload(&stream, &other, vectors).unwrap();
-        let resident = HostAndDeviceGraph::new(other, copy);
+        let mut resident = HostAndDeviceGraph::new(other, copy);
+        // Comparisons download the edges.
+        resident.free_uploaded_edges();
         Self { cpu, host, stream, executor, resident, vectors, seed }
     }
 
@@ -478,4 +480,43 @@ fn a_cancel_leaves_the_graph_as_it_was() {
         assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
         twins.compare();
     }
+}
+
+#[test]
+fn uploaded_edges_stay_on_the_host_until_they_are_freed_or_change() {
+    let mut twins = Twins::<u8>::new(Metric::L2, 60, 4, 8, MemorySpace::Device);
+    let again = |twins: &mut Twins<u8>| {
+        twins.resident.sync_host_edges(twins.cpu.pool()).unwrap();
+        let graph = twins.resident.host().try_clone().unwrap();
+        let copy = DeviceGraph::upload(&twins.stream, &graph, twins.vectors).unwrap();
+        twins.resident = HostAndDeviceGraph::new(graph, copy);
+    };
+
+    // Changed keys leave them, and changed edges free them.
+    again(&mut twins);
+    let delete = |graph: &mut Graph<u8>| graph.keys_mut().delete(7).unwrap();
+    transaction(&mut twins.resident, |graph| graph.change_host(delete)).unwrap();
+    delete(&mut twins.host);
+    let uploaded = twins.resident.uploaded().unwrap();
+    assert!(uploaded.check_structure().is_sound() && unreachable_slots(uploaded).is_empty());
+    let rows = twins.rows(3);
+    twins.try_insert(&rows, &[500, 501, 502], &mut no_progress).unwrap();
+    assert!(twins.resident.uploaded().is_none());
+    twins.insert_on_host(&rows, &[500, 501, 502]);
+    twins.compare();
+
+    // Those that a caller wants stay, and are not downloaded.
+    again(&mut twins);
+    *twins.stream.calls.lock().unwrap() = Some(0);
+    twins.resident.sync_host_edges(twins.cpu.pool()).unwrap();
+    twins.resident.free_uploaded_edges();
+    twins.resident.sync_host_edges(twins.cpu.pool()).unwrap();
+    *twins.stream.calls.lock().unwrap() = None;
+    assert!(twins.resident.uploaded().is_none());
+    twins.compare();
+
+    again(&mut twins);
+    twins.resident.free_uploaded_edges();
+    assert!(twins.resident.uploaded().is_none());
+    twins.compare();
 }

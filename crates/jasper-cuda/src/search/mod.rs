@@ -32,8 +32,6 @@ use jasper_vamana::{
     SearchReport,
 };
 
-use crate::graph::DeviceCodes;
-use crate::preload::query_kernels;
 use crate::{Bytes, Context, DeviceGraph, Result, Stream};
 use batch::BatchSearch;
 use buffers::{PinnedSearchBuffers, SearchBuffers as _};
@@ -303,20 +301,16 @@ impl<T: Element> Drop for UsedBuffers<T> {
 }
 
 impl<T: Element> DeviceGraph<T> {
-    /// Checks that the device can search the graph, and loads the kernels of a search with default parameters.
+    /// Checks that the device can search the graph.
     ///
     /// # Errors
     /// Returns [`ErrorKind::RowTooLong`](crate::ErrorKind::RowTooLong) if a search needs more shared memory than a
-    /// block has. [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the device or its driver is too old for the kernels.
+    /// block has, and the errors of [`Context::check_kernels`].
     pub fn check_search(&self, context: &Context) -> Result<()> {
         let beam_width = SearchParams::new(10).effective_beam_width();
         check_shared_memory(self, beam_width, context.device().shared_per_block)
             .map_err(|kind| context.fail(kind))?;
-        let quantizer = self.codes.as_ref().map(DeviceCodes::quantizer);
-        let multiprocessors = context.device().multiprocessors;
-        query_kernels::<T>(self.metric, self.dimension(), quantizer, multiprocessors)
-            .iter()
-            .try_for_each(|id| context.kernels().load(context, id))
+        context.check_kernels()
     }
 }
 

@@ -56,6 +56,7 @@ impl<T: Element> Both<T> {
         assert_eq!(copy.vector_storage(), vectors);
         // The CPU searches the host's graph, for comparison.
         let mut graph = HostAndDeviceGraph::new(graph, copy);
+        graph.free_uploaded_edges();
         graph.sync_host_edges(cpu.pool()).unwrap();
         Self { searcher: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
     }

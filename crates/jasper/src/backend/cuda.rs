@@ -1,6 +1,5 @@
 //! An index on a CUDA device.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -56,8 +55,6 @@ pub(crate) fn upload_graph<T: Element>(
     storage: Option<MemorySpace>,
 ) -> Result<DeviceGraph<T>, DeviceError> {
     let context = Context::open(ordinal)?;
-    // The driver compiles while the graph is copied.
-    let _kernels = KernelPreload::for_query(&context, graph);
     let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
     let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
     let stream = Stream::new(&context)?;
@@ -67,7 +64,7 @@ pub(crate) fn upload_graph<T: Element>(
     Ok(copy)
 }
 
-/// The backend of a graph and its copy on a device.
+/// The backend of a graph and its copy on a device. Starts to compile the kernels of searches.
 pub(crate) fn cuda_backend<T: Element>(
     graph: Graph<T>,
     copy: DeviceGraph<T>,
@@ -75,45 +72,54 @@ pub(crate) fn cuda_backend<T: Element>(
     exact_linking: bool,
 ) -> Arc<dyn Backend<T>> {
     let graph = HostAndDeviceGraph::new(graph, copy);
-    let stream = graph.stream();
+    let stream = graph.stream().clone();
     let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
+    let graph = Arc::new(SharedGraph::new(graph));
+    let shared = Arc::clone(&graph);
+    let free_host_edges = move || shared.write(HostAndDeviceGraph::free_uploaded_edges);
+    let kernels =
+        graph.read(|graph| KernelPreload::for_query(stream.context(), graph.host(), free_host_edges));
     Arc::new(CudaBackend {
         searcher: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
         device_executor: device_executor.exact_linking(exact_linking),
-        graph: SharedGraph::new(graph),
+        kernels,
+        graph,
         executor,
     })
 }
 
-/// A thread that compiles the kernels of single queries of a file's index, while another reads the file.
-pub(crate) struct SearchPreload(Option<JoinHandle<Option<KernelPreload>>>);
+/// A thread that opens a device, while another reads the index that is moved there.
+pub(crate) struct OpeningDevice(Option<JoinHandle<Option<()>>>);
 
-impl SearchPreload {
+impl OpeningDevice {
     /// Starts the thread for a device, or the first device. Errors are reported when the index is moved there.
-    pub(crate) fn start<T: Element>(device: DeviceChoice, path: &Path) -> Self {
-        let path = path.to_owned();
-        let preload = move || {
+    pub(crate) fn start(device: DeviceChoice) -> Self {
+        let open = move || {
             let ordinals = match device.resolve().ok()? {
                 Some(device) => device.cuda_ordinals(),
                 None => ordinals().ok()?,
             };
-            let context = Context::open(*ordinals.first()?).ok()?;
-            Some(KernelPreload::for_query(&context, &Graph::<T>::map(path).ok()?))
+            Context::open(*ordinals.first()?).ok()?.check_kernels().ok()
         };
-        Self(thread::Builder::new().name("jasper-preload".into()).spawn(preload).ok())
+        Self(thread::Builder::new().name("jasper-open".into()).spawn(open).ok())
     }
 }
 
-impl Drop for SearchPreload {
+impl Drop for OpeningDevice {
     fn drop(&mut self) {
         self.0.take().map(JoinHandle::join);
     }
 }
 
+/// While kernels are being compiled, the host searches for up to this many queries at a time.
+const MAX_QUERIES_ON_HOST: usize = 16;
+
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
-/// host.
+/// host, and until the kernels of searches are compiled edges as well, so that the first searches need not wait.
 pub(crate) struct CudaBackend<T: Element> {
-    graph: SharedGraph<HostAndDeviceGraph<T>>,
+    /// Those of searches for one query. Then frees the edges on the host.
+    kernels: KernelPreload,
+    graph: Arc<SharedGraph<HostAndDeviceGraph<T>>>,
     searcher: DeviceSearcher<T>,
     device_executor: DeviceExecutor<T>,
     executor: Arc<CpuExecutor>,
@@ -131,6 +137,18 @@ impl<T: Element> CudaBackend<T> {
     fn retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
         PoolRetention::new(self.searcher.context())
     }
+}
+
+/// The host's graph, if a search reads that: while kernels are being compiled, unless it is large or asks for what only
+/// a device checks.
+fn searched_on_host<'a, T: Element>(
+    graph: &'a HostAndDeviceGraph<T>,
+    queries: usize,
+    params: SearchParams<'_>,
+) -> Option<&'a Graph<T>> {
+    let widest = params.k.max(params.effective_beam_width());
+    let is_small = queries <= MAX_QUERIES_ON_HOST && widest <= jasper_cuda::MAX_BEAM_WIDTH as usize;
+    graph.uploaded().filter(|_| is_small && params.launch.is_none())
 }
 
 impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
@@ -166,20 +184,32 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        transaction(&mut &self.graph, |graph| graph.change_host(change))
+        transaction(&mut &*self.graph, |graph| graph.change_host(change))
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {
-        Ok(HostAndDeviceGraph::sync_host_edges_while_searched(&mut &self.graph, self.executor.pool())?)
+        Ok(HostAndDeviceGraph::sync_host_edges_while_searched(&mut &*self.graph, self.executor.pool())?)
     }
 
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
-        let this = Arc::into_inner(self).expect("the caller holds the only reference");
-        vec![this.graph.into_inner().into_host()]
+        let Self { kernels, graph, .. } = Arc::into_inner(self).expect("the caller holds the only reference");
+        // Waits for the thread, which holds the graph.
+        drop(kernels);
+        let graph = Arc::into_inner(graph).expect("the thread has ended");
+        vec![graph.into_inner().into_host()]
+    }
+
+    fn warm_up(&self) -> Result<(), DeviceError> {
+        self.kernels.wait()?;
+        self.graph.write(HostAndDeviceGraph::free_uploaded_edges);
+        Ok(())
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.graph.read(|graph| self.searcher.search_one(graph.view()?, query, params))
+        self.graph.read(|graph| match searched_on_host(graph, 1, params) {
+            Some(graph) => self.executor.search_one(graph, query, params),
+            None => self.searcher.search_one(graph.view()?, query, params),
+        })
     }
 
     fn search_batch(
@@ -188,7 +218,10 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.graph.read(|graph| self.searcher.search_batch(graph.view()?, queries, params, matches))
+        self.graph.read(|graph| match searched_on_host(graph, queries.len(), params) {
+            Some(graph) => self.executor.search_batch(graph, queries, params, matches),
+            None => self.searcher.search_batch(graph.view()?, queries, params, matches),
+        })
     }
 
     fn search_queue(
@@ -204,18 +237,21 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: &[&[T]],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
-        let started = self.graph.read(|graph| self.searcher.start(graph.view()?, queries, params))?;
+        let started = self.graph.read(|graph| match searched_on_host(graph, queries.len(), params) {
+            Some(_) => Ok(None),
+            None => self.searcher.start(graph.view()?, queries, params),
+        })?;
         Ok(started.map(|search| Box::new(search) as Box<dyn StartedSearch>))
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        insert(&self.device_executor, &mut &self.graph, new, hooks)
+        insert(&self.device_executor, &mut &*self.graph, new, hooks)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
         let _retention = self.check_and_retain_pool()?;
-        consolidate(&self.device_executor, &mut &self.graph, hooks)
+        consolidate(&self.device_executor, &mut &*self.graph, hooks)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
@@ -224,7 +260,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        Ok(without_edges(&self.device_executor, &mut &self.graph, vertices, work)?)
+        Ok(without_edges(&self.device_executor, &mut &*self.graph, vertices, work)?)
     }
 
     fn search_on_device(

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
-use std::path::Path;
 use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn};
@@ -55,11 +54,10 @@ pub(crate) fn cuda_backend<T: Element>(
     match copy.0 {}
 }
 
-pub(crate) struct SearchPreload;
+pub(crate) struct OpeningDevice;
 
-impl SearchPreload {
-    #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-    pub(crate) fn start<T: Element>(_: DeviceChoice, _: &Path) -> Self {
+impl OpeningDevice {
+    pub(crate) fn start(_: DeviceChoice) -> Self {
         Self
     }
 }

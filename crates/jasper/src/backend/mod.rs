@@ -31,7 +31,7 @@ use crate::bench::DevicePeaks;
 use crate::check::CheckError;
 use crate::{Device, DeviceError, UpdateError};
 pub(crate) use cuda::{
-    BuildDevice, DeviceGraph, SearchPreload, check_device, cuda_backend, ordinals, plan_build, plan_graph,
+    BuildDevice, DeviceGraph, OpeningDevice, check_device, cuda_backend, ordinals, plan_build, plan_graph,
     upload_graph,
 };
 pub(crate) use host::HostBackend;
@@ -124,6 +124,14 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// The graph, or that of each shard. The caller holds the only reference, and has [synced](Self::sync_host_edges)
     /// the edges.
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>>;
+
+    /// Waits until a device searches, and not the host in its place.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError`].
+    fn warm_up(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Searches for one query.
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;

@@ -227,6 +227,10 @@ impl<T: Element> Backend<T> for Sharded<T> {
         this.shards.into_iter().flat_map(Backend::into_graphs).collect()
     }
 
+    fn warm_up(&self) -> Result<(), DeviceError> {
+        self.shards.iter().try_for_each(|shard| shard.warm_up())
+    }
+
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         let mut searches = self.shards.iter().map(|shard| move || shard.search_one(query, params));
         let found: Result<Vec<_>, _> = if self.is_on_cpu() {

@@ -9,7 +9,7 @@ use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
 use super::shard_files::{is_sharded, shard_files};
-use crate::backend::SearchPreload;
+use crate::backend::OpeningDevice;
 use crate::journal::{JournalError, OpenJournal};
 use crate::progress::long_calls;
 use crate::{DeviceChoice, DeviceOptions, Index};
@@ -81,8 +81,7 @@ impl OpenOptions {
     }
 
     /// The device to open the index on, as if [moved there](Index::to_device_with) once it is open; by default it stays
-    /// in host memory. The first search is answered sooner than with two calls, because the device is initialized and
-    /// compiles kernels while the file is read.
+    /// in host memory. That takes less time than two calls, because the device is opened while the file is read.
     pub fn device(mut self, device: impl Into<DeviceChoice>, options: DeviceOptions) -> Self {
         self.device = Some((device.into(), options));
         self
@@ -93,6 +92,13 @@ impl OpenOptions {
         let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
         TunedSearch::stored(&graph)?;
         Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
+    }
+
+    /// Starts to open the device, if there is one, while the caller reads the index.
+    fn open_device(&self) -> Result<Option<OpeningDevice>, DeviceError> {
+        let Some((device, _)) = self.device else { return Ok(None) };
+        device.resolve()?;
+        Ok(Some(OpeningDevice::start(device)))
     }
 
     /// Moves an index that was opened to the device, if there is one.
@@ -127,12 +133,7 @@ impl OpenOptions {
         path: &Path,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Index<T>, OpenError> {
-        let Some((device, _)) = self.device else {
-            return Ok(self.open_on_host(path, progress)?);
-        };
-        device.resolve()?;
-        let first = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
-        let _preload = SearchPreload::start::<T>(device, &first);
+        let _opening = self.open_device()?;
         let index = self.open_on_host::<T>(path, progress)?;
         self.move_to_device(index)
     }
@@ -174,9 +175,7 @@ long_calls! {
     /// # Errors
     /// As [`Self::open`], with `<bytes>` for a path.
     pub fn open_bytes<T: Element>(bytes: &[u8]) -> Result<Index<T>, OpenError> {
-        if let Some((device, _)) = options.device {
-            device.resolve()?;
-        }
+        let _opening = options.open_device()?;
         let graph = Graph::read_from(bytes, progress);
         let index = graph.and_then(|graph| options.index(graph)).map_err(in_bytes)?;
         options.move_to_device(index)

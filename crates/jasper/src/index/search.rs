@@ -4,8 +4,8 @@ use jasper_core::{Element, Key, MatrixView};
 use jasper_graph::KeyError;
 use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
-use crate::Index;
 use crate::batcher::SearchFuture;
+use crate::{DeviceError, Index};
 
 impl<T: Element> Index<T> {
     /// Returns the `k` nearest keys to a vector, or as many as there are, nearest first.
@@ -33,6 +33,17 @@ impl<T: Element> Index<T> {
         } else {
             self.batcher.search(query, params)
         }
+    }
+
+    /// Waits until a CUDA device has compiled the kernels of a single search with default parameters.
+    ///
+    /// That takes some tenths of a second after the index is moved there, unless the driver has compiled them before.
+    /// Until then, the host answers single searches and batches of at most 16 queries. Returns at once on the CPU.
+    ///
+    /// # Errors
+    /// Returns [`DeviceError`].
+    pub fn warm_up(&self) -> Result<(), DeviceError> {
+        self.backend.warm_up()
     }
 
     /// Queues a search and returns a future at once, for callers that serve many requests without a thread for each.

@@ -129,6 +129,7 @@ fn filters_that_go_with_the_queries_or_against_them_find_the_nearest() {
     ];
     for device in [Device::Cpu.into(), DeviceChoice::Auto] {
         index = index.to_device(device).unwrap();
+        index.warm_up().unwrap();
         for (name, allows) in kinds {
             let allowed = |key: &Key| allows(labels[*key as usize]);
             let filter: KeyFilter = (0..ROWS as Key).filter(allowed).collect();
@@ -198,6 +199,7 @@ fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
     };
     for (round, device) in (0..).zip([Device::Cpu.into(), DeviceChoice::Auto, Device::Cpu.into()]) {
         index = index.to_device(device).unwrap();
+        index.warm_up().unwrap();
         check(&index);
         index.insert(&view(&rows[..500 * DIMENSION], DIMENSION), &(6000..6500).collect::<Vec<_>>()).unwrap();
         check(&index);

@@ -9,6 +9,7 @@
 //! | [`checkpoint`] | an interrupted build resumes to the same index |
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
 //! | [`atomic`] | a call that fails or is cancelled changes nothing |
+//! | [`first_answer`] | an index on a GPU answers before the driver has compiled its kernels; skipped without a GPU |
 //! | [`filter`] | only matching keys are returned, and all of them if they are few |
 //! | [`limits`] | no search asks for more than the limits of its index |
 //! | [`on_device`] | results do not depend on the device |
@@ -29,6 +30,7 @@ mod codes;
 mod common;
 mod degenerate;
 mod filter;
+mod first_answer;
 mod limits;
 #[cfg(target_os = "linux")]
 mod memory;

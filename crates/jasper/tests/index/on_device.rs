@@ -24,6 +24,7 @@ fn index<T: Element>(metric: Metric) -> Index<T> {
 
 /// Compares results on the host and on the device, which are equal bit for bit if sums are exact.
 fn compare<T: Element>(host: &Index<T>, index: &Index<T>, queries: &[T], params: SearchParams<'_>) {
+    index.warm_up().unwrap();
     let queries = view(queries, DIMENSION);
     let expected = host.search_hits(queries, params).unwrap();
     let found = index.search_hits(queries, params).unwrap();
@@ -72,6 +73,7 @@ fn answers_do_not_depend_on_the_device() {
 #[test]
 fn threads_share_an_index_on_a_device() {
     let index = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
+    index.warm_up().unwrap();
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(64, 1);
     let params = SearchParams::new(10);
     let expected = index.search_hits(view(&queries, DIMENSION), params).unwrap();
@@ -325,6 +327,7 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
     let set: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 0);
     let built = || small(Metric::L2).device(Device::Cpu).build(&view(&set, DIMENSION)).unwrap();
     let (host, device) = (built(), built().to_device(DeviceChoice::Auto).unwrap());
+    device.warm_up().unwrap();
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let indexes = [&host, &device];
     for index in indexes {

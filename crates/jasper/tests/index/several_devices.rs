@@ -40,6 +40,7 @@ fn replicas_are_equal<T: Element>() {
     let all = built().to_device_with(ALL, options(Spread::Replicated)).unwrap();
     assert!(matches!(all.device(), Device::CudaSet(_)) && all.shards() == 1);
     assert!(all.device_bytes() >= 2 * one.device_bytes());
+    [&one, &all].into_iter().for_each(|index| index.warm_up().unwrap());
     let some: KeyFilter = (0..600).collect();
     let compare = || {
         for params in [SearchParams::new(10), SearchParams::new(10).filter(&some)] {

@@ -21,7 +21,9 @@ fn vectors() -> Vec<u8> {
 }
 
 fn index(device: impl Into<DeviceChoice>) -> Index<u8> {
-    small(Metric::L2).build(&view(&vectors(), DIMENSION)).unwrap().to_device(device).unwrap()
+    let index = small(Metric::L2).build(&view(&vectors(), DIMENSION)).unwrap().to_device(device).unwrap();
+    index.warm_up().unwrap();
+    index
 }
 
 struct Unpark(Thread);

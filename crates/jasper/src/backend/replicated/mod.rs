@@ -270,6 +270,13 @@ impl<T: Element> Backend<T> for Replicated<T> {
         first.expect("one is never left out").backend.into_graphs()
     }
 
+    fn warm_up(&self) -> Result<(), DeviceError> {
+        self.in_use().into_iter().try_for_each(|replica| match replica.backend.warm_up() {
+            Err(error) if is_fault(&error) => self.leave_out(replica, error),
+            result => result,
+        })
+    }
+
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         loop {
             let replica = self.least_busy();
