@@ -28,6 +28,7 @@ fn main() -> Result<()> {
     };
     let index = Index::<f32>::open(index)?;
     let index = index.to_device(device.parse::<DeviceChoice>()?)?;
+    index.warm_up()?;
     let bytes = std::fs::read(queries)?;
     let (numbers, _) = bytes.as_chunks();
     let queries: Vec<f32> = numbers.iter().map(|&number| f32::from_ne_bytes(number)).collect();

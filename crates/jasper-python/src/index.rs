@@ -360,7 +360,7 @@ impl Index {
     }
 
     /// Waits until a GPU has compiled the kernels of a single search. Until then, the host answers searches for up to 16
-    /// queries.
+    /// queries. Raises DeviceError.
     fn warm_up(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, |index| index.warm_up().map_err(Raise::raise))
     }

@@ -133,7 +133,9 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index<T>) -> Result<
     }
     let storage = DeviceOptions::new().vector_storage(options.vectors);
     let distances = options.rerank.map_or(Distances::Auto, |rerank| Distances::Quantized { rerank });
-    let bench = Bench::new(set, index.to_device_with(Device::Cuda(0), storage)?, distances)?;
+    let index = index.to_device_with(Device::Cuda(0), storage)?;
+    index.warm_up()?;
+    let bench = Bench::new(set, index, distances)?;
     let parts = [curve::run::<T>, latency::run::<T>, filters::run::<T>, callers::run::<T>];
     for (name, run) in PARTS.into_iter().zip(parts) {
         if options.names.iter().any(|wanted| wanted == name) {

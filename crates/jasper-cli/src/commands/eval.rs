@@ -82,6 +82,7 @@ impl Args {
         let queries = read_queries(&self.queries, &index)?;
         let (queries, count) = (queries.view(), queries.view().len());
         let truth = read_truth(&self.truth, count, k)?;
+        index.warm_up()?;
         let peaks = if self.profile { index.device_peaks()? } else { None };
         ensure!(
             self.roofline.is_none() || peaks.is_some(),

@@ -140,8 +140,9 @@ impl<T: Element> Index<T> {
     /// there is none. On a [`Device::CudaSet`] the index becomes [replicas](crate::Spread::Replicated); an index with
     /// shards keeps them, spread over the devices.
     ///
-    /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well; edges do not, and are
-    /// copied back by calls that need them, such as [`Self::save`].
+    /// Copies the index over PCIe once per device. Vectors and keys stay in host memory as well; edges only until the
+    /// device's kernels [are compiled](Self::warm_up). Calls that need edges later, such as [`Self::save`], copy them
+    /// back.
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the index](MoveError::into_index), in host memory if it had to leave its
