@@ -86,9 +86,8 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
         }
     }
 
-    /// The host's graph, until [`Self::free_uploaded_edges`] has freed its edges or they change: complete, so that the
-    /// host can search it.
-    pub fn uploaded(&self) -> Option<&Graph<T>> {
+    /// The host's graph, if it still has the edges that were uploaded, so that the host can search it.
+    pub fn host_with_edges(&self) -> Option<&Graph<T>> {
         (self.host_edges == HostEdges::Uploaded).then_some(&self.host)
     }
 

@@ -139,8 +139,8 @@ impl<T: Element> CudaBackend<T> {
     }
 }
 
-/// The host's graph, if a search reads that: while kernels are being compiled, unless it is large or asks for what only
-/// a device checks.
+/// The host's graph, if a search reads that: while kernels are being compiled, unless it is large, or has parameters that
+/// only a device limits.
 fn searched_on_host<'a, T: Element>(
     graph: &'a HostAndDeviceGraph<T>,
     queries: usize,
@@ -148,7 +148,7 @@ fn searched_on_host<'a, T: Element>(
 ) -> Option<&'a Graph<T>> {
     let widest = params.k.max(params.effective_beam_width());
     let is_small = queries <= MAX_QUERIES_ON_HOST && widest <= jasper_cuda::MAX_BEAM_WIDTH as usize;
-    graph.uploaded().filter(|_| is_small && params.launch.is_none())
+    graph.host_with_edges().filter(|_| is_small && params.launch.is_none())
 }
 
 impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
