@@ -17,7 +17,12 @@ pub type FileError = PathError<FileFault>;
 pub enum FileFault {
     /// The file cannot be opened or read, or its contents need more memory than there is.
     #[error("cannot be read")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
+    /// The path is that of a folder.
+    #[error(
+        "is a folder, not an index file; the folder of a durable index is opened by `Index::open_durable` or `OpenOptions`"
+    )]
+    Folder,
     /// The file does not begin as an index does.
     #[error("is not a Jasper index: an index begins with `JASPER`; make one with `jasper build`")]
     NotAnIndex,
@@ -83,6 +88,12 @@ pub enum FileFault {
     /// The caller cancelled the operation. The old file is unchanged.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+}
+
+impl From<io::Error> for FileFault {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::IsADirectory { Self::Folder } else { Self::Io(error) }
+    }
 }
 
 /// Adds a path to a fault.

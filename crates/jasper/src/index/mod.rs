@@ -74,7 +74,8 @@ impl<T: Element> fmt::Debug for Index<T> {
 }
 
 impl<T: Element> Index<T> {
-    /// Reads an index file into memory and verifies its checksums. [`OpenOptions`] has more ways to open it.
+    /// Reads an index file, or the folder of a [sharded index](crate::IndexBuilder::shards), into memory and verifies its
+    /// checksums. [`OpenOptions`] has more ways to open it, and opens durable indexes as well.
     ///
     /// # Errors
     /// Returns [`FileError`].

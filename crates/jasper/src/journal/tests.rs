@@ -415,6 +415,18 @@ fn saved(folder: &Path) -> Index<u8> {
 }
 
 #[test]
+fn a_durable_folder_is_told_from_an_index_file() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(saved(folder.path()));
+    let of_one_element = Index::<u8>::open(folder.path()).map(drop);
+    let of_any = crate::AnyIndex::open(folder.path()).map(drop);
+    for refused in [of_one_element, of_any] {
+        assert!(refused.unwrap_err().to_string().contains("`Index::open_durable`"));
+    }
+    assert!(OpenOptions::new().open::<u8>(folder.path()).is_ok());
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
