@@ -115,6 +115,33 @@ fn consolidation_and_inserts_reconnect_what_was_unreachable() {
     }
 }
 
+/// Where rows have little room, a round connects few vertices, whose own rows have room for more in the next.
+#[test]
+fn many_vertices_are_reconnected_without_dropping_edges() {
+    let mut checked = Checked::new(Metric::L2, 8, 32, 6);
+    let start = checked.graph.adjacency().start_points()[0];
+    let is_kept = |slot: Slot| slot.index().is_multiple_of(4) || slot == start;
+    let kept: Vec<Slot> = (0..800).map(Slot::new).filter(|&slot| is_kept(slot)).collect();
+    let rows: Vec<Vec<Slot>> = (0..800)
+        .map(Slot::new)
+        .map(|slot| match kept.binary_search(&slot) {
+            // One place is free.
+            Ok(i) => (1..8).map(|step| kept[(i + step) % kept.len()]).collect(),
+            // No path leads on to another vertex that is cut off.
+            Err(_) => vec![kept[0]],
+        })
+        .collect();
+    for (slot, row) in rows.iter().enumerate() {
+        checked.graph.adjacency_mut().set_neighbors(Slot::from_index(slot), row);
+    }
+    assert!(unreachable_slots(&checked.graph).len() > 2 * kept.len());
+    checked.consolidate();
+    for (slot, row) in rows.iter().enumerate() {
+        let after = checked.graph.adjacency().neighbors(Slot::from_index(slot));
+        assert!(row.iter().all(|neighbor| after.contains(neighbor)), "of {slot}: {row:?}, {after:?}");
+    }
+}
+
 /// Searches see the rows that a consolidation has repaired at once.
 #[test]
 fn every_vertex_is_reachable_while_a_consolidation_runs() {
