@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use jasper_core::{ProgressFn, Stage};
-use jasper_data::{ReadAt, open_file};
+use jasper_data::ReadAt;
 
 use super::read::SectionReader;
 use super::rule::Rule;
 use super::table::{Section, Sections};
-use super::{FileError, FileFault, IndexInfo, with_path};
+use super::{FileError, FileFault, IndexInfo, open_index, with_path};
 
 /// The result of [`check_file`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl FileReport {
 /// the result.
 pub fn check_file(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<FileReport, FileError> {
     let path = path.as_ref();
-    let mut check = || check_source(open_file(path)?, progress);
+    let mut check = || check_source(open_index(path)?, progress);
     check().map_err(with_path(path))
 }
 

@@ -17,7 +17,7 @@ pub type FileError = PathError<FileFault>;
 pub enum FileFault {
     /// The file cannot be opened or read, or its contents need more memory than there is.
     #[error("cannot be read")]
-    Io(#[source] io::Error),
+    Io(#[from] io::Error),
     /// The path is that of a folder.
     #[error(
         "is a folder, not an index file; the folder of a durable index is opened by `Index::open_durable` or `OpenOptions`"
@@ -88,12 +88,6 @@ pub enum FileFault {
     /// The caller cancelled the operation. The old file is unchanged.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-}
-
-impl From<io::Error> for FileFault {
-    fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::IsADirectory { Self::Folder } else { Self::Io(error) }
-    }
 }
 
 /// Adds a path to a fault.

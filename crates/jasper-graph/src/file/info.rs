@@ -6,12 +6,12 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::{
     BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
-use jasper_data::{ReadAt, open_file};
+use jasper_data::ReadAt;
 use jasper_quant::Quantization;
 
 use super::small_sections::{self, KeyRecord};
 use super::table::{CHECKSUM_AT, Section, Sections, header_page};
-use super::{FileError, FileFault, tuned, with_path};
+use super::{FileError, FileFault, open_index, tuned, with_path};
 use crate::{Graph, needs_norms};
 
 /// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and
@@ -92,7 +92,7 @@ impl IndexInfo {
     /// Returns [`FileError`] if the file is not an index, of another version, cut short, or damaged where it was read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let read = || Self::from_sections(&Sections::open(open_file(path)?)?);
+        let read = || Self::from_sections(&Sections::open(open_index(path)?)?);
         read().map_err(with_path(path))
     }
 
@@ -307,7 +307,7 @@ impl ParamsRecord {
 pub fn header_checksum(path: impl AsRef<Path>) -> Result<u32, FileError> {
     let path = path.as_ref();
     let read = || {
-        let sections = Sections::open(open_file(path)?)?;
+        let sections = Sections::open(open_index(path)?)?;
         Ok(crc32c::crc32c(&header_page(&sections.entries)[..CHECKSUM_AT]))
     };
     read().map_err(with_path(path))

@@ -55,6 +55,7 @@ pub use checkpoint::{Checkpoint, CheckpointFile};
 pub(crate) use error::with_path;
 pub use error::{FileError, FileFault};
 pub use info::{IndexInfo, header_checksum};
+use open::open_index;
 pub use save::SaveStats;
 pub(crate) use save::{fingerprint, write_file};
 pub use table::{FORMAT_VERSION, Section};

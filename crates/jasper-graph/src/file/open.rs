@@ -1,6 +1,7 @@
 //! Opening an index file: read into memory and checked, or mapped and trusted.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use bytemuck::Pod;
@@ -23,7 +24,7 @@ impl<T: Element> Graph<T> {
     /// Returns [`FileError`], naming the file, the section and what is wrong with it.
     pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let path = path.as_ref();
-        let mut open = || Self::read_from(open_file(path)?, progress);
+        let mut open = || Self::read_from(open_index(path)?, progress);
         open().map_err(with_path(path))
     }
 
@@ -43,7 +44,7 @@ impl<T: Element> Graph<T> {
     pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let map = || {
-            let file = open_file(path)?;
+            let file = open_index(path)?;
             let (sections, info) = read_header::<T, _>(&file)?;
             Self::with_tables(Some(&file), &sections, info)
         };
@@ -159,6 +160,14 @@ impl<S: ReadAt> TableSource<'_, S> {
             _ => Segments::zeroed(rows, width)?,
         })
     }
+}
+
+/// Opens an index file, to be read at any offset.
+pub(super) fn open_index(path: &Path) -> Result<File, FileFault> {
+    open_file(path).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => FileFault::Folder,
+        _ => error.into(),
+    })
 }
 
 /// Reads the table and params of a file, whose vectors must be of type `T`.
