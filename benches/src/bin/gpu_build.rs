@@ -61,14 +61,18 @@ fn measure<T: Element>(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) 
     let index = builder.with_progress(&mut note).build::<T>(file)?;
     let seconds = begun.elapsed().as_secs_f64();
     let report = index.build_report().context("it was built")?;
-    let (params, stats, cost) = (index.params(), index.stats(), report.cost);
+    let (params, stats, cost, reconnected) = (index.params(), index.stats(), report.cost, report.reconnected);
     let plan = builder.memory_plan::<T>(file.len(), file.dimension())?;
+    let peak_bytes = peak.bytes()?;
+    let begun = Instant::now();
+    index.to_device(Device::Cuda(0))?;
+    let move_seconds = begun.elapsed().as_secs_f64();
     Ok(json!({
         "set": set, "element": T::KIND.name(), "metric": stats.metric.name(), "vectors": file.len(),
         "dimension": file.dimension(), "build_beam_width": params.build_beam_width(),
         "max_batch_share": params.max_batch_share(), "alpha": params.alpha(), "seconds": seconds,
         "vectors_per_second": file.len() as f64 / seconds, "stages_end": stages, "mean_degree": stats.mean_degree,
-        "reconnected": report.reconnected, "peak_device_bytes": peak.bytes()?,
+        "move_seconds": move_seconds, "reconnected": reconnected, "peak_device_bytes": peak_bytes,
         "planned_device_bytes": plan.total(MemorySpace::Device),
         "hops": cost.hops, "distances": cost.distances, "prune_distances": cost.prune_distances,
     }))

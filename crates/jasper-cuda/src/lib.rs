@@ -33,7 +33,7 @@
 //! | [`DeviceGraph`] | the copy of a graph in device memory |
 //! | [`HostAndDeviceGraph`], [`DeviceSearcher`] | a graph that is updated in device memory while it is searched |
 //! | [`link_on_device`], [`DeviceExecutor`] | building graphs in device memory |
-//! | [`KernelPreload`] | compiles kernels ahead of their first launch |
+//! | [`KernelSet`], [`KernelPreload`] | compiles kernels ahead of their first launch |
 //! | [`MemoryPlan`], [`PeakMemory`] | memory of an operation: predicted and measured |
 //! | [`PoolRetention`] | keeps freed device memory in the pool of the process |
 //! | [`median_time`], [`copy_bandwidth`], [`DeviceSearcher::profile`] | measurements |
@@ -80,7 +80,7 @@ pub use memory_pool::{PeakMemory, PoolRetention};
 pub use module::Module;
 pub use pinned::Pinned;
 pub use pipeline::Pipeline;
-pub use preload::KernelPreload;
+pub use preload::{KernelPreload, KernelSet};
 pub use ptx::PtxRequirement;
 pub use search::{DeviceBatch, DeviceSearcher, GraphView, StartedSearch, hit_from_device};
 pub use stream::Stream;

@@ -1,9 +1,9 @@
 //! Compiles kernels ahead of their first launch: those of a build while its vectors are read, those of searches while
 //! the host answers the first ones.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 
 use gpu_kernels::codes::CodeShape;
@@ -13,6 +13,7 @@ use gpu_kernels::knn::{Rank, Scan};
 use gpu_kernels::prune::{Merge, PruneNew, PublishRows, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, QuantizeSq8};
 use gpu_kernels::search::{QuantizedSearch, Search};
+use jasper_core::sync::lock;
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
@@ -23,20 +24,18 @@ use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 use crate::{Context, Result};
 
-/// A thread that compiles kernels, one after another: the driver compiles one at a time. JIT compilation of a kernel
-/// takes a tenth of a second or two for the first process that uses it, and some milliseconds for later ones, when the
-/// driver takes it from its cache. Dropping this value waits for the kernel in progress and leaves out the others.
+/// Kernels that are launched together, in the order in which they are needed. JIT compilation of a kernel takes a tenth of
+/// a second or two for the first process that uses it, and some milliseconds for later ones, when the driver takes it
+/// from its cache.
 #[derive(Debug)]
-pub struct KernelPreload {
+pub struct KernelSet {
     context: Context,
-    kernels: Arc<[KernelId]>,
-    thread: Option<JoinHandle<()>>,
-    is_stopped: Arc<AtomicBool>,
+    kernels: Vec<KernelId>,
 }
 
-impl KernelPreload {
-    /// Starts to compile the kernels that [`link_on_device`](crate::link_on_device) launches for a build of this shape,
-    /// which reads SQ8 vectors unless `exact_linking`. Errors are reported when the kernels are launched.
+impl KernelSet {
+    /// Those that [`link_on_device`](crate::link_on_device) launches for a build of this shape, which reads SQ8 vectors
+    /// unless `exact_linking`.
     pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         let multiprocessors = context.device().multiprocessors;
         let kernels = if crate::build::check_beam(&spec.params).is_err() {
@@ -46,49 +45,63 @@ impl KernelPreload {
         } else {
             build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
         };
-        Self::start(context, kernels, || ())
+        Self { context: context.clone(), kernels }
     }
 
-    /// Starts to compile the kernels that a search of `graph` for one query launches, and then calls `end`. Errors are
-    /// reported when the kernels are launched.
-    pub fn for_query<T: Element>(
-        context: &Context,
-        graph: &Graph<T>,
-        end: impl Fn() + Clone + Send + 'static,
-    ) -> Self {
+    /// Those that a search of `graph` for one query launches with default parameters.
+    pub fn for_query<T: Element>(context: &Context, graph: &Graph<T>) -> Self {
         let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
-        let (metric, dimension) = (graph.metric(), graph.dimension());
         let multiprocessors = context.device().multiprocessors;
-        Self::start(context, query_kernels::<T>(metric, dimension, quantizer, multiprocessors), end)
+        let kernels = query_kernels::<T>(graph.metric(), graph.dimension(), quantizer, multiprocessors);
+        Self { context: context.clone(), kernels }
     }
 
-    fn start(context: &Context, kernels: Vec<KernelId>, end: impl Fn() + Clone + Send + 'static) -> Self {
-        let (context, kernels) = (context.clone(), Arc::<[KernelId]>::from(kernels));
-        let is_stopped = Arc::new(AtomicBool::new(false));
-        let load = {
-            let (context, kernels, end) = (context.clone(), Arc::clone(&kernels), end.clone());
-            let is_stopped = Arc::clone(&is_stopped);
-            move || {
-                for kernel in kernels.iter().take_while(|_| !is_stopped.load(Relaxed)) {
-                    // A failure is reported when the kernel is launched.
-                    let _ = context.kernels().load(&context, kernel);
-                }
-                end();
-            }
-        };
-        let thread = thread::Builder::new().name("jasper-kernels".into()).spawn(load).ok();
-        if thread.is_none() {
-            end();
-        }
-        Self { context, kernels, thread, is_stopped }
-    }
-
-    /// Waits until the kernels are loaded.
+    /// Loads those that are not loaded.
     ///
     /// # Errors
     /// Returns [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the driver refuses one.
-    pub fn wait(&self) -> Result<()> {
+    pub fn load(&self) -> Result<()> {
         self.kernels.iter().try_for_each(|kernel| self.context.kernels().load(&self.context, kernel))
+    }
+}
+
+/// A thread that compiles kernels, one after another: the driver compiles one at a time. Dropping this value waits for
+/// the kernel in progress and leaves out the others.
+#[derive(Debug)]
+pub struct KernelPreload {
+    thread: Option<JoinHandle<()>>,
+    is_stopped: Arc<AtomicBool>,
+    is_complete: Arc<AtomicBool>,
+}
+
+impl KernelPreload {
+    /// Starts to load a set, and then calls `end`. Errors are reported when the kernels are launched.
+    pub fn new(set: KernelSet, end: impl FnOnce() + Send + 'static) -> Self {
+        let [is_stopped, is_complete] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (stop, complete) = (Arc::clone(&is_stopped), Arc::clone(&is_complete));
+        let loading = Loading::begin();
+        let load = move || {
+            let KernelSet { context, kernels } = set;
+            for kernel in kernels.iter().take_while(|_| !stop.load(Relaxed)) {
+                // A failure is reported when the kernel is launched.
+                let _ = context.kernels().load(&context, kernel);
+            }
+            complete.store(true, Relaxed);
+            drop(loading);
+            end();
+        };
+        let thread = thread::Builder::new().name("jasper-kernels".into()).spawn(load).ok();
+        Self { thread, is_stopped, is_complete }
+    }
+
+    /// Whether nothing is left to wait for: the kernels are loaded, or will be when they are launched.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete.load(Relaxed) || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Makes [`Self::is_complete`] true, because the caller has loaded the kernels.
+    pub fn set_complete(&self) {
+        self.is_complete.store(true, Relaxed);
     }
 }
 
@@ -97,6 +110,42 @@ impl Drop for KernelPreload {
         self.is_stopped.store(true, Relaxed);
         // A kernel whose loading panicked is loaded when it is launched.
         self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Number of sets that threads are loading.
+static LOADING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+thread_local! {
+    /// At the end of the process the driver destroys what its compiler uses, and crashes if that still runs. Destructors
+    /// of the thread that ends the process come before those of the driver: if it has started to load kernels, it waits.
+    static WAITS_AT_END: WaitAtEnd = const { WaitAtEnd };
+}
+
+/// Is counted in [`LOADING`] until it is dropped.
+struct Loading;
+
+impl Loading {
+    fn begin() -> Self {
+        WAITS_AT_END.with(|_| ());
+        *lock(&LOADING.0) += 1;
+        Self
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        *lock(&LOADING.0) -= 1;
+        LOADING.1.notify_all();
+    }
+}
+
+struct WaitAtEnd;
+
+impl Drop for WaitAtEnd {
+    fn drop(&mut self) {
+        let loading = lock(&LOADING.0);
+        drop(LOADING.1.wait_while(loading, |sets| *sets > 0));
     }
 }
 

@@ -197,7 +197,9 @@ impl Raise for FileFault {
     fn exception(&self) -> Exception {
         match self {
             Self::Io(error) if error.kind() == IoErrorKind::OutOfMemory => OutOfMemoryError::new_err,
-            Self::Io(_) | Self::Write(_) | Self::NotSynced(_) => |message| PyOSError::new_err(message),
+            Self::Io(_) | Self::Folder | Self::Write(_) | Self::NotSynced(_) => {
+                |message| PyOSError::new_err(message)
+            }
             Self::Cancelled(_) => Cancelled::new_err,
             Self::Device(error) => error.exception(),
             _ => FormatError::new_err,

@@ -1,7 +1,7 @@
 //! Reconnection: adds edges to vertices that no path from the start point leads to.
 //!
 //! ```text
-//! repeat while each round connects an eighth of the unreachable vertices:
+//! repeat while each round connects at least an eighth of the unreachable vertices:
 //!     for each unreachable vertex v:
 //!         candidates[v] = vertices expanded by a search for v
 //!         source[v]     = nearest candidate that is reachable and whose row is not full

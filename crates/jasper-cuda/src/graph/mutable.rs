@@ -87,8 +87,8 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     }
 
     /// The host's graph, if it still has the edges that were uploaded, so that the host can search it.
-    pub fn host_with_edges(&self) -> Option<&Graph<T>> {
-        (self.host_edges == HostEdges::Uploaded).then_some(&self.host)
+    pub fn uploaded_host(&self) -> Option<&Graph<T>> {
+        (self.host_edges == HostEdges::Uploaded && self.failure.is_none()).then_some(&self.host)
     }
 
     /// The stream of all changes.
@@ -271,6 +271,8 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for HostAndD
     }
 
     fn rollback(&mut self) {
+        // Rows of tombstones may have been released.
+        self.free_host_edges();
         // New codes are not part of a transaction, because the device may have no memory for them.
         if self.host.has_vectors() && !self.on_device().has_tables_of(&self.host) {
             self.host.drop_codes();

@@ -497,11 +497,11 @@ fn uploaded_edges_stay_on_the_host_until_they_are_freed_or_change() {
     let delete = |graph: &mut Graph<u8>| graph.keys_mut().delete(7).unwrap();
     transaction(&mut twins.resident, |graph| graph.change_host(delete)).unwrap();
     delete(&mut twins.host);
-    let uploaded = twins.resident.host_with_edges().unwrap();
+    let uploaded = twins.resident.uploaded_host().unwrap();
     assert!(uploaded.check_structure().is_sound() && unreachable_slots(uploaded).is_empty());
     let rows = twins.rows(3);
     twins.try_insert(&rows, &[500, 501, 502], &mut no_progress).unwrap();
-    assert!(twins.resident.host_with_edges().is_none());
+    assert!(twins.resident.uploaded_host().is_none());
     twins.insert_on_host(&rows, &[500, 501, 502]);
     twins.compare();
 
@@ -512,11 +512,11 @@ fn uploaded_edges_stay_on_the_host_until_they_are_freed_or_change() {
     twins.resident.free_uploaded_edges();
     twins.resident.sync_host_edges(twins.cpu.pool()).unwrap();
     *twins.stream.calls.lock().unwrap() = None;
-    assert!(twins.resident.host_with_edges().is_none());
+    assert!(twins.resident.uploaded_host().is_none());
     twins.compare();
 
     again(&mut twins);
     twins.resident.free_uploaded_edges();
-    assert!(twins.resident.host_with_edges().is_none());
+    assert!(twins.resident.uploaded_host().is_none());
     twins.compare();
 }

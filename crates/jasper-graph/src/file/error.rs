@@ -19,9 +19,7 @@ pub enum FileFault {
     #[error("cannot be read")]
     Io(#[from] io::Error),
     /// The path is that of a folder.
-    #[error(
-        "is a folder, not an index file; the folder of a durable index is opened by `Index::open_durable` or `OpenOptions`"
-    )]
+    #[error("is a folder, not an index file")]
     Folder,
     /// The file does not begin as an index does.
     #[error("is not a Jasper index: an index begins with `JASPER`; make one with `jasper build`")]

@@ -1,14 +1,14 @@
 //! An index on a CUDA device.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jasper_core::{Element, MatrixView, ProgressFn, Slot};
+use jasper_core::{Element, MatrixView, ProgressFn, Slot, sync};
 pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
     Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, HostAndDeviceGraph, KernelPreload,
-    PoolRetention, QuantizedVectors, Stream,
+    KernelSet, PoolRetention, QuantizedVectors, Stream,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -64,21 +64,26 @@ pub(crate) fn upload_graph<T: Element>(
     Ok(copy)
 }
 
-/// The backend of a graph and its copy on a device. Starts to compile the kernels of searches.
+/// The backend of a graph and its copy on a device. Starts to compile the kernels of searches. `writer` is the lock that
+/// callers hold while they change the graph.
 pub(crate) fn cuda_backend<T: Element>(
     graph: Graph<T>,
     copy: DeviceGraph<T>,
     executor: Arc<CpuExecutor>,
     exact_linking: bool,
+    writer: Arc<Mutex<()>>,
 ) -> Arc<dyn Backend<T>> {
     let graph = HostAndDeviceGraph::new(graph, copy);
     let stream = graph.stream().clone();
     let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
+    let kernels = KernelSet::for_query(stream.context(), graph.host());
     let graph = Arc::new(SharedGraph::new(graph));
     let shared = Arc::clone(&graph);
-    let free_host_edges = move || shared.write(HostAndDeviceGraph::free_uploaded_edges);
-    let kernels =
-        graph.read(|graph| KernelPreload::for_query(stream.context(), graph.host(), free_host_edges));
+    let kernels = KernelPreload::new(kernels, move || {
+        // As every change: whoever reads the graph for long holds the lock, and a write that waits delays searches.
+        let _writer = sync::lock(&writer);
+        shared.write(HostAndDeviceGraph::free_uploaded_edges);
+    });
     Arc::new(CudaBackend {
         searcher: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
         device_executor: device_executor.exact_linking(exact_linking),
@@ -117,7 +122,7 @@ const MAX_QUERIES_ON_HOST: usize = 16;
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
 /// host, and until the kernels of searches are compiled edges as well, so that the first searches need not wait.
 pub(crate) struct CudaBackend<T: Element> {
-    /// Those of searches for one query. Then frees the edges on the host.
+    /// Compiles the kernels of searches for one query, and then frees the host's edges.
     kernels: KernelPreload,
     graph: Arc<SharedGraph<HostAndDeviceGraph<T>>>,
     searcher: DeviceSearcher<T>,
@@ -133,22 +138,24 @@ impl<T: Element> CudaBackend<T> {
         self.retain_pool()
     }
 
+    /// The host's graph, if a search reads that: while kernels are being compiled, unless it is large, or has parameters
+    /// that only a device limits.
+    fn searched_on_host<'a>(
+        &self,
+        graph: &'a HostAndDeviceGraph<T>,
+        queries: usize,
+        params: SearchParams<'_>,
+    ) -> Option<&'a Graph<T>> {
+        let widest = params.k.max(params.effective_beam_width());
+        let is_small = queries <= MAX_QUERIES_ON_HOST && widest <= jasper_cuda::MAX_BEAM_WIDTH as usize;
+        let is_on_host = is_small && params.launch.is_none() && !self.kernels.is_complete();
+        graph.uploaded_host().filter(|_| is_on_host)
+    }
+
     /// Keeps freed memory in the device's pool for the allocations of one change.
     fn retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
         PoolRetention::new(self.searcher.context())
     }
-}
-
-/// The host's graph, if a search reads that: while kernels are being compiled, unless it is large, or has parameters that
-/// only a device limits.
-fn searched_on_host<'a, T: Element>(
-    graph: &'a HostAndDeviceGraph<T>,
-    queries: usize,
-    params: SearchParams<'_>,
-) -> Option<&'a Graph<T>> {
-    let widest = params.k.max(params.effective_beam_width());
-    let is_small = queries <= MAX_QUERIES_ON_HOST && widest <= jasper_cuda::MAX_BEAM_WIDTH as usize;
-    graph.host_with_edges().filter(|_| is_small && params.launch.is_none())
 }
 
 impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
@@ -200,13 +207,14 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn warm_up(&self) -> Result<(), DeviceError> {
-        self.kernels.wait()?;
-        self.graph.write(HostAndDeviceGraph::free_uploaded_edges);
+        let kernels = self.graph.read(|graph| KernelSet::for_query(self.searcher.context(), graph.host()));
+        kernels.load()?;
+        self.kernels.set_complete();
         Ok(())
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.graph.read(|graph| match searched_on_host(graph, 1, params) {
+        self.graph.read(|graph| match self.searched_on_host(graph, 1, params) {
             Some(graph) => self.executor.search_one(graph, query, params),
             None => self.searcher.search_one(graph.view()?, query, params),
         })
@@ -218,7 +226,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.graph.read(|graph| match searched_on_host(graph, queries.len(), params) {
+        self.graph.read(|graph| match self.searched_on_host(graph, queries.len(), params) {
             Some(graph) => self.executor.search_batch(graph, queries, params, matches),
             None => self.searcher.search_batch(graph.view()?, queries, params, matches),
         })
@@ -237,7 +245,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: &[&[T]],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
-        let started = self.graph.read(|graph| match searched_on_host(graph, queries.len(), params) {
+        let started = self.graph.read(|graph| match self.searched_on_host(graph, queries.len(), params) {
             Some(_) => Ok(None),
             None => self.searcher.start(graph.view()?, queries, params),
         })?;
@@ -310,7 +318,7 @@ impl BuildDevice {
 
     /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
     pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) -> KernelPreload {
-        KernelPreload::for_build::<T>(&self.0, spec, exact_linking)
+        KernelPreload::new(KernelSet::for_build::<T>(&self.0, spec, exact_linking), || ())
     }
 
     /// Quantizes the vectors of a bulk build to bytes, if a trial finds that these tell them apart.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jasper_core::{Element, ProgressFn};
 use jasper_graph::Graph;
@@ -50,6 +50,7 @@ pub(crate) fn cuda_backend<T: Element>(
     copy: DeviceGraph<T>,
     _: Arc<CpuExecutor>,
     _: bool,
+    _: Arc<Mutex<()>>,
 ) -> Arc<dyn Backend<T>> {
     match copy.0 {}
 }

@@ -57,7 +57,7 @@ pub struct Index<T: Element> {
     batcher: SearchBatcher<T>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
-    writer: Mutex<()>,
+    writer: Arc<Mutex<()>>,
     /// Whether changes on a CUDA device choose edges by exact distances, never by those of SQ8 vectors.
     pub(crate) exact_linking: bool,
     limits: RwLock<SearchLimits>,
@@ -75,7 +75,8 @@ impl<T: Element> fmt::Debug for Index<T> {
 
 impl<T: Element> Index<T> {
     /// Reads an index file, or the folder of a [sharded index](crate::IndexBuilder::shards), into memory and verifies its
-    /// checksums. [`OpenOptions`] has more ways to open it, and opens durable indexes as well.
+    /// checksums. [`OpenOptions`] has more ways to open it, and also opens the folder of a [durable
+    /// index](Self::open_durable), which this method refuses.
     ///
     /// # Errors
     /// Returns [`FileError`].
@@ -101,7 +102,7 @@ impl<T: Element> Index<T> {
             batcher: SearchBatcher::new(Arc::clone(&backend)),
             backend,
             executor,
-            writer: Mutex::default(),
+            writer: Arc::default(),
             exact_linking,
             limits: RwLock::default(),
             build_report: None,

@@ -83,23 +83,24 @@ impl<T: Element> Index<T> {
 
     /// The index with its graphs on devices, which have copies of them.
     pub(super) fn moved_to(self, copies: Vec<DeviceGraph<T>>) -> Self {
-        let exact_linking = self.exact_linking;
+        let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.writer));
         let mut copies = copies.into_iter();
         self.moved(|_, graph, executor| {
-            cuda_backend(graph, copies.next().expect("a copy per graph"), executor, exact_linking)
+            let copy = copies.next().expect("a copy per graph");
+            cuda_backend(graph, copy, executor, exact_linking, Arc::clone(&writer))
         })
     }
 
     fn moved_to_replicas(self, (graphs, copies): Copies<T>) -> Self {
-        let exact_linking = self.exact_linking;
+        let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.writer));
         let mut copies = copies.into_iter();
         let mut graphs = Some(graphs);
         self.moved(|_, graph, executor| {
             let graphs = iter::once(graph).chain(graphs.take().expect("there is one graph"));
             let backends = copies.by_ref().zip(graphs);
-            Arc::new(Replicated::new(
-                backends.map(|(copy, graph)| cuda_backend(graph, copy, Arc::clone(&executor), exact_linking)),
-            ))
+            Arc::new(Replicated::new(backends.map(|(copy, graph)| {
+                cuda_backend(graph, copy, Arc::clone(&executor), exact_linking, Arc::clone(&writer))
+            })))
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use jasper::bench::synthetic::Clusters;
@@ -10,17 +11,28 @@ use jasper::{
 };
 
 use crate::common::{SearchHits, view};
+use crate::submit::block_on;
 
 /// Names the index; set in the process that opens it.
 const CHILD: &str = "JASPER_TEST_FIRST_ANSWER";
+/// What that process does after the first answers.
+const THEN: &str = "JASPER_TEST_THEN";
 const DIMENSION: usize = 96;
 /// What a process without the cache may take more.
 const LIMIT: Duration = Duration::from_millis(150);
 
-/// How long a new process takes to open the index on a GPU and to answer, and then for the kernels.
-fn in_a_new_process(path: &Path, has_cache: bool) -> [Duration; 2] {
+/// How long a new process takes to open the index on a GPU and to answer, and in the end.
+fn in_a_new_process(path: &Path, has_cache: bool, then: &str) -> [Duration; 2] {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "first_answer::it_does_not_wait_for_kernels", "--nocapture"]).env(CHILD, path);
+    // On the main thread, which also ends the process.
+    child.args([
+        "--exact",
+        "first_answer::it_does_not_wait_for_kernels",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ]);
+    child.env(CHILD, path).env(THEN, then);
     if !has_cache {
         child.env("CUDA_CACHE_DISABLE", "1");
     }
@@ -33,27 +45,45 @@ fn in_a_new_process(path: &Path, has_cache: bool) -> [Duration; 2] {
 }
 
 /// Answers are those of the host before the kernels are there, and those of the GPU afterwards.
-fn open_and_search(path: &Path) {
+fn open_and_search(path: &Path, then: &str) {
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(40, 1);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10));
     let begun = Instant::now();
     let options = OpenOptions::new().device(Device::Cuda(0), DeviceOptions::new());
     let index = options.open::<u8>(path).unwrap();
     let first = index.search(queries.row(0), params).unwrap();
-    let answered = begun.elapsed();
     let batch = index.search_hits(queries.slice(0..16), params).unwrap();
-    index.warm_up().unwrap();
+    let submitted = block_on(index.submit(queries.row(0), params).unwrap()).unwrap();
+    let answered = begun.elapsed();
+    assert_eq!(submitted, first);
+    match then {
+        "read the graph" => {
+            // The host's edges are freed after this, and no search waits for it.
+            let again = index.read_graph(|_| {
+                thread::sleep(Duration::from_millis(600));
+                index.search(queries.row(0), params).unwrap()
+            });
+            assert_eq!(again.unwrap(), first);
+        }
+        // The process ends while the driver compiles.
+        "end" => std::mem::forget(index),
+        _ => {
+            index.warm_up().unwrap();
+            println!("\nseconds {} {}", answered.as_secs_f64(), begun.elapsed().as_secs_f64());
+            assert_eq!(index.search(queries.row(0), params).unwrap(), first);
+            assert_eq!(index.search_hits(queries.slice(0..16), params).unwrap(), batch);
+            // A larger batch is the GPU's in any case.
+            assert_eq!(index.search_hits(queries, params).unwrap()[..10], first);
+            return;
+        }
+    }
     println!("\nseconds {} {}", answered.as_secs_f64(), begun.elapsed().as_secs_f64());
-    assert_eq!(index.search(queries.row(0), params).unwrap(), first);
-    assert_eq!(index.search_hits(queries.slice(0..16), params).unwrap(), batch);
-    // A larger batch is the GPU's in any case.
-    assert_eq!(index.search_hits(queries, params).unwrap()[..10], first);
 }
 
 #[test]
 fn it_does_not_wait_for_kernels() {
-    if let Some(path) = std::env::var_os(CHILD) {
-        return open_and_search(Path::new(&path));
+    if let (Some(path), Ok(then)) = (std::env::var_os(CHILD), std::env::var(THEN)) {
+        return open_and_search(Path::new(&path), &then);
     }
     if DeviceChoice::from(Device::Cuda(0)).resolve().is_err() {
         return;
@@ -68,15 +98,20 @@ fn it_does_not_wait_for_kernels() {
         }
         let path = folder.path().join(format!("{is_quantized}.jasper"));
         index.save(&path).unwrap();
+        for then in ["read the graph", "end"] {
+            in_a_new_process(&path, false, then);
+        }
         // The first one fills the cache.
-        in_a_new_process(&path, true);
-        let mut runs = [true, false].map(|has_cache| [(); 5].map(|()| in_a_new_process(&path, has_cache)));
+        in_a_new_process(&path, true, "wait");
+        let mut runs =
+            [true, false].map(|has_cache| [(); 5].map(|()| in_a_new_process(&path, has_cache, "wait")));
         runs.iter_mut().for_each(|times| times.sort());
         let [[warm, warm_kernels], [cold, cold_kernels]] = runs.map(|times| times[2]);
         println!(
-            "first answer after {warm:?} with the driver's cache and {cold:?} without it, kernels after {warm_kernels:?} \
-             and {cold_kernels:?}, quantized: {is_quantized}"
+            "first answers after {warm:?} with the driver's cache and {cold:?} without it, kernels after \
+             {warm_kernels:?} and {cold_kernels:?}, quantized: {is_quantized}"
         );
         assert!(cold < warm + LIMIT, "{cold:?} instead of {warm:?}");
+        assert!(cold_kernels > cold + LIMIT / 4, "kernels were compiled by {cold_kernels:?}");
     }
 }

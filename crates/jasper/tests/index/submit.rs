@@ -35,7 +35,7 @@ impl Wake for Unpark {
 }
 
 /// The smallest executor: polls when woken.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);
     loop {
