@@ -21,6 +21,8 @@ def test_there_is_a_device_if_one_is_required():
 def test_an_index_moves_to_a_device_and_back(index, vectors, device):
     expected = index.search(vectors, 5)
     assert index.to(device) is index and index.device == device and index.device_bytes > 0
+    assert (index.search(vectors[3], 5).keys == expected.keys[3]).all()
+    index.warm_up()
     assert jasper.recall(index.search(vectors, 5), expected) > 0.99
     assert (index.search(vectors[3], 5).keys == expected.keys[3]).all()
     assert (index.search(vectors, 5, filter=np.arange(0, 1000, 2)).keys % 2 == 0).all()
@@ -64,6 +66,7 @@ def test_indexes_are_built_on_a_device(vectors, device):
 def test_a_build_without_a_named_gpu_leaves_the_index_in_host_memory(vectors, device):
     index = jasper.Index.build(vectors, device=device)
     assert index.device == "cpu" and index.device_bytes == 0
+    index.warm_up()
 
 
 @pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
