@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
@@ -116,6 +117,9 @@ impl Drop for KernelPreload {
 /// Number of sets that threads are loading.
 static LOADING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
+/// Longer than any set takes. A child process has the number, but not the threads.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
 thread_local! {
     /// At the end of the process the driver destroys what its compiler uses, and crashes if that still runs. Destructors
     /// of the thread that ends the process come before those of the driver: if it has started to load kernels, it waits.
@@ -145,7 +149,7 @@ struct WaitAtEnd;
 impl Drop for WaitAtEnd {
     fn drop(&mut self) {
         let loading = lock(&LOADING.0);
-        drop(LOADING.1.wait_while(loading, |sets| *sets > 0));
+        drop(LOADING.1.wait_timeout_while(loading, LONGEST_WAIT, |sets| *sets > 0));
     }
 }
 

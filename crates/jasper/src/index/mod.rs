@@ -228,7 +228,7 @@ impl<T: Element> Index<T> {
     ///
     /// On the CPU, this does not wait for a change in progress: `read` sees the graph between two writes of the change,
     /// and the next write, and the searches after it, wait for `read`. On a CUDA device it waits for the change, then
-    /// copies the edges to the host.
+    /// copies the edges to the host if they have changed or [were freed](Self::to_device) there.
     ///
     /// # Errors
     /// Returns [`DeviceError`] if the device failed, or the index has several shards ([`DeviceError::Sharded`]).
