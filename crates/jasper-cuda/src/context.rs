@@ -158,7 +158,7 @@ impl Context {
         self.inner.kernels.function(self, kernel).map(drop)
     }
 
-    /// Loads the smallest kernel. The first that a process compiles takes a tenth of a second more than others.
+    /// Loads a small kernel. The first that a process compiles takes a tenth of a second more than others.
     ///
     /// # Errors
     /// Returns [`ErrorKind::Ptx`]: the device or its driver is too old for the kernels.
