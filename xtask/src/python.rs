@@ -25,7 +25,7 @@ const INTEGRATIONS: &str = "./integrations";
 /// must not call these instead of the driver's.
 const EXPORTS: [&str; 1] = ["PyInit__native"];
 
-/// Largest size of the wheel, in bytes. The kernels are 3 MB of it.
+/// Largest size of the wheel, in bytes. The kernels are 2 MB of it.
 const MAX_WHEEL: u64 = 8 << 20;
 
 /// Links with a C library old enough for this tag, whatever the machine has. Compresses as well as the format can, which

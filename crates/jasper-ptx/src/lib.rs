@@ -17,32 +17,33 @@
 //! # Format
 //!
 //! ```text
-//! jasper-ptx 1
+//! jasper-ptx 2
 //! OFFSET COMPRESSED LENGTH ENTRY      one line per kernel, in the order of the PTX file
 //!                                     an empty line
 //! ...                                 the PTX file up to its first entry
 //! 0x00                                one zero byte
-//! ...                                 the kernels, each a zlib stream
+//! ...                                 the kernels, each an lzip stream
 //! ```
 //!
-//! OFFSET counts from behind the zero byte; COMPRESSED and LENGTH are the bytes of the stream and of its text. The zlib
-//! format brings a checksum of each kernel. Equal PTX gives equal bytes.
+//! OFFSET counts from behind the zero byte; COMPRESSED and LENGTH are the bytes of the stream and of its text. The lzip
+//! format is LZMA with a checksum of each kernel. Equal PTX gives equal bytes.
 
 #![forbid(unsafe_code)]
 
 mod specialize;
 
-use miniz_oxide::deflate::compress_to_vec_zlib;
-use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+use std::io::{self, Write};
+
+use lzma_rust2::{LzipOptions, LzipReader, LzipWriter};
 
 pub use specialize::{cap_blocks, specialize};
 
 /// First line of an archive: its format and version.
-const MAGIC: &str = "jasper-ptx 1\n";
+const MAGIC: &str = "jasper-ptx 2\n";
 /// Beginning of an entry in a PTX file; its name and a parenthesis follow.
 const ENTRY: &str = ".visible .entry ";
-/// Highest compression level of miniz_oxide.
-const LEVEL: u8 = 10;
+/// How far back a repetition is found, in bytes: more than the longest kernel has. Decompressing allocates as much.
+const DICTIONARY: u32 = 512 << 10;
 
 /// Kernels, each decompressed when it is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ pub struct Archive<'a> {
 #[non_exhaustive]
 pub enum ArchiveError {
     /// The bytes are no archive of this version.
-    #[error("not an archive of PTX kernels, version 1")]
+    #[error("not an archive of PTX kernels, version 2")]
     Format,
     /// No kernel has this name.
     #[error("no kernel is called {entry}")]
@@ -99,7 +100,7 @@ impl<'a> Archive<'a> {
         let (head, kernels) = split(ptx);
         let (mut index, mut streams) = (MAGIC.to_owned(), Vec::new());
         for (entry, text) in kernels {
-            let stream = compress_to_vec_zlib(text.as_bytes(), LEVEL);
+            let stream = compress(text).expect("a vector takes every byte");
             index += &format!("{} {} {} {entry}\n", streams.len(), stream.len(), text.len());
             streams.extend(stream);
         }
@@ -166,11 +167,18 @@ impl<'a> Archive<'a> {
         let end = row.offset.checked_add(row.compressed);
         let text = end
             .and_then(|end| self.streams.get(row.offset..end))
-            .and_then(|stream| decompress_to_vec_zlib_with_limit(stream, row.length).ok())
-            .filter(|text| text.len() == row.length)
-            .and_then(|text| String::from_utf8(text).ok());
+            .and_then(|stream| io::read_to_string(LzipReader::new(stream)).ok())
+            .filter(|text| text.len() == row.length);
         text.ok_or_else(|| ArchiveError::Damaged { entry: row.entry.to_owned() })
     }
+}
+
+fn compress(text: &str) -> io::Result<Vec<u8>> {
+    let mut options = LzipOptions::with_preset(9);
+    options.lzma_options.dict_size = DICTIONARY;
+    let mut writer = LzipWriter::new(Vec::new(), options);
+    writer.write_all(text.as_bytes())?;
+    writer.finish()
 }
 
 impl<'a> Row<'a> {
@@ -223,7 +231,7 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x10;
             let archive = Archive::read(&bytes).unwrap();
-            // Some bits fill up the last byte of a stream and mean nothing.
+            // Some bits of a stream mean nothing, such as those that fill up its end.
             let text = archive.ptx();
             assert!(text.is_err() || text == Archive::read(&whole).unwrap().ptx(), "byte {at}");
         }
@@ -231,7 +239,7 @@ mod tests {
             let read = Archive::read(&whole[..length]).and_then(|archive| archive.ptx());
             assert!(read.is_err(), "{length} bytes");
         }
-        for bad in ["jasper-ptx 2\n\n\0", "jasper-ptx 1\n0 1 sort\n\n\0", "\0"] {
+        for bad in ["jasper-ptx 1\n\n\0", "jasper-ptx 2\n0 1 sort\n\n\0", "\0"] {
             assert_eq!(Archive::read(bad.as_bytes()).unwrap_err(), ArchiveError::Format, "{bad:?}");
         }
     }
