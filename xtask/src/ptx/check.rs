@@ -6,6 +6,9 @@ use cuda_builder::{Compilers, Difference, Header, INSTALL_HINT};
 use super::{CRATES, KernelCrate, REBUILD};
 use crate::workspace::Workspace;
 
+/// Largest size of a file of PTX, in bytes. The wheel, which contains one, has a limit too but is rarely built.
+const MAX_SIZE: usize = 2_200_000;
+
 /// Checks, and prints what was skipped.
 ///
 /// # Errors
@@ -15,11 +18,11 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Compares the hashes in the committed PTX with the sources. Where its compiler is installed, also builds again and
-/// compares every byte; otherwise returns why that was skipped.
+/// Compares the hashes in the committed PTX with the sources, and its size with a limit. Where its compiler is
+/// installed, also builds again and compares every byte; otherwise returns why that was skipped.
 ///
 /// # Errors
-/// When something differs, or the kernels do not compile.
+/// When a file is too large, something differs, or the kernels do not compile.
 pub fn check(workspace: &Workspace) -> Result<Option<String>> {
     let mut skipped = None;
     for kernels in &CRATES {
@@ -34,6 +37,9 @@ fn compare(workspace: &Workspace, kernels: &KernelCrate) -> Result<Option<String
     let differences = builder.differences(&committed).with_context(|| format!("{path} cannot be checked"))?;
     ensure!(differences.is_empty(), "{path} was built from other sources:{}\n{REBUILD}", list(&differences));
     println!("{path}: matches its sources, by their hashes");
+    let size = kernels.committed(workspace)?.len();
+    ensure!(size <= MAX_SIZE, "{path} is {size} bytes, more than {MAX_SIZE}");
+    println!("{path}: {size} bytes");
     let header = Header::read(&committed)?;
     let compiler = match Compilers::find().version(&header.compiler) {
         Ok(compiler) => compiler.clone(),
