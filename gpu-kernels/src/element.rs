@@ -5,13 +5,24 @@ use cuda_std::{global, math, mma};
 
 use crate::DevicePtr;
 
-/// An element type as packed words: one f32, two f16 or four bytes per word. Unused coordinates of a word are zero, and
-/// add nothing.
-pub(crate) trait DeviceElement: 'static {
+/// Coordinates as packed words: one f32, two f16, four bytes or eight half bytes per word. Unused coordinates of a word
+/// are zero, and add nothing.
+pub(crate) trait Packed: 'static {
     /// The type of sums.
     type Sum: Summand;
     /// The empty sum.
     const ZERO: Self::Sum;
+
+    /// `sum` and the products of the coordinates of two words, in order.
+    fn product(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
+    /// `sum` and the squared differences of the coordinates of two words, in order.
+    fn squared_difference(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
+    /// The sum as f32, rounded once.
+    fn to_f32(sum: Self::Sum) -> f32;
+}
+
+/// An element of vectors, as packed words.
+pub(crate) trait DeviceElement: Packed {
     /// Number of u32 words that [`Self::unpack`] produces from 16 bytes.
     const UNPACKED: usize;
     /// The type of the unpacked words.
@@ -25,12 +36,6 @@ pub(crate) trait DeviceElement: 'static {
     /// The vector has the coordinate, in global memory that is not written during the launch.
     unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> Self::Number;
 
-    /// `sum` and the products of the coordinates of two words, in order.
-    fn product(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
-    /// `sum` and the squared differences of the coordinates of two words, in order.
-    fn squared_difference(sum: Self::Sum, a: u32, b: u32) -> Self::Sum;
-    /// The sum as f32, rounded once.
-    fn to_f32(sum: Self::Sum) -> f32;
     /// Unpacks 16 bytes into words that take fewer instructions to sum. Only the first [`Self::UNPACKED`] are used.
     fn unpack(unit: [u32; 4]) -> [u32; 8];
 }
@@ -43,18 +48,12 @@ pub(crate) struct F16;
 pub(crate) struct U8;
 /// Signed bytes.
 pub(crate) struct I8;
+/// Signed half bytes, -8 to 7, in the scale of bytes: each counts 16 times.
+pub(crate) struct I4;
 
-impl DeviceElement for F32 {
+impl Packed for F32 {
     type Sum = f32;
     const ZERO: f32 = 0.0;
-    const UNPACKED: usize = 4;
-    type Unpacked = Self;
-    type Number = f32;
-
-    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
-        // SAFETY: upheld by the caller.
-        unsafe { global::load_readonly(vector.cast().at(i as usize)) }
-    }
 
     fn product(sum: f32, a: u32, b: u32) -> f32 {
         math::fma(f32::from_bits(a), f32::from_bits(b), sum)
@@ -68,6 +67,17 @@ impl DeviceElement for F32 {
     fn to_f32(sum: f32) -> f32 {
         sum
     }
+}
+
+impl DeviceElement for F32 {
+    const UNPACKED: usize = 4;
+    type Unpacked = Self;
+    type Number = f32;
+
+    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
+        // SAFETY: upheld by the caller.
+        unsafe { global::load_readonly(vector.cast().at(i as usize)) }
+    }
 
     fn unpack(unit: [u32; 4]) -> [u32; 8] {
         let [a, b, c, d] = unit;
@@ -75,17 +85,9 @@ impl DeviceElement for F32 {
     }
 }
 
-impl DeviceElement for F16 {
+impl Packed for F16 {
     type Sum = f32;
     const ZERO: f32 = 0.0;
-    const UNPACKED: usize = 8;
-    type Unpacked = F32;
-    type Number = f32;
-
-    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
-        // SAFETY: upheld by the caller.
-        math::half_to_f32(unsafe { global::load_readonly(vector.cast().at(i as usize)) })
-    }
 
     fn product(sum: f32, a: u32, b: u32) -> f32 {
         let ((a0, a1), (b0, b1)) = (math::half2_to_f32(a), math::half2_to_f32(b));
@@ -100,6 +102,17 @@ impl DeviceElement for F16 {
 
     fn to_f32(sum: f32) -> f32 {
         sum
+    }
+}
+
+impl DeviceElement for F16 {
+    const UNPACKED: usize = 8;
+    type Unpacked = F32;
+    type Number = f32;
+
+    unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> f32 {
+        // SAFETY: upheld by the caller.
+        math::half_to_f32(unsafe { global::load_readonly(vector.cast().at(i as usize)) })
     }
 
     fn unpack(unit: [u32; 4]) -> [u32; 8] {
@@ -131,17 +144,9 @@ impl MatrixElement for F16 {
 
 macro_rules! bytes {
     ($type:ident, $byte:ident, $dp4a:expr, $absolute_difference:path, $mma:path) => {
-        impl DeviceElement for $type {
+        impl Packed for $type {
             type Sum = i32;
             const ZERO: i32 = 0;
-            const UNPACKED: usize = 4;
-            type Unpacked = Self;
-            type Number = $byte;
-
-            unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> $byte {
-                // SAFETY: upheld by the caller.
-                unsafe { global::load_readonly(vector.cast().at(i as usize)) }
-            }
 
             fn product(sum: i32, a: u32, b: u32) -> i32 {
                 $dp4a(a, b, sum)
@@ -154,6 +159,17 @@ macro_rules! bytes {
 
             fn to_f32(sum: i32) -> f32 {
                 sum as f32
+            }
+        }
+
+        impl DeviceElement for $type {
+            const UNPACKED: usize = 4;
+            type Unpacked = Self;
+            type Number = $byte;
+
+            unsafe fn coordinate(vector: DevicePtr<u8>, i: u32) -> $byte {
+                // SAFETY: upheld by the caller.
+                unsafe { global::load_readonly(vector.cast().at(i as usize)) }
             }
 
             fn unpack(unit: [u32; 4]) -> [u32; 8] {
@@ -180,10 +196,36 @@ bytes!(
 );
 bytes!(I8, i8, math::dp4a_i32, math::absolute_difference_i8x4, mma::m16n8k32_i8);
 
+impl I4 {
+    /// The higher halves of the bytes of a word, and the lower halves, as bytes that are multiples of 16.
+    fn halves(word: u32) -> [u32; 2] {
+        [word, word << 4].map(|word| word & 0xf0f0_f0f0)
+    }
+}
+
+impl Packed for I4 {
+    type Sum = i32;
+    const ZERO: i32 = 0;
+
+    fn product(sum: i32, a: u32, b: u32) -> i32 {
+        let ([a0, a1], [b0, b1]) = (Self::halves(a), Self::halves(b));
+        I8::product(I8::product(sum, a0, b0), a1, b1)
+    }
+
+    fn squared_difference(sum: i32, a: u32, b: u32) -> i32 {
+        let ([a0, a1], [b0, b1]) = (Self::halves(a), Self::halves(b));
+        I8::squared_difference(I8::squared_difference(sum, a0, b0), a1, b1)
+    }
+
+    fn to_f32(sum: i32) -> f32 {
+        sum as f32
+    }
+}
+
 /// What is summed over the coordinates of two vectors: [`crate::graph::DistanceOpKind`] as a type.
 pub(crate) trait DistanceOp: 'static {
     /// `sum` plus the terms of the coordinates of `a` and `b`.
-    fn add<E: DeviceElement>(sum: E::Sum, a: u32, b: u32) -> E::Sum;
+    fn add<E: Packed>(sum: E::Sum, a: u32, b: u32) -> E::Sum;
 }
 
 /// The squared difference.
@@ -192,13 +234,13 @@ pub(crate) struct SquaredL2;
 pub(crate) struct Dot;
 
 impl DistanceOp for SquaredL2 {
-    fn add<E: DeviceElement>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
+    fn add<E: Packed>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
         E::squared_difference(sum, a, b)
     }
 }
 
 impl DistanceOp for Dot {
-    fn add<E: DeviceElement>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
+    fn add<E: Packed>(sum: E::Sum, a: u32, b: u32) -> E::Sum {
         E::product(sum, a, b)
     }
 }

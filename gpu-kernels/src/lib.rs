@@ -92,8 +92,8 @@ pub use row_shape::RowShape;
 /// The entry points of the kernels that are specialized, each with its constants for rows of `row_bytes`.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn specializations(row_bytes: u32) -> Vec<(String, Specialization)> {
-    let of_searches =
-        search::Search::all(row_bytes).map(|search| (search.entry_point(), search.specialization()));
+    let searches = search::Search::all(row_bytes).chain(search::Search::all_sq4(row_bytes));
+    let of_searches = searches.map(|search| (search.entry_point(), search.specialization()));
     let scans = knn::Scan::all().map(|scan| (scan.entry_point(), scan.specialization()));
     let all = of_searches.chain(prune::specializations(row_bytes)).chain(scans);
     all.filter_map(|(entry, specialization)| Some((entry.into_owned(), specialization?))).collect()

@@ -1,9 +1,10 @@
 //! Row kinds: the combinations of element and distance operation that kernels are compiled for, each with the shape
 //! that is patched in when a kernel is loaded.
 
-/// Passes the row kinds to the macro `$each`: element, distance operation, and infix of the kernel names.
+/// Passes the row kinds, and `$more` like them, to the macro `$each`: element, distance operation, and infix of the
+/// kernel names.
 macro_rules! row_kinds {
-    ($each:ident) => {
+    ($each:ident $($more:tt)*) => {
         $each! {
             F32 SquaredL2 f32_l2;
             F32 Dot f32_dot;
@@ -13,6 +14,7 @@ macro_rules! row_kinds {
             U8 Dot u8_dot;
             I8 SquaredL2 i8_l2;
             I8 Dot i8_dot;
+            $($more)*
         }
     };
 }
@@ -70,6 +72,13 @@ mod host {
             let shape = RowShape::new(row_bytes);
             let table = row_kinds!(table).into_iter();
             table.map(move |(element, op, name)| Self { element, op, name, shape })
+        }
+
+        /// The kinds of SQ4 rows of `row_bytes`, which are searched like bytes.
+        pub(crate) fn all_sq4(row_bytes: u32) -> impl Iterator<Item = Self> {
+            let names = [(DistanceOpKind::SquaredL2, "sq4_l2"), (DistanceOpKind::Dot, "sq4_dot")].into_iter();
+            let kind = Self::new(ElementKind::I8, DistanceOpKind::Dot, row_bytes);
+            names.map(move |(op, name)| Self { op, name, ..kind })
         }
 
         /// The kind of rows of `row_bytes`.

@@ -11,7 +11,7 @@ use cuda_std::constant::constant;
 use cuda_std::prelude::*;
 
 use crate::DevicePtr;
-use crate::element::{DeviceElement, DistanceOp};
+use crate::element::{DistanceOp, Packed};
 use crate::row_shape::{QUERY_UNITS, RowShape};
 
 /// Bytes of a unit, which one lane reads with one load.
@@ -41,7 +41,7 @@ pub(crate) struct RowTiles<E, Op, const LOADS: usize> {
 /// A lane's units of a query that stays in registers.
 pub(crate) type QueryUnits = [Unit; QUERY_UNITS as usize];
 
-impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS> {
+impl<E: Packed, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS> {
     /// The tiles for rows of `shape`, which is the same for a whole launch.
     #[inline(always)]
     pub(crate) fn new(shape: RowShape) -> Self {
@@ -228,7 +228,7 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> RowTiles<E, Op, LOADS
 
 /// `sum` plus the terms of a unit of the query and a unit of a row.
 #[inline(always)]
-fn add<E: DeviceElement, Op: DistanceOp>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
+fn add<E: Packed, Op: DistanceOp>(mut sum: E::Sum, query: Unit, row: Unit) -> E::Sum {
     for word in 0..4 {
         sum = Op::add::<E>(sum, query[word], row[word]);
     }

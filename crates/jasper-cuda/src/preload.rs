@@ -11,8 +11,8 @@ use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
 use gpu_kernels::graph::DistanceForm;
 use gpu_kernels::knn::{Rank, Scan};
-use gpu_kernels::prune::{Merge, PruneNew, PublishRows, ReverseEdges};
-use gpu_kernels::rows::{CopyRows, QuantizeSq8};
+use gpu_kernels::prune::{Merge, PruneNew, PublishRows, Rescore, ReverseEdges};
+use gpu_kernels::rows::{CopyRows, QuantizeSq4, QuantizeSq8};
 use gpu_kernels::search::{QuantizedSearch, Search};
 use jasper_core::sync::lock;
 use jasper_core::{Element, ElementKind, Metric};
@@ -20,7 +20,7 @@ use jasper_graph::Graph;
 use jasper_quant::Quantizer;
 use jasper_vamana::{BuildSpec, SearchParams, sq8_metric};
 
-use crate::graph::row_bytes;
+use crate::graph::{MIN_SQ4_BYTES, row_bytes, sq4_row_bytes};
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 use crate::{Context, Result};
@@ -186,6 +186,14 @@ fn build_kernels<T: Element>(
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
         KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
     };
+    let searches_sq4 = quantized.is_some() && row_bytes as usize >= MIN_SQ4_BYTES;
+    let searches = if searches_sq4 {
+        let sq4 = Search::for_sq4(form.op(), sq4_row_bytes(spec.dimension), beam_width);
+        let rescore = Rescore::for_sq8(form.op(), row_bytes);
+        vec![KernelId::of(&QuantizeSq4), search(1), KernelId::of(&sq4), KernelId::of(&rescore)]
+    } else {
+        vec![search(1), search(usize::MAX)]
+    };
     // Those of the trial, which quantizes all vectors and searches them, come first.
     let trial = quantized.into_iter().flat_map(|element| {
         let metric = sq8_metric(spec.metric);
@@ -194,8 +202,6 @@ fn build_kernels<T: Element>(
         [KernelId::of(&QuantizeSq8 { element }), KernelId::of(&scan), KernelId::of(&rank)]
     });
     let link = [
-        search(1),
-        search(usize::MAX),
         KernelId::of(&PruneNew::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&PublishRows),
@@ -204,7 +210,7 @@ fn build_kernels<T: Element>(
         KernelId::of(&FindRowWithRoom),
         KernelId::of(&CopyRows),
     ];
-    trial.chain(link).collect()
+    trial.chain(searches).chain(link).collect()
 }
 
 #[cfg(test)]
@@ -231,6 +237,7 @@ mod tests {
     fn preloaded_kernels_are_there() {
         are_there::<u8>(128);
         are_there::<i8>(100);
+        are_there::<i8>(768);
         are_there::<f16>(96);
         are_there::<f32>(960);
     }

@@ -37,6 +37,9 @@ const TRIAL_NEIGHBORS: usize = 10;
 /// The share of them that bytes must find: at 0.85, no recall is lost at a beam width of 32
 /// (docs/src/experiments.md#linking-by-bytes-by-default).
 const MIN_FOUND: f64 = 0.85;
+/// The share of the nearest by bytes that half bytes must find. It is less, because bytes decide among what searches by
+/// half bytes find; at 0.78, no recall is lost (docs/src/experiments.md#gpu-searches-of-a-build-by-half-bytes).
+const MIN_FOUND_BY_SQ4: f64 = 0.75;
 /// Most vectors among which they are looked for, evenly spaced: the trial of a larger set takes no longer.
 const MAX_COMPARED: usize = 1 << 22;
 /// Vectors that are compared with the whole sample while they are in the cache.
@@ -55,6 +58,7 @@ pub const fn sq8_metric(metric: Metric) -> Metric {
 pub struct ScalarQuantizer {
     centers: Vec<f32>,
     scale: f32,
+    sq4_shift: Option<u32>,
 }
 
 impl ScalarQuantizer {
@@ -67,7 +71,7 @@ impl ScalarQuantizer {
         let (quantizer, sample) = (Self::new(graph), Self::trial_sample(graph));
         let slots = evenly(&graph.keys().vertices().collect::<Vec<_>>(), MAX_COMPARED);
         let nearest = quantizer.nearest(graph, &slots, &sample);
-        Self::passes_trial(graph, &sample, &nearest).then_some(quantizer)
+        quantizer.accepted(graph, &sample, &nearest)
     }
 
     /// The vectors whose nearest neighbors a trial looks for.
@@ -76,10 +80,54 @@ impl ScalarQuantizer {
         graph.keys().vertices().step_by(step).collect()
     }
 
-    /// Whether bytes tell the vectors of the graph apart. For each of the [sample](Self::trial_sample), `nearest` has
-    /// the slots of the nearest others by bytes, nearest first: 100, or all if there are fewer. More are ignored.
-    pub fn passes_trial<T: Element>(graph: &Graph<T>, sample: &[Slot], nearest: &[Vec<Slot>]) -> bool {
-        neighbors_found(graph, sample, nearest) >= MIN_FOUND
+    /// The quantizer, if bytes tell the vectors of the graph apart. For each of the [sample](Self::trial_sample),
+    /// `nearest` has the slots of the nearest others by bytes, nearest first: 100, or all if there are fewer. More are
+    /// ignored. Runs in the current rayon pool.
+    pub fn accepted<T: Element>(
+        self,
+        graph: &Graph<T>,
+        sample: &[Slot],
+        nearest: &[Vec<Slot>],
+    ) -> Option<Self> {
+        let nearest = nearest.iter().map(|nearest| &nearest[..nearest.len().min(TRIAL_CANDIDATES)]);
+        let trials: Vec<_> = sample.iter().copied().zip(nearest).collect();
+        let exact = |query: Slot, nearest: &[Slot], distances: &mut [f32]| {
+            graph.vectors().slot_distance_computer(query).compute(nearest, distances);
+        };
+        (share_found(&trials, exact) >= MIN_FOUND)
+            .then(|| Self { sq4_shift: self.best_sq4_shift(graph, &trials), ..self })
+    }
+
+    /// The base-2 logarithm of the steps of SQ8 in a step of SQ4, half a byte per coordinate. `None` if half bytes do
+    /// not tell vectors apart.
+    pub fn sq4_shift(&self) -> Option<u32> {
+        self.sq4_shift
+    }
+
+    /// The half byte of a byte: the nearest of -8 to 7 steps of SQ4.
+    pub fn half_byte(byte: i8, shift: u32) -> i8 {
+        ((i16::from(byte) + (1 << (shift - 1))) >> shift).clamp(-8, 7) as i8
+    }
+
+    /// The shift by which most of the nearest by bytes are nearest by half bytes too, if these are enough; the largest of
+    /// several.
+    fn best_sq4_shift<T: Element>(&self, graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Option<u32> {
+        let width = padded_len::<i8>(self.centers.len());
+        let share = |shift: u32| {
+            let half_bytes = |slots: &[Slot]| {
+                let mut bytes = self.quantize_slots(graph, slots);
+                bytes.iter_mut().for_each(|byte| *byte = Self::half_byte(*byte, shift));
+                bytes
+            };
+            share_found(trials, |query, nearest, distances| {
+                let rows = half_bytes(nearest);
+                let rows: Vec<_> = rows.chunks_exact(width).collect();
+                byte_distances(graph.metric(), &half_bytes(&[query]), &rows, distances);
+            })
+        };
+        let shares = (1..=4).map(|shift| (share(shift), shift));
+        let (share, shift) = shares.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        (share >= MIN_FOUND_BY_SQ4).then_some(shift)
     }
 
     /// Whether the quantizer suits `new` vectors of the graph, which was made before them: as few coordinates are
@@ -136,7 +184,7 @@ impl ScalarQuantizer {
                 row.iter().fold(0.0, |max_abs: f32, x| max_abs.max(x.to_f32().abs()))
             };
             let max_abs = (0..graph.slots()).into_par_iter().map(max_abs_of).reduce(|| 0.0, f32::max);
-            return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(max_abs) };
+            return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(max_abs), sq4_shift: None };
         }
         let step = graph.slots().div_ceil(SAMPLE_VECTORS).max(1);
         let rows: Vec<&[T]> = graph
@@ -158,7 +206,7 @@ impl ScalarQuantizer {
         let (centers, maxima): (Vec<f32>, Vec<f32>) =
             (0..graph.dimension()).into_par_iter().map(of_dimension).unzip();
         let max_abs = maxima.into_iter().fold(0.0, f32::max);
-        Self { centers, scale: steps_of(max_abs) }
+        Self { centers, scale: steps_of(max_abs), sq4_shift: None }
     }
 
     /// Quantizes the coordinates of `row`; `values` has room for them as f32.
@@ -192,20 +240,14 @@ impl ScalarQuantizer {
     /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
     fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Slot>> {
         let width = padded_len::<i8>(self.centers.len());
-        let (fns, queries) = (i8::distance_fns(), self.quantize_slots(graph, sample));
+        let queries = self.quantize_slots(graph, sample);
         let add_chunk = |mut nearest: Vec<TopK>, chunk: &[Slot]| {
             let bytes = self.quantize_slots(graph, chunk);
-            let rows: Vec<&[i8]> = bytes.chunks_exact(width).collect();
+            let rows: Vec<_> = bytes.chunks_exact(width).collect();
             let mut distances = vec![0.0; chunk.len()];
             for ((query, vector), nearest) in sample.iter().zip(queries.chunks_exact(width)).zip(&mut nearest)
             {
-                match sq8_metric(graph.metric()) {
-                    Metric::InnerProduct => {
-                        (fns.dot_many)(vector, &rows, &mut distances);
-                        distances.iter_mut().for_each(|product| *product = -*product);
-                    }
-                    Metric::L2 | Metric::Cosine => (fns.squared_l2_many)(vector, &rows, &mut distances),
-                }
+                byte_distances(graph.metric(), vector, &rows, &mut distances);
                 let others = chunk.iter().zip(&distances).filter(|(slot, _)| *slot != query);
                 others.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
             }
@@ -223,21 +265,33 @@ impl ScalarQuantizer {
     }
 }
 
-/// The share of the nearest neighbors of each of a sample that are nearest by bytes too; 1 if there are none.
-fn neighbors_found<T: Element>(graph: &Graph<T>, sample: &[Slot], nearest: &[Vec<Slot>]) -> f64 {
-    let (mut found, mut wanted) = (0, 0);
-    for (&query, nearest) in sample.iter().zip(nearest) {
-        let nearest = &nearest[..nearest.len().min(TRIAL_CANDIDATES)];
-        let mut distances = vec![0.0; nearest.len()];
-        graph.vectors().slot_distance_computer(query).compute(nearest, &mut distances);
-        let mut exact: Vec<_> =
-            distances.iter().zip(nearest).map(|(&distance, &slot)| Neighbor::new(distance, slot)).collect();
-        exact.sort_unstable();
-        exact.truncate(TRIAL_NEIGHBORS);
-        wanted += exact.len();
-        found += exact.iter().filter(|near| nearest[..exact.len()].contains(&near.slot())).count();
+/// The distances of quantized `rows` from a quantized vector, where vectors are compared by `metric`.
+fn byte_distances(metric: Metric, vector: &[i8], rows: &[&[i8]], distances: &mut [f32]) {
+    let fns = i8::distance_fns();
+    match sq8_metric(metric) {
+        Metric::InnerProduct => {
+            (fns.dot_many)(vector, rows, distances);
+            distances.iter_mut().for_each(|product| *product = -*product);
+        }
+        Metric::L2 | Metric::Cosine => (fns.squared_l2_many)(vector, rows, distances),
     }
-    if wanted == 0 { 1.0 } else { f64::from(found as u32) / wanted as f64 }
+}
+
+/// For each slot of a trial, and the nearest others to it: the share of the first [`TRIAL_NEIGHBORS`] that are nearest
+/// of all by `distances` too; 1 if there are none.
+fn share_found(trials: &[(Slot, &[Slot])], distances: impl Fn(Slot, &[Slot], &mut [f32]) + Sync) -> f64 {
+    let found = trials.par_iter().map(|&(query, nearest)| {
+        let mut values = vec![0.0; nearest.len()];
+        distances(query, nearest, &mut values);
+        let mut others: Vec<_> =
+            values.iter().zip(nearest).map(|(&distance, &slot)| Neighbor::new(distance, slot)).collect();
+        others.sort_unstable();
+        others.truncate(TRIAL_NEIGHBORS);
+        let first = &nearest[..others.len()];
+        (others.iter().filter(|other| first.contains(&other.slot())).count(), first.len())
+    });
+    let (found, wanted) = found.reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    if wanted == 0 { 1.0 } else { found as f64 / wanted as f64 }
 }
 
 /// At most `most` of the slots, evenly spaced.

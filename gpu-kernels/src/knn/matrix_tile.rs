@@ -6,7 +6,7 @@ use super::product::Product as _;
 use super::score::{Score, Sum};
 use super::{DEPTH, SCAN_THREADS, TILE};
 use crate::DevicePtr;
-use crate::element::DeviceElement;
+use crate::element::{DeviceElement, Packed};
 
 /// Units of a tile that one thread loads if a unit takes four words; half as many if it takes eight.
 const MAX_UNITS_PER_THREAD: usize = (TILE * DEPTH / 4 / SCAN_THREADS) as usize;

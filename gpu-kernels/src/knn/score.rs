@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use super::product::Product;
 use super::tensor_core_product::TensorCoreProduct;
 use super::thread_product::ThreadProduct;
-use crate::element::{DeviceElement, MatrixElement};
+use crate::element::{DeviceElement, MatrixElement, Packed};
 
 /// A metric.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) trait Score: Sized + 'static {
 }
 
 /// The type of the sums of a score.
-pub(super) type Sum<S> = <<S as Score>::Element as DeviceElement>::Sum;
+pub(super) type Sum<S> = <<S as Score>::Element as Packed>::Sum;
 
 macro_rules! scores {
     ($(

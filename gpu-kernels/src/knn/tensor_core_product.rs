@@ -8,7 +8,7 @@ use super::TILE;
 use super::product::Product;
 use super::score::{Score, Sum};
 use crate::WARP_SIZE;
-use crate::element::{DeviceElement, MatrixElement};
+use crate::element::{MatrixElement, Packed};
 
 /// Groups of 16 queries of a warp.
 const QUERY_GROUPS: usize = 2;

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::TILE;
 use super::product::Product;
 use super::score::{Metric, Score, Sum};
-use crate::element::DeviceElement;
+use crate::element::{DeviceElement, Packed};
 
 /// Queries, and rows, per thread: two groups of four neighbors, half a tile apart.
 const SIDE: usize = 8;

@@ -9,7 +9,7 @@ use super::{MAX_PENDING, SCAN_THREADS, TILE, list_len};
 use crate::DevicePtrMut;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
-use crate::element::DeviceElement;
+use crate::element::Packed;
 
 /// Rounds in which the scores of a tile are offered: in each, a query gets at most half as many entries as can be
 /// pending.

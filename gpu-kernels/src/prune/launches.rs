@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use jasper_core::ElementKind;
 
 use super::layout::{Layout, MAX_CANDIDATES, merge_capacity, new_capacity, peers_capacity, repair_capacity};
-use super::{FindPeersArgs, MergeArgs, PruneArgs, PruneNewArgs, RepairArgs};
-use crate::graph::DistanceForm;
+use super::{FindPeersArgs, MergeArgs, PruneArgs, PruneNewArgs, RepairArgs, RescoreArgs};
+use crate::graph::{DistanceForm, DistanceOpKind};
 use crate::row_kind::RowKind;
 use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
 
@@ -106,7 +106,54 @@ pub(crate) fn specializations(
         (kernel.entry_point(), kernel.specialization())
     }
     let families = |kind| [of(PruneNew(kind)), of(Merge(kind)), of(FindPeers(kind)), of(Repair(kind))];
-    RowKind::all(row_bytes).flat_map(families)
+    let rescores = DISTANCE_OPS.map(|op| of(Rescore(RowKind::new(ElementKind::I8, op, row_bytes))));
+    RowKind::all(row_bytes).flat_map(families).chain(rescores)
+}
+
+/// Replaces the distances of candidates by those of SQ8 vectors. Arguments: [`RescoreArgs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rescore(RowKind);
+
+/// The operations by which SQ8 vectors are compared.
+const DISTANCE_OPS: [DistanceOpKind; 2] = [DistanceOpKind::SquaredL2, DistanceOpKind::Dot];
+
+impl Rescore {
+    /// The kernel for SQ8 vectors of `row_bytes` bytes.
+    pub fn for_sq8(op: DistanceOpKind, row_bytes: u32) -> Self {
+        Self(RowKind::new(ElementKind::I8, op, row_bytes))
+    }
+}
+
+// SAFETY: the entry points take these arguments, and there is a block for each vertex.
+unsafe impl Kernel for Rescore {
+    type Args = RescoreArgs;
+
+    fn entry_point(&self) -> Cow<'static, str> {
+        match self.0.op {
+            DistanceOpKind::SquaredL2 => "rescore_l2",
+            DistanceOpKind::Dot => "rescore_dot",
+        }
+        .into()
+    }
+
+    /// # Panics
+    /// Panics if rows have another shape than this kernel is for.
+    fn launch_config(&self, args: &RescoreArgs) -> LaunchConfig {
+        self.0.check(args.graph.shape);
+        LaunchConfig::linear(args.candidates.vertices_len, 4 * WARP_SIZE)
+    }
+
+    fn specialization(&self) -> Option<Specialization> {
+        Some(Specialization::new(self.0.shape.constants(), min_blocks(self.0, 4)))
+    }
+
+    #[cfg(feature = "kernels")]
+    fn body(&self) -> unsafe fn(RescoreArgs) {
+        match self.0.op {
+            DistanceOpKind::SquaredL2 => super::rescore::rescore_l2,
+            DistanceOpKind::Dot => super::rescore::rescore_dot,
+        }
+    }
 }
 
 families! {

@@ -28,6 +28,7 @@
 //! | `all_pairs` | both rounds of a prune of few candidates |
 //! | `bit_set` | sets of at most 128 candidates |
 //! | `kept_before` | finds the entries of a row that an earlier prune kept |
+//! | `rescore` | exact distances of candidates that a search by SQ4 found |
 //! | `find_duplicates` | new vertices whose vector is in the graph already |
 //! | `find_peers` | candidates from the same batch |
 //! | `prune_new` | prunes the candidates of a new vertex into its row |
@@ -55,6 +56,7 @@ cfg_if! { if #[cfg(feature = "kernels")] {
     mod pair_distances;
     mod remaining;
     mod repair;
+    mod rescore;
     mod reverse_and_publish;
     mod robust_prune;
     mod sort;
@@ -64,7 +66,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     mod launches;
 
     pub(crate) use launches::specializations;
-    pub use launches::{FindPeers, PruneNew, Merge, Repair};
+    pub use launches::{FindPeers, PruneNew, Merge, Repair, Rescore};
     use crate::LaunchConfig;
     use crate::launch::{MAX_THREADS, kernels};
 } }
@@ -133,6 +135,20 @@ impl CandidateArgs {
     pub(crate) fn entries_of(&self, batch_index: usize) -> DevicePtr<u64> {
         self.entries.add(batch_index * self.stride as usize)
     }
+}
+
+/// Arguments of [`Rescore`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RescoreArgs {
+    /// The graph, with SQ8 vectors.
+    pub graph: GraphArgs,
+    /// How distances follow from sums.
+    pub form: DistanceForm,
+    /// The candidates.
+    pub candidates: CandidateArgs,
+    /// Their [entries](CandidateArgs::entries) again: the distances are replaced.
+    pub entries: DevicePtrMut<u64>,
 }
 
 /// Arguments of the kernels that prune the candidates of new vertices, each to a row of edges.

@@ -4,7 +4,7 @@ use cuda_std::prelude::*;
 
 use crate::DevicePtr;
 use crate::WARP_SIZE;
-use crate::element::{DeviceElement, DistanceOp};
+use crate::element::{DistanceOp, Packed};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::row_shape::MAX_LOADS;
 use crate::tile::{QueryUnits, RowTiles, load_unit};
@@ -56,7 +56,7 @@ pub(super) struct Row {
     squared_norm: f32,
 }
 
-impl<E: DeviceElement, Op: DistanceOp> Rows<E, Op> {
+impl<E: Packed, Op: DistanceOp> Rows<E, Op> {
     #[inline(always)]
     fn row(&self, slot: u32) -> DevicePtr<u8> {
         self.rows.add(slot as usize * self.tile.row_bytes())
@@ -76,7 +76,7 @@ impl<E: DeviceElement, Op: DistanceOp> Rows<E, Op> {
     }
 }
 
-impl<E: DeviceElement, Op: DistanceOp> PairDistances for Rows<E, Op> {
+impl<E: Packed, Op: DistanceOp> PairDistances for Rows<E, Op> {
     type Reference = Row;
 
     #[inline(always)]

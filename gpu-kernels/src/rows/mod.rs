@@ -1,8 +1,10 @@
 //! Rows of tables: copied, gathered or moved to other slots, their neighbors renamed, and vectors quantized to bytes
-//! (SQ8).
+//! (SQ8) and half bytes (SQ4).
 
 #[cfg(feature = "kernels")]
 mod kernel;
+#[cfg(feature = "kernels")]
+mod quantize_sq4;
 #[cfg(feature = "kernels")]
 mod quantize_sq8;
 
@@ -70,6 +72,25 @@ pub struct QuantizeSq8Args {
     pub scale: f32,
 }
 
+/// Arguments of [`QuantizeSq4`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizeSq4Args {
+    /// `[rows][byte_words]`: SQ8 vectors.
+    pub bytes: DevicePtr<u32>,
+    /// `[rows][row_words]`: SQ4 vectors, padded with zeros. Word `i` has the coordinates of words `2 i` and `2 i + 1`
+    /// of the bytes, in the upper and in the lower halves of its bytes.
+    pub half_bytes: DevicePtrMut<u32>,
+    /// Number of rows.
+    pub rows_len: u32,
+    /// Words of an SQ8 vector.
+    pub byte_words: u32,
+    /// Words of an SQ4 vector: at least half as many.
+    pub row_words: u32,
+    /// The base-2 logarithm of the steps of SQ8 in a step of SQ4: 1 to 4.
+    pub shift: u32,
+}
+
 /// Quantizes vectors of floats to bytes (SQ8). Arguments: [`QuantizeSq8Args`].
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,6 +125,12 @@ unsafe impl Kernel for QuantizeSq8 {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
+    /// Quantizes SQ8 vectors to half bytes (SQ4).
+    QuantizeSq4(QuantizeSq4Args) = quantize_sq4::quantize_sq4, |args| {
+        assert!(args.row_words >= args.byte_words.div_ceil(2), "{} words for {}", args.row_words, args.byte_words);
+        assert!((1..=4).contains(&args.shift), "shift ({}) must be 1 to 4", args.shift);
+        LaunchConfig::warp_per_row(args.rows_len)
+    };
     /// Copies rows of a table.
     CopyRows(CopyRowsArgs) = kernel::copy_rows, |args| LaunchConfig::warp_per_row(args.rows_len);
     /// Renames neighbors after vertices were moved.

@@ -53,10 +53,26 @@ impl Search {
         Self { kind, variant: Variant::for_frontier(frontier_len, warps, MAX_ROW_TEAM) }
     }
 
+    /// As [`Self::for_rows`] with one warp, for SQ4 vectors: rows of signed half bytes.
+    ///
+    /// # Panics
+    /// The same as for [`Self::for_rows`].
+    pub fn for_sq4(op: DistanceOpKind, row_bytes: u32, frontier_len: u32) -> Self {
+        let kind = RowKind::all_sq4(row_bytes).find(|kind| kind.op == op).expect("there is a kind for each");
+        Self { kind, variant: Variant::for_frontier(frontier_len, 1, MAX_ROW_TEAM) }
+    }
+
     /// Every kernel of the family, for rows of `row_bytes`.
     pub fn all(row_bytes: u32) -> impl Iterator<Item = Self> {
-        let of_kind = |kind| Variant::all(MAX_ROW_TEAM).map(move |variant| Self { kind, variant });
-        RowKind::all(row_bytes).flat_map(of_kind)
+        let variants = Variant::all(MAX_ROW_TEAM);
+        RowKind::all(row_bytes)
+            .flat_map(move |kind| variants.clone().map(move |variant| Self { kind, variant }))
+    }
+
+    /// Every kernel for SQ4 vectors, for rows of `row_bytes`.
+    pub fn all_sq4(row_bytes: u32) -> impl Iterator<Item = Self> {
+        RowKind::all_sq4(row_bytes)
+            .flat_map(|kind| Variant::ONE_WARP.into_iter().map(move |variant| Self { kind, variant }))
     }
 }
 

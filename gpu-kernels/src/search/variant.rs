@@ -27,7 +27,7 @@ pub(crate) enum Variant {
 
 impl Variant {
     /// The searches by one warp, in ascending order of their widest beam.
-    const ONE_WARP: [Self; 4] =
+    pub(super) const ONE_WARP: [Self; 4] =
         [Self::OneRegister, Self::TwoRegisters, Self::FourRegisters, Self::SharedMemory];
 
     /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`; below, one warp with the shortest frontier that

@@ -26,14 +26,18 @@ pub use groups::groups_agree_with_the_reference;
 pub use knn::{exact_knn_agrees_with_the_reference, exact_knn_searches_in_parts};
 pub use prune::{
     merges_agree_with_the_reference, new_rows_agree_with_the_reference, peers_agree_with_the_reference,
-    repaired_rows_agree_with_the_reference,
+    repaired_rows_agree_with_the_reference, rescored_candidates_agree_with_the_reference,
 };
-pub use rows::{moved_rows_keep_their_links, saved_rows_equal_the_graph, sq8_rows_agree_with_the_reference};
+pub use rows::{
+    moved_rows_keep_their_links, saved_rows_equal_the_graph, sq4_rows_agree_with_the_reference,
+    sq8_rows_agree_with_the_reference,
+};
 pub use search::{
     scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
     searches_begin_at_all_start_points, searches_by_estimates_agree_with_the_cpu,
-    searches_do_not_depend_on_the_batch, searches_find_nothing_where_nothing_is,
-    wide_searches_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
+    searches_by_half_bytes_agree_with_those_by_bytes, searches_do_not_depend_on_the_batch,
+    searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
+    wide_searches_by_estimates_agree_with_the_cpu,
 };
 pub use sort::{sorts_agree_with_the_reference, sorts_use_only_their_bits};
 
@@ -55,13 +59,16 @@ macro_rules! tests_of_the_suite {
             long_rows_are_rotated_in_place
             merges_agree_with_the_reference
             moved_rows_keep_their_links
+            sq4_rows_agree_with_the_reference
             sq8_rows_agree_with_the_reference
+            rescored_candidates_agree_with_the_reference
             free_places_agree_with_the_reference
             saved_rows_equal_the_graph
             scans_agree_with_a_search_for_each_query
             searches_agree_with_the_cpu
             searches_begin_at_all_start_points
             searches_by_estimates_agree_with_the_cpu
+            searches_by_half_bytes_agree_with_those_by_bytes
             searches_do_not_depend_on_the_batch
             searches_find_nothing_where_nothing_is
             sorts_agree_with_the_reference

@@ -13,9 +13,9 @@ use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
     COUNTERS, CandidateArgs, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers,
     FindPeersArgs, HOPS, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, PruneNew, PruneNewArgs, Repair,
-    RepairArgs, ReverseEdges, ReverseEdgesArgs,
+    RepairArgs, Rescore, RescoreArgs, ReverseEdges, ReverseEdgesArgs,
 };
-use gpu_kernels::search::SearchArgs;
+use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, defaults};
@@ -64,7 +64,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
 
     /// Sets whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
     /// vectors, quantized on the device to a byte per coordinate, unless a
-    /// [trial](jasper_vamana::ScalarQuantizer::passes_trial) refuses it or there is no room.
+    /// [trial](jasper_vamana::ScalarQuantizer::accepted) refuses it or there is no room.
     #[must_use]
     pub fn exact_linking(self, exact_linking: bool) -> Self {
         Self { exact_linking, ..self }
@@ -251,27 +251,55 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (stream, beam) = (&self.stream, BeamSize::new(self.params.build_beam_width()));
         let stride = self.params.max_hops() as u32;
         let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
-        let kernel = search_kernel(&input, beam.frontier_len as u32, launch);
+        // A team searches for few vertices, which take little time.
+        let sq4 = graph.sq4_input().filter(|_| launch.warps == 1);
+        let frontier_len = beam.frontier_len as u32;
+        let kernel = match &sq4 {
+            Some(sq4) => Search::for_sq4(input.form.op(), sq4.shape.row_bytes(), frontier_len),
+            None => search_kernel(&input, frontier_len, launch),
+        };
+        let searched = KernelGraph { args: sq4.unwrap_or(input.args), ..input };
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut expanded = stream.allocate(new_vertices.len() * stride as usize)?;
         let mut costs = stream.allocate(new_vertices.len() * 2)?;
         let args = SearchArgs {
-            queries: input.args.vectors,
+            queries: searched.args.vectors,
             query_rows: stream.input(&new_vertices),
             costs: stream.output(&mut costs),
             expanded_entries: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
             k: 0,
             max_hops: stride,
-            ..search_args(&input, beam, launch)
+            ..search_args(&searched, beam, launch)
         };
         let mut duplicate_of = stream.allocate(new_vertices.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
-        let (counters, graph) = (self.counters()?, graph.id);
-        Ok(Candidates { new_vertices, expanded, costs, duplicate_of, peers: None, counters, stride, graph })
+        let (counters, id) = (self.counters()?, graph.id);
+        let mut candidates = Candidates {
+            new_vertices,
+            expanded,
+            costs,
+            duplicate_of,
+            peers: None,
+            counters,
+            stride,
+            graph: id,
+        };
+        if sq4.is_some() {
+            let args = RescoreArgs {
+                graph: input.args,
+                form: input.form,
+                candidates: candidates.args(stream),
+                entries: stream.output(&mut candidates.expanded),
+            };
+            let kernel = Rescore::for_sq8(input.form.op(), input.args.shape.row_bytes());
+            // SAFETY: the arrays are those of the search; the graph has the SQ8 vectors of its slots.
+            unsafe { stream.launch(&kernel, args)? };
+        }
+        Ok(candidates)
     }
 
     fn find_duplicates(

@@ -36,7 +36,7 @@ pub struct QuantizedVectors {
     quantizer: ScalarQuantizer,
 }
 
-/// Quantizes the vectors of a build on a device; `None` if a [trial](ScalarQuantizer::passes_trial) finds that bytes do
+/// Quantizes the vectors of a build on a device; `None` if a [trial](ScalarQuantizer::accepted) finds that bytes do
 /// not tell them apart. The threads of `cpu` copy the vectors to the device, which keeps the bytes only.
 ///
 /// # Errors
@@ -48,14 +48,15 @@ pub fn quantize_on_device<T: Element>(
     cpu: &CpuExecutor,
     graph: &Graph<T>,
 ) -> Result<Option<QuantizedVectors>, Error> {
-    check_device_memory(context, graph, false)?;
+    let room_for_sq4 = room_beside_build(context, graph, false)?;
     let stream = Stream::new(context)?;
     let (quantizer, rows) = cpu.pool().install(|| {
         let quantizer = ScalarQuantizer::new(graph);
         Sq8Rows::upload(&stream, graph, &quantizer).map(|rows| (quantizer, rows))
     })?;
-    let passed = rows.pass_trial(&stream, graph, &quantizer)?;
-    Ok(passed.then_some(QuantizedVectors { stream, rows, quantizer }))
+    let Some(quantizer) = rows.trial(&stream, cpu.pool(), graph, quantizer)? else { return Ok(None) };
+    let rows = rows.with_sq4(&stream, &quantizer, room_for_sq4)?;
+    Ok(Some(QuantizedVectors { stream, rows, quantizer }))
 }
 
 /// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
@@ -87,7 +88,9 @@ pub fn link_on_device<T: Element>(
             let ordinal = vectors.stream.context().device().ordinal;
             assert_eq!(ordinal, context.device().ordinal, "vectors are quantized on the device of the build");
         }
-        None => check_device_memory(context, &graph, true)?,
+        None => {
+            room_beside_build(context, &graph, true)?;
+        }
     }
     let quantizer = quantized.as_ref().map(|vectors| &vectors.quantizer);
     let linker = cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
@@ -97,16 +100,18 @@ pub fn link_on_device<T: Element>(
     linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
 }
 
-/// Checks that the build fits the memory of the device. The host's part of the plan was checked before the vectors were
-/// read, and they are in memory now.
-fn check_device_memory<T: Element>(
+/// Checks that the build fits the memory of the device, and returns how many of its bytes remain. The host's part of the
+/// plan was checked before the vectors were read, and they are in memory now.
+fn room_beside_build<T: Element>(
     context: &Context,
     graph: &Graph<T>,
     exact_linking: bool,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    let planned =
-        plan_build::<T>(&BuildSpec::of(graph), exact_linking).and_then(|plan| Ok(plan.check(free)?));
+    let planned = plan_build::<T>(&BuildSpec::of(graph), exact_linking).and_then(|plan| {
+        plan.check(free)?;
+        Ok(free.device - plan.total(MemorySpace::Device))
+    });
     planned.map_err(|kind| context.fail(kind))
 }
 

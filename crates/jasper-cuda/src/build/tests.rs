@@ -1,5 +1,6 @@
 //! Compares whole builds in the emulator with the CPU executor.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use jasper_vamana::{
 use rand::RngExt;
 
 use super::{DeviceExecutor, plan_build};
-use crate::graph::Sq8Rows;
+use crate::graph::{MIN_SQ4_BYTES, Sq8Rows, sq4_row_bytes};
 use crate::{DeviceGraph, HostAndDeviceGraph, MemorySpace};
 
 const DIMENSION: usize = 9;
@@ -42,28 +43,31 @@ fn params_of(max_degree: usize) -> BuildParams {
 
 /// The graph that an emulated device links.
 fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, InsertReport) {
-    built_with(rows, metric, params(), seed, true, None, &mut no_progress).unwrap()
+    built_with(rows, metric, params(), seed, None, None, &mut no_progress).unwrap()
 }
 
-/// [`built`] by SQ8 vectors unless `exact_linking`, with checkpoints, and a progress closure that may cancel.
+/// [`built`] with checkpoints, and a progress closure that may cancel; by SQ8 vectors, if there is a number of bytes that
+/// SQ4 vectors may take.
 fn built_with<T: Element>(
     rows: &MatrixView<'_, T>,
     metric: Metric,
     params: BuildParams,
     seed: u64,
-    exact_linking: bool,
+    room_for_sq4: Option<u64>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
     let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params, progress)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
-    let quantizer = (!exact_linking).then(|| ScalarQuantizer::new(&graph));
-    let quantized = quantizer.as_ref().map(|quantizer| {
-        let rows = Sq8Rows::upload(&stream, &graph, quantizer).unwrap();
-        assert!(rows.pass_trial(&stream, &graph, quantizer).unwrap());
-        rows
+    let quantized = room_for_sq4.map(|room| {
+        let quantizer = ScalarQuantizer::new(&graph);
+        let rows = Sq8Rows::upload(&stream, &graph, &quantizer).unwrap();
+        let quantizer = rows.trial(&stream, cpu.pool(), &graph, quantizer).unwrap().unwrap();
+        let rows = rows.with_sq4(&stream, &quantizer, room).unwrap();
+        (quantizer, rows)
     });
+    let (quantizer, quantized) = quantized.unzip();
     let linker = BulkLinker::new(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
     let copy = match quantized {
         Some(rows) => DeviceGraph::with_sq8(&stream, &graph, rows).unwrap(),
@@ -86,7 +90,7 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, params: Build
     let cpu = CpuExecutor::new(2).unwrap();
     let (expected, report) = bulk_build(&cpu, rows, None, metric, params, &mut no_progress).unwrap();
     let (found, device_report) =
-        built_with(rows, metric, params, seed, true, None, &mut no_progress).unwrap();
+        built_with(rows, metric, params, seed, None, None, &mut no_progress).unwrap();
     let name = format!("{} {metric}, {} rows", T::KIND, rows.len());
     for slot in expected.keys().vertices() {
         assert_eq!(
@@ -145,11 +149,39 @@ fn a_device_links_sq8_vectors_as_the_cpu_does() {
         assert!(quantizer.is_some(), "{metric}");
         let linked = link_on_host(&cpu, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
         let (expected, _) = linked.finish();
-        let (found, _) = built_with(&rows, metric, params(), seed, false, None, &mut no_progress).unwrap();
+        let (found, _) = built_with(&rows, metric, params(), seed, Some(0), None, &mut no_progress).unwrap();
         for slot in expected.keys().vertices() {
             assert_eq!(found.adjacency().neighbors(slot), expected.adjacency().neighbors(slot), "{metric}");
         }
         assert_eq!(found.vectors().get(Slot::new(7)), expected.vectors().get(Slot::new(7)));
+    }
+}
+
+/// Searches by half bytes find most of the candidates that those by bytes find, and edges are chosen by the same distances.
+/// Rows are as long as SQ4 is made for; without room for it, bytes are searched.
+#[test]
+fn searches_by_half_bytes_lead_to_the_same_edges() {
+    let dimension = MIN_SQ4_BYTES;
+    let params =
+        BuildParams::builder().max_degree(7).build_beam_width(48).max_batch_share(0.3).build().unwrap();
+    for (metric, seed) in Metric::ALL.into_iter().zip(30..) {
+        let values: Vec<f16> = Clusters::new(dimension, 3).rows(600, seed);
+        let rows = MatrixView::new(&values, dimension).unwrap();
+        let [by_bytes, by_half_bytes] =
+            [sq4_row_bytes(dimension) as usize * 600 - 1, usize::MAX].map(|room| {
+                let room = Some(room as u64);
+                built_with(&rows, metric, params, seed, room, None, &mut no_progress).unwrap().0
+            });
+        assert!(by_half_bytes.check_structure().is_sound());
+        let edges = |graph: &Graph<f16>| -> BTreeSet<(Slot, Slot)> {
+            let of = |from: Slot| graph.adjacency().neighbors(from).iter().map(move |&to| (from, to));
+            graph.keys().vertices().flat_map(of).collect()
+        };
+        let (by_bytes, by_half_bytes) = (edges(&by_bytes), edges(&by_half_bytes));
+        let shared = by_bytes.intersection(&by_half_bytes).count();
+        println!("{metric}: {shared} of {} and {} edges", by_bytes.len(), by_half_bytes.len());
+        assert!(by_bytes != by_half_bytes, "{metric}: half bytes were not searched");
+        assert!(shared as f64 > 0.9 * by_bytes.len() as f64, "{metric}");
     }
 }
 
@@ -207,12 +239,12 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
             Progress { stage: Stage::Linking, done, .. } if done >= stop => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         };
-        let error = built_with(&rows, Metric::L2, params(), stop as u64, true, Some(checkpoints), &mut stops)
+        let error = built_with(&rows, Metric::L2, params(), stop as u64, None, Some(checkpoints), &mut stops)
             .unwrap_err();
         assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
     }
     let (found, report) =
-        built_with(&rows, Metric::L2, params(), 10, true, Some(checkpoints), &mut no_progress).unwrap();
+        built_with(&rows, Metric::L2, params(), 10, None, Some(checkpoints), &mut no_progress).unwrap();
     for slot in expected.keys().vertices() {
         assert_eq!(
             found.adjacency().neighbors(slot),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::knn::{MAX_K, exact_knn};
-use gpu_kernels::rows::{QuantizeSq8, QuantizeSq8Args};
+use gpu_kernels::rows::{QuantizeSq4, QuantizeSq4Args, QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, Slot, padded_len};
 use jasper_data::ThreadPool;
@@ -13,7 +13,7 @@ use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
 
 use super::{DeviceGraph, KernelGraph, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
-use crate::{Bytes, MemoryPlan, MemorySpace};
+use crate::{MemoryPlan, MemorySpace};
 
 /// Quantization reads each vector once and writes half of it or less, and a distance of bytes then saves half of a read
 /// or more: it pays from this many distances per slot on.
@@ -22,10 +22,16 @@ const MIN_DISTANCES_PER_SLOT: u64 = 4;
 /// Bytes of vectors on the device at once, while all of them are uploaded and quantized.
 pub(crate) const UPLOAD_BYTES: usize = 64 << 20;
 
+/// An SQ8 vector has at least this many bytes where searches read SQ4 vectors instead. Half of fewer bytes takes a search
+/// as long (docs/src/experiments.md#gpu-searches-of-a-build-by-half-bytes).
+pub(crate) const MIN_SQ4_BYTES: usize = 256;
+
 /// The vectors of a graph, quantized to bytes.
 pub(crate) struct Sq8Rows<S: Stream> {
     /// `[slots][padded dimension]`
     pub(super) bytes: S::Buffer<i8>,
+    /// `[slots][sq4_row_bytes / 4]`: SQ4 vectors, which searches read instead.
+    sq4: Option<S::Buffer<u32>>,
     /// Steps per unit of a coordinate.
     scale: f32,
 }
@@ -67,29 +73,32 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         distances: u64,
     ) -> Result<Option<Sq8Linking<S>>, S::Error> {
         let pays = distances / MIN_DISTANCES_PER_SLOT >= self.slots as u64;
-        if T::EXACT_SUMS
-            || !self.has_vectors
-            || !pays
-            || !self.has_room_for_sq8(host, self.stream.free_bytes()?)
-        {
+        if T::EXACT_SUMS || !self.has_vectors || !pays {
             return Ok(None);
         }
-        if let Some(last) = last.filter(|last| last.holds(host, new, pool)) {
+        let Some(room_for_sq4) = self.room_beside_sq8(host, self.stream.free_bytes()?) else {
+            return Ok(None);
+        };
+        let (trial, rows) = if let Some(last) = last.filter(|last| last.holds(host, new, pool)) {
             let rows = last.quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
-            return Ok(Some((last.clone(), rows)));
-        }
-        let accepted = if host.keys().free() == 0 {
+            (last.clone(), rows)
+        } else if host.keys().free() == 0 {
             let quantizer = pool.install(|| ScalarQuantizer::new(host));
             let rows = self.sq8_rows(&quantizer)?;
-            rows.pass_trial(&self.stream, host, &quantizer)?.then_some((quantizer, rows))
+            let quantizer = rows.trial(&self.stream, pool, host, quantizer)?;
+            let rows = quantizer.is_some().then_some(rows);
+            (Sq8Trial { quantizer, slots: host.slots() }, rows)
         } else {
             // The device would find free slots, which have the bytes of their last vectors.
             let quantizer = pool.install(|| ScalarQuantizer::by_trial(host));
             let rows = quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
-            quantizer.zip(rows)
+            (Sq8Trial { quantizer, slots: host.slots() }, rows)
         };
-        let (quantizer, rows) = accepted.unzip();
-        Ok(Some((Sq8Trial { quantizer, slots: host.slots() }, rows)))
+        let rows = match (&trial.quantizer, rows) {
+            (Some(quantizer), Some(rows)) => Some(rows.with_sq4(&self.stream, quantizer, room_for_sq4)?),
+            _ => None,
+        };
+        Ok(Some((trial, rows)))
     }
 
     /// Copies a graph to the device for a build by SQ8 distances: the vectors themselves are not there.
@@ -116,15 +125,15 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(sq8)
     }
 
-    /// Whether SQ8 vectors fit beside the undo log and the largest step of a change.
-    fn has_room_for_sq8(&self, host: &Graph<T>, free: u64) -> bool {
+    /// The bytes that remain of `free` beside SQ8 vectors, the undo log and the largest step of a change, if these fit.
+    fn room_beside_sq8(&self, host: &Graph<T>, free: u64) -> Option<u64> {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
         let plan = MemoryPlan::new("a change by SQ8 distances")
             .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(self.dimension)) as u64)
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
             .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));
-        plan.check(Bytes { device: free, host: u64::MAX }).is_ok()
+        free.checked_sub(plan.total(MemorySpace::Device))
     }
 
     /// The graph as kernels of builds and changes read it: with the SQ8 vectors, while there are some.
@@ -145,6 +154,20 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 }
 
+impl<T: Element, S: Stream> DeviceGraph<T, S> {
+    /// [`Self::linking_input`] with SQ4 vectors, which searches for many vertices read, if there are any.
+    pub(crate) fn sq4_input(&self) -> Option<GraphArgs> {
+        let half_bytes = self.sq8.as_ref()?.sq4.as_ref()?;
+        let shape = RowShape::new(sq4_row_bytes(self.dimension));
+        Some(GraphArgs { vectors: half_bytes.input().cast(), shape, ..self.linking_input().args })
+    }
+}
+
+/// Bytes of an SQ4 vector, with padding.
+pub(crate) fn sq4_row_bytes(dimension: usize) -> u32 {
+    padded_len::<i8>(dimension).div_ceil(2).next_multiple_of(16) as u32
+}
+
 impl<S: Stream> fmt::Debug for Sq8Rows<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sq8Rows").field("scale", &self.scale).finish_non_exhaustive()
@@ -159,7 +182,44 @@ impl<S: Stream> Sq8Rows<S> {
         dimension: usize,
         quantizer: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
-        Ok(Self { bytes: stream.allocate(slots * padded_len::<i8>(dimension))?, scale: quantizer.scale() })
+        let bytes = stream.allocate(slots * padded_len::<i8>(dimension))?;
+        Ok(Self { bytes, sq4: None, scale: quantizer.scale() })
+    }
+
+    /// Adds SQ4 vectors, if they tell the vectors apart, save much of what searches read, and fit into `room` bytes.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    pub(crate) fn with_sq4(
+        self,
+        stream: &S,
+        quantizer: &ScalarQuantizer,
+        room: u64,
+    ) -> Result<Self, S::Error> {
+        let dimension = quantizer.centers().len();
+        let (byte_words, row_words) = (
+            padded_len::<i8>(dimension) / size_of::<u32>(),
+            sq4_row_bytes(dimension) as usize / size_of::<u32>(),
+        );
+        let slots = self.bytes.len() / size_of::<u32>() / byte_words;
+        let fits = (slots * row_words * size_of::<u32>()) as u64 <= room;
+        let Some(shift) =
+            quantizer.sq4_shift().filter(|_| byte_words * size_of::<u32>() >= MIN_SQ4_BYTES && fits)
+        else {
+            return Ok(self);
+        };
+        let mut half_bytes = stream.allocate(slots * row_words)?;
+        let args = QuantizeSq4Args {
+            bytes: stream.input(&self.bytes).cast(),
+            half_bytes: stream.output(&mut half_bytes),
+            rows_len: slots as u32,
+            byte_words: byte_words as u32,
+            row_words: row_words as u32,
+            shift,
+        };
+        // SAFETY: both tables have a row of these words for each slot.
+        unsafe { stream.launch(&QuantizeSq4, args)? };
+        Ok(Self { sq4: Some(half_bytes), ..self })
     }
 
     /// Uploads the vectors of `graph`, some at a time, and quantizes them. The host's part runs in the current rayon
@@ -186,20 +246,21 @@ impl<S: Stream> Sq8Rows<S> {
         Ok(sq8)
     }
 
-    /// Whether these vectors of `graph`, which has no free slots, pass the [trial](ScalarQuantizer::passes_trial). The
-    /// device searches for the nearest by bytes, among all of them.
+    /// The quantizer, if a [trial](ScalarQuantizer::accepted) accepts these vectors of `graph`, which has no free slots.
+    /// The device searches for the nearest by bytes, among all of them; the host's part runs in `pool`.
     ///
     /// # Errors
     /// Returns the device's error.
-    pub(crate) fn pass_trial<T: Element>(
+    pub(crate) fn trial<T: Element>(
         &self,
         stream: &S,
+        pool: &ThreadPool,
         graph: &Graph<T>,
-        quantizer: &ScalarQuantizer,
-    ) -> Result<bool, S::Error> {
+        quantizer: ScalarQuantizer,
+    ) -> Result<Option<ScalarQuantizer>, S::Error> {
         let sample = ScalarQuantizer::trial_sample(graph);
         if sample.is_empty() {
-            return Ok(true);
+            return Ok(Some(quantizer));
         }
         let queries = stream.upload(&quantizer.quantize_slots(graph, &sample))?;
         let (metric, dimension) = (sq8_metric(graph.metric()), graph.dimension());
@@ -209,7 +270,7 @@ impl<S: Stream> Sq8Rows<S> {
             slots.filter(|&slot| slot != query).collect()
         };
         let nearest: Vec<_> = sample.iter().zip(found.ids().chunks(MAX_K)).map(others).collect();
-        Ok(ScalarQuantizer::passes_trial(graph, &sample, &nearest))
+        Ok(pool.install(|| quantizer.accepted(graph, &sample, &nearest)))
     }
 
     /// Quantizes the first `rows` of `vectors`, those of the slots from `first` on.

@@ -7,7 +7,7 @@ use super::{DistanceComputer, query_row};
 use crate::DevicePtr;
 use crate::WARP_SIZE;
 use crate::collectives::strided;
-use crate::element::{DeviceElement, DistanceOp};
+use crate::element::{DistanceOp, Packed};
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::neighbor::{NO_ENTRY, entry};
 use crate::tile::{QueryUnits, RowTiles, Unit};
@@ -28,7 +28,7 @@ pub(in crate::search) struct Exact<E, Op, const LOADS: usize> {
     squared_norm: f32,
 }
 
-impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E, Op, LOADS> {
+impl<E: Packed, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E, Op, LOADS> {
     type Args = SearchArgs;
     type Fetched = ();
 
@@ -118,7 +118,7 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> DistanceComputer for 
     }
 }
 
-impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Exact<E, Op, LOADS> {
+impl<E: Packed, Op: DistanceOp, const LOADS: usize> Exact<E, Op, LOADS> {
     /// Rows that a warp loads at once: the number of tiles.
     #[inline(always)]
     fn tiles(&self) -> u32 {
@@ -145,7 +145,7 @@ impl<E: DeviceElement, Op: DistanceOp, const LOADS: usize> Exact<E, Op, LOADS> {
 /// All 32 lanes of the warp call this together. The row is that long, in global memory that is not written during the
 /// launch.
 #[inline(always)]
-unsafe fn squared_norm<E: DeviceElement>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
+unsafe fn squared_norm<E: Packed>(row: DevicePtr<u8>, row_bytes: u32) -> f32 {
     let mut sum = E::ZERO;
     strided(warp::lane_id() * 4, row_bytes, WARP_SIZE * 4, |byte| {
         // SAFETY: the word is within the row.

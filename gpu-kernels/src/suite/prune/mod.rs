@@ -4,12 +4,14 @@ mod find_peers;
 mod merges;
 mod prune_new;
 mod repairs;
+mod rescored;
 mod vertices;
 
 pub use find_peers::peers_agree_with_the_reference;
 pub use merges::merges_agree_with_the_reference;
 pub use prune_new::new_rows_agree_with_the_reference;
 pub use repairs::repaired_rows_agree_with_the_reference;
+pub use rescored::rescored_candidates_agree_with_the_reference;
 
 /// Bytes per row: tiles of four lanes, of eight and of all, whole and not, and rows that are not in flight as a whole.
 const ROW_BYTES: [usize; 5] = [16, 208, 512, 2416, 6144];

@@ -24,18 +24,25 @@ pub(super) fn random<T: Element>(
     dimension: usize,
     slots: usize,
 ) -> Graph<T> {
+    let mut rows = vectors::<T>(rng, slots, dimension, 16.0);
+    // No vector is zero, so that each has an angle.
+    rows.chunks_mut(padded_len::<T>(dimension)).for_each(|row| row[0] = T::from_f32(row[0].to_f32() + 1.0));
+    of(rng, metric, dimension, &rows)
+}
+
+/// A graph of random edges between these vectors, which are padded.
+pub(super) fn of<T: Element>(rng: &mut impl Rng, metric: Metric, dimension: usize, rows: &[T]) -> Graph<T> {
     let max_degree = *DEGREES.choose(rng).expect("there are some");
     let params = BuildParams::builder().max_degree(max_degree).build().unwrap();
     let mut graph = Graph::new(metric, dimension, params).unwrap();
     let mut prepared = Vec::new();
-    for row in vectors::<T>(rng, slots, dimension, 16.0).chunks_mut(padded_len::<T>(dimension)) {
-        // No vector is zero, so that each has an angle.
-        row[0] = T::from_f32(row[0].to_f32() + 1.0);
+    for row in rows.chunks(padded_len::<T>(dimension)) {
         let squared_norm = graph.vectors().prepare(0, &row[..dimension], &mut prepared).unwrap();
         let slot = graph.add_vector(&prepared, squared_norm).unwrap();
         graph.keys_mut().assign(key(slot), slot).unwrap();
     }
     let mut others: Vec<Slot> = graph.keys().vertices().collect();
+    let slots = graph.slots();
     for slot in (0..slots).map(Slot::from_index) {
         others.shuffle(rng);
         let degree = rng.random_range(0..=max_degree.min(slots));

@@ -9,6 +9,7 @@ mod graphs;
 mod quantized;
 mod reference;
 mod scans;
+mod sq4;
 
 use jasper_core::{BitSet, Element, ElementKind, Metric, Slot, f16, synthetic};
 use jasper_graph::Graph;
@@ -26,6 +27,7 @@ pub use quantized::{
 };
 
 pub use scans::scans_agree_with_a_search_for_each_query;
+pub use sq4::searches_by_half_bytes_agree_with_those_by_bytes;
 
 /// The forms that a kernel supports.
 fn forms(kernel: Search) -> &'static [DistanceForm] {

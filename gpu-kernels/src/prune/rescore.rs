@@ -1,0 +1,59 @@
+//! Distances of the candidates that a search by SQ4 found, by SQ8.
+
+use cuda_std::prelude::*;
+
+use super::RescoreArgs;
+use super::pair_distances::{PairDistances, Rows};
+use super::robust_prune::{warp_index, warps};
+use crate::collectives::strided;
+use crate::element::{Dot, I8, SquaredL2};
+use crate::neighbor;
+
+/// Replaces the distance of each candidate of a vertex; one block per vertex.
+///
+/// # Safety
+/// The arguments are as the docs of their fields say.
+#[inline(always)]
+unsafe fn rescore<S: PairDistances>(args: RescoreArgs) {
+    let batch_index = thread::block_idx_x() as usize;
+    let distances = S::new(&args.graph, args.form);
+    let first_of_warp = warp_index() * distances.per_warp();
+    // SAFETY: the batch has the vertex, and each of its candidates a place, which one lane reads and writes; each warp
+    // is converged at every distance, where lanes without a candidate use the vertex itself.
+    unsafe {
+        let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index));
+        let found = global::load_readonly(args.candidates.costs.at(2 * batch_index));
+        let entries = args.entries.add(batch_index * args.candidates.stride as usize);
+        let reference = distances.reference(vertex);
+        strided(first_of_warp, found, warps() * distances.per_warp(), |first| {
+            let place = first + distances.vertex_index();
+            let has_candidate = distances.vertex_index() < distances.per_warp() && place < found;
+            let slot =
+                if has_candidate { neighbor::slot(global::load(entries.at(place as usize))) } else { vertex };
+            let distance = distances.distance(&reference, slot);
+            if has_candidate {
+                global::store(entries.at(place as usize), neighbor::entry(distance, slot));
+            }
+        });
+    }
+}
+
+/// [`rescore`] by squared L2.
+///
+/// # Safety
+/// The arguments are as the docs of their fields say, and the launch is that of the kernel's `launch_config` for them.
+#[kernel(max_threads = 128, min_blocks = 4)]
+pub unsafe fn rescore_l2(args: RescoreArgs) {
+    // SAFETY: upheld by the caller.
+    unsafe { rescore::<Rows<I8, SquaredL2>>(args) }
+}
+
+/// [`rescore`] by inner products.
+///
+/// # Safety
+/// The same as for [`rescore_l2`].
+#[kernel(max_threads = 128, min_blocks = 4)]
+pub unsafe fn rescore_dot(args: RescoreArgs) {
+    // SAFETY: upheld by the caller.
+    unsafe { rescore::<Rows<I8, Dot>>(args) }
+}
