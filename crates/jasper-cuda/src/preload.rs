@@ -18,9 +18,9 @@ use jasper_core::sync::lock;
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
-use jasper_vamana::{BuildSpec, SearchParams, sq8_metric};
+use jasper_vamana::{BuildSpec, ScalarQuantizer, SearchParams, sq8_metric};
 
-use crate::graph::{MIN_SQ4_BYTES, row_bytes, sq4_row_bytes};
+use crate::graph::{row_bytes, sq4_row_bytes};
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 use crate::{Context, Result};
@@ -186,14 +186,15 @@ fn build_kernels<T: Element>(
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
         KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
     };
-    let searches_sq4 = quantized.is_some() && row_bytes as usize >= MIN_SQ4_BYTES;
-    let searches = if searches_sq4 {
-        let sq4 = Search::for_sq4(form.op(), sq4_row_bytes(spec.dimension), beam_width);
-        let rescore = Rescore::for_sq8(form.op(), row_bytes);
-        vec![KernelId::of(&QuantizeSq4), search(1), KernelId::of(&sq4), KernelId::of(&rescore)]
-    } else {
-        vec![search(1), search(usize::MAX)]
-    };
+    let (few, many) = (search(1), search(usize::MAX));
+    let (searches, if_sq4_is_refused) =
+        if quantized.is_some() && spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION {
+            let sq4 = Search::for_sq4(form.op(), sq4_row_bytes(spec.dimension), beam_width);
+            let rescore = Rescore::for_sq8(form.op(), row_bytes);
+            (vec![KernelId::of(&QuantizeSq4), few, KernelId::of(&sq4), KernelId::of(&rescore)], Some(many))
+        } else {
+            (vec![few, many], None)
+        };
     // Those of the trial, which quantizes all vectors and searches them, come first.
     let trial = quantized.into_iter().flat_map(|element| {
         let metric = sq8_metric(spec.metric);
@@ -210,7 +211,7 @@ fn build_kernels<T: Element>(
         KernelId::of(&FindRowWithRoom),
         KernelId::of(&CopyRows),
     ];
-    trial.chain(searches).chain(link).collect()
+    trial.chain(searches).chain(link).chain(if_sq4_is_refused).collect()
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@
 
 mod specialize;
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 use lzma_rust2::{LzipOptions, LzipReader, LzipWriter};
 
@@ -167,7 +167,7 @@ impl<'a> Archive<'a> {
         let end = row.offset.checked_add(row.compressed);
         let text = end
             .and_then(|end| self.streams.get(row.offset..end))
-            .and_then(|stream| io::read_to_string(LzipReader::new(stream)).ok())
+            .and_then(|stream| io::read_to_string(LzipReader::new(stream).take(row.length as u64 + 1)).ok())
             .filter(|text| text.len() == row.length);
         text.ok_or_else(|| ArchiveError::Damaged { entry: row.entry.to_owned() })
     }

@@ -10,6 +10,9 @@
 //!     found += the 10 nearest candidates by bytes that are among the 10 nearest candidates by exact distances
 //! ```
 //!
+//! On a device, searches for the candidates of edges may read half a byte per coordinate (SQ4), rounded from SQ8: the
+//! trial chooses a step for it, or refuses it, by how many of the nearest by bytes are nearest by half bytes.
+//!
 //! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in any order
 //! by exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a [second
 //! table](Vectors::sq8), on a device the only one that a build uploads.
@@ -40,6 +43,8 @@ const MIN_FOUND: f64 = 0.85;
 /// The share of the nearest by bytes that half bytes must find. It is less, because bytes decide among what searches by
 /// half bytes find; at 0.78, no recall is lost (docs/src/experiments.md#gpu-searches-of-a-build-by-half-bytes).
 const MIN_FOUND_BY_SQ4: f64 = 0.75;
+/// The share of coordinates of new vectors that SQ4 may clamp beside twice those of the trial.
+const SQ4_CLAMPED_SLACK: f64 = 0.005;
 /// Most vectors among which they are looked for, evenly spaced: the trial of a larger set takes no longer.
 const MAX_COMPARED: usize = 1 << 22;
 /// Vectors that are compared with the whole sample while they are in the cache.
@@ -58,10 +63,23 @@ pub const fn sq8_metric(metric: Metric) -> Metric {
 pub struct ScalarQuantizer {
     centers: Vec<f32>,
     scale: f32,
-    sq4_shift: Option<u32>,
+    sq4: Option<Sq4>,
+}
+
+/// A step of SQ4 that a trial has chosen.
+#[derive(Clone, Copy, Debug)]
+struct Sq4 {
+    /// The base-2 logarithm of the steps of SQ8 in a step.
+    shift: u32,
+    /// The share of coordinates of the trial's vectors that it clamps.
+    clamped: f64,
 }
 
 impl ScalarQuantizer {
+    /// SQ4 is made from this dimension on: so many bytes that a search takes less time by half of them
+    /// (docs/src/experiments.md#gpu-searches-of-a-build-by-half-bytes).
+    pub const MIN_SQ4_DIMENSION: usize = 256;
+
     /// The quantizer for the vectors of `graph`; `None` if too many of them would have other nearest neighbors.
     /// Deterministic for any number of threads; runs in the current rayon pool. Among more than four million vectors,
     /// the nearest of these are looked for, evenly spaced; a device looks among all.
@@ -80,7 +98,7 @@ impl ScalarQuantizer {
         graph.keys().vertices().step_by(step).collect()
     }
 
-    /// The quantizer, if bytes tell the vectors of the graph apart. For each of the [sample](Self::trial_sample),
+    /// The quantizer with the step of SQ4 that a trial chooses, if bytes tell the vectors of the graph apart. For each of the [sample](Self::trial_sample),
     /// `nearest` has the slots of the nearest others by bytes, nearest first: 100, or all if there are fewer. More are
     /// ignored. Runs in the current rayon pool.
     pub fn accepted<T: Element>(
@@ -95,13 +113,13 @@ impl ScalarQuantizer {
             graph.vectors().slot_distance_computer(query).compute(nearest, distances);
         };
         (share_found(&trials, exact) >= MIN_FOUND)
-            .then(|| Self { sq4_shift: self.best_sq4_shift(graph, &trials), ..self })
+            .then(|| Self { sq4: self.best_sq4(graph, &trials), ..self })
     }
 
-    /// The base-2 logarithm of the steps of SQ8 in a step of SQ4, half a byte per coordinate. `None` if half bytes do
-    /// not tell vectors apart.
+    /// The base-2 logarithm of the steps of SQ8 in a step of SQ4, half a byte per coordinate. `None` without a trial, if
+    /// half bytes do not tell vectors apart, and below [`Self::MIN_SQ4_DIMENSION`].
     pub fn sq4_shift(&self) -> Option<u32> {
-        self.sq4_shift
+        self.sq4.map(|sq4| sq4.shift)
     }
 
     /// The half byte of a byte: the nearest of -8 to 7 steps of SQ4.
@@ -109,9 +127,12 @@ impl ScalarQuantizer {
         ((i16::from(byte) + (1 << (shift - 1))) >> shift).clamp(-8, 7) as i8
     }
 
-    /// The shift by which most of the nearest by bytes are nearest by half bytes too, if these are enough; the largest of
+    /// The step by which most of the nearest by bytes are nearest by half bytes too, if these are enough; the largest of
     /// several.
-    fn best_sq4_shift<T: Element>(&self, graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Option<u32> {
+    fn best_sq4<T: Element>(&self, graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Option<Sq4> {
+        if graph.dimension() < Self::MIN_SQ4_DIMENSION {
+            return None;
+        }
         let width = padded_len::<i8>(self.centers.len());
         let share = |shift: u32| {
             let half_bytes = |slots: &[Slot]| {
@@ -127,24 +148,42 @@ impl ScalarQuantizer {
         };
         let shares = (1..=4).map(|shift| (share(shift), shift));
         let (share, shift) = shares.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        (share >= MIN_FOUND_BY_SQ4).then_some(shift)
+        let sample: Vec<_> = trials.iter().map(|&(slot, _)| slot).collect();
+        let coordinates = (sample.len() * graph.dimension()).max(1);
+        let clamped = self.clamped_by_sq4(graph, &sample, shift) as f64 / coordinates as f64;
+        (share >= MIN_FOUND_BY_SQ4).then_some(Sq4 { shift, clamped })
     }
 
     /// Whether the quantizer suits `new` vectors of the graph, which was made before them: as few coordinates are
-    /// clamped, or none for inner products. Runs in the current rayon pool.
+    /// clamped, or none for inner products, and by SQ4 no more than twice as many as before. Runs in the current rayon pool.
     pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
         let (most, one_in) = match graph.metric() {
             Metric::InnerProduct => (new.len(), usize::MAX),
             Metric::Cosine | Metric::L2 => (SAMPLE_VECTORS, CLAMPED_DIVISOR / 2),
         };
         let sample = evenly(new, most);
-        let clamped = sample.par_iter().map(|&slot| {
-            let values = graph.vectors().get(slot).iter().zip(&self.centers);
-            // Clamping by less than half a step adds nothing to the error of rounding.
-            let steps = values.map(|(x, center)| (x.to_f32() - center).abs() * self.scale);
-            steps.filter(|&steps| steps > LARGEST + 0.5).count()
+        let coordinates = sample.len() * graph.dimension();
+        // Clamping by less than half a step adds nothing to the error of rounding.
+        let suits_sq8 = self.beyond(graph, &sample, LARGEST + 0.5) <= coordinates / one_in;
+        let suits_sq4 = self.sq4.is_none_or(|sq4| {
+            let most = (2.0 * sq4.clamped + SQ4_CLAMPED_SLACK) * coordinates as f64;
+            self.clamped_by_sq4(graph, &sample, sq4.shift) as f64 <= most
         });
-        clamped.sum::<usize>() <= sample.len() * graph.dimension() / one_in
+        suits_sq8 && suits_sq4
+    }
+
+    /// Coordinates of some vectors that SQ4 clamps.
+    fn clamped_by_sq4<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], shift: u32) -> usize {
+        self.beyond(graph, slots, (8 << shift) as f32)
+    }
+
+    /// Coordinates of some vectors that are more than `most` steps from their center.
+    fn beyond<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], most: f32) -> usize {
+        let of_vector = |&slot: &Slot| {
+            let values = graph.vectors().get(slot).iter().zip(&self.centers);
+            values.filter(|(x, center)| (x.to_f32() - *center).abs() * self.scale > most).count()
+        };
+        slots.par_iter().map(of_vector).sum()
     }
 
     /// `[dimension]`: subtracted from each coordinate; 0 for inner products, which it would change.
@@ -184,7 +223,7 @@ impl ScalarQuantizer {
                 row.iter().fold(0.0, |max_abs: f32, x| max_abs.max(x.to_f32().abs()))
             };
             let max_abs = (0..graph.slots()).into_par_iter().map(max_abs_of).reduce(|| 0.0, f32::max);
-            return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(max_abs), sq4_shift: None };
+            return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(max_abs), sq4: None };
         }
         let step = graph.slots().div_ceil(SAMPLE_VECTORS).max(1);
         let rows: Vec<&[T]> = graph
@@ -206,7 +245,7 @@ impl ScalarQuantizer {
         let (centers, maxima): (Vec<f32>, Vec<f32>) =
             (0..graph.dimension()).into_par_iter().map(of_dimension).unzip();
         let max_abs = maxima.into_iter().fold(0.0, f32::max);
-        Self { centers, scale: steps_of(max_abs), sq4_shift: None }
+        Self { centers, scale: steps_of(max_abs), sq4: None }
     }
 
     /// Quantizes the coordinates of `row`; `values` has room for them as f32.
@@ -324,6 +363,49 @@ mod tests {
         for x in [-300.0, -127.0, -126.51, -1.5, -0.5, -0.4, 0.0, 0.6, 1.5, 2.5, 126.6, 1e9] {
             assert_eq!(f32::from(nearest_byte(x)), x.round_ties_even().clamp(-LARGEST, LARGEST), "{x}");
         }
+    }
+
+    #[test]
+    fn half_bytes_are_the_nearest() {
+        for (byte, shift) in (i8::MIN..=i8::MAX).flat_map(|byte| (1..=4).map(move |shift| (byte, shift))) {
+            let steps = f64::from(byte) / f64::from(1 << shift);
+            // Halves are rounded up.
+            let nearest = (steps + 0.5).floor().clamp(-8.0, 7.0);
+            assert_eq!(f64::from(ScalarQuantizer::half_byte(byte, shift)), nearest, "{byte}, {shift}");
+        }
+    }
+
+    /// Clusters, and their quantizer; the first `wide` dimensions are four times as wide.
+    fn by_trial_of(dimension: usize, wide: usize) -> (Graph<f32>, ScalarQuantizer) {
+        let mut values: Vec<f32> = Clusters::new(dimension, 3).rows(400, 0);
+        values.chunks_mut(dimension).for_each(|row| row[..wide].iter_mut().for_each(|x| *x *= 4.0));
+        let rows = MatrixView::new(&values, dimension).unwrap();
+        let cpu = CpuExecutor::new(2).unwrap();
+        let ingested = ingest(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress);
+        let graph = ingested.unwrap().graph;
+        let quantizer = cpu.pool().install(|| ScalarQuantizer::by_trial(&graph));
+        (graph, quantizer.unwrap())
+    }
+
+    const LONG: usize = ScalarQuantizer::MIN_SQ4_DIMENSION;
+
+    #[test]
+    fn the_step_of_sq4_is_finer_where_few_coordinates_fill_the_range() {
+        let shift = |dimension, wide| by_trial_of(dimension, wide).1.sq4_shift();
+        let (of_all, of_one) = (shift(LONG, 0).unwrap(), shift(LONG, 1).unwrap());
+        assert!(of_one < of_all, "{of_one}, {of_all}");
+        assert_eq!(shift(LONG - 1, 0), None, "rows are too short");
+    }
+
+    #[test]
+    fn a_quantizer_does_not_suit_what_sq4_clamps() {
+        let (graph, quantizer) = by_trial_of(LONG, 1);
+        let slots: Vec<_> = graph.keys().vertices().collect();
+        assert!(quantizer.suits(&graph, &slots));
+        // All coordinates of these are as far out as one of those.
+        let (wide, _) = by_trial_of(LONG, LONG);
+        assert!(ScalarQuantizer { sq4: None, ..quantizer.clone() }.suits(&wide, &slots));
+        assert!(!quantizer.suits(&wide, &slots));
     }
 
     /// Edges that two graphs share, of those of the first.

@@ -19,7 +19,7 @@ pub struct CheckReport {
     /// [`crate::Index::consolidate`] makes them reachable in imported graphs.
     pub unreachable: Vec<Key>,
     /// Devices whose replica differs from that of the first device. Replicas are equal, byte for byte, if the devices
-    /// are; different devices may choose a few other edges for float vectors.
+    /// and their free memory are; different devices may choose a few other edges for float vectors.
     pub different: Vec<Device>,
 }
 

@@ -106,16 +106,32 @@ pub(crate) fn specializations(
         (kernel.entry_point(), kernel.specialization())
     }
     let families = |kind| [of(PruneNew(kind)), of(Merge(kind)), of(FindPeers(kind)), of(Repair(kind))];
-    let rescores = DISTANCE_OPS.map(|op| of(Rescore(RowKind::new(ElementKind::I8, op, row_bytes))));
+    let sq8 = |kind: &RowKind| kind.element == ElementKind::I8;
+    let rescores = RowKind::all(row_bytes).filter(sq8).map(|kind| of(Rescore(kind)));
     RowKind::all(row_bytes).flat_map(families).chain(rescores)
+}
+
+families! {
+    /// Prunes the candidates of new vertices. Arguments: [`PruneNewArgs`].
+    PruneNew(PruneNewArgs) = prune_new, min_blocks 4, |args| {
+        let peers = if args.peers.is_null() { 0 } else { args.prune.max_degree };
+        (args.candidates.vertices_len, new_capacity(args.candidates.stride, peers))
+    };
+    /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
+    Merge(MergeArgs) = merge, min_blocks 4, |args| {
+        (args.targets_len, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
+    };
+    /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
+    FindPeers(FindPeersArgs) = find_peers, min_blocks 4, |args| {
+        (args.candidates.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates.stride))
+    };
+    /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
+    Repair(RepairArgs) = repair, min_blocks 3, |args| (args.rows_len, repair_capacity(&args.prune));
 }
 
 /// Replaces the distances of candidates by those of SQ8 vectors. Arguments: [`RescoreArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rescore(RowKind);
-
-/// The operations by which SQ8 vectors are compared.
-const DISTANCE_OPS: [DistanceOpKind; 2] = [DistanceOpKind::SquaredL2, DistanceOpKind::Dot];
 
 impl Rescore {
     /// The kernel for SQ8 vectors of `row_bytes` bytes.
@@ -154,22 +170,4 @@ unsafe impl Kernel for Rescore {
             DistanceOpKind::Dot => super::rescore::rescore_dot,
         }
     }
-}
-
-families! {
-    /// Prunes the candidates of new vertices. Arguments: [`PruneNewArgs`].
-    PruneNew(PruneNewArgs) = prune_new, min_blocks 4, |args| {
-        let peers = if args.peers.is_null() { 0 } else { args.prune.max_degree };
-        (args.candidates.vertices_len, new_capacity(args.candidates.stride, peers))
-    };
-    /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
-    Merge(MergeArgs) = merge, min_blocks 4, |args| {
-        (args.targets_len, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
-    };
-    /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
-    FindPeers(FindPeersArgs) = find_peers, min_blocks 4, |args| {
-        (args.candidates.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates.stride))
-    };
-    /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
-    Repair(RepairArgs) = repair, min_blocks 3, |args| (args.rows_len, repair_capacity(&args.prune));
 }

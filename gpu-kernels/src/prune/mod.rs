@@ -28,7 +28,7 @@
 //! | `all_pairs` | both rounds of a prune of few candidates |
 //! | `bit_set` | sets of at most 128 candidates |
 //! | `kept_before` | finds the entries of a row that an earlier prune kept |
-//! | `rescore` | exact distances of candidates that a search by SQ4 found |
+//! | `rescore` | distances, by SQ8, of candidates that a search by SQ4 found |
 //! | `find_duplicates` | new vertices whose vector is in the graph already |
 //! | `find_peers` | candidates from the same batch |
 //! | `prune_new` | prunes the candidates of a new vertex into its row |

@@ -6,7 +6,8 @@ use cuda_builder::{Compilers, Difference, Header, INSTALL_HINT};
 use super::{CRATES, KernelCrate, REBUILD};
 use crate::workspace::Workspace;
 
-/// Largest size of a file of PTX, in bytes. The wheel, which contains one, has a limit too but is rarely built.
+/// Largest size of a file of PTX, in bytes. The wheel, which contains one, has a limit too, but is optimized, and so
+/// small enough, only for a release.
 const MAX_SIZE: usize = 2_200_000;
 
 /// Checks, and prints what was skipped.

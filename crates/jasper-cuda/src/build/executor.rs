@@ -37,11 +37,13 @@ pub(super) const MERGE_CHUNK: u32 = 1 << 18;
 /// Number of peers that a vertex is compared with before the nearest are selected. Together with up to 128 selected
 /// ones they take 8 KB of shared memory.
 const PEER_CHUNK: u32 = 896;
+/// More vertices than this are searched for by SQ4, if there are SQ4 vectors. Teams, which search for few, read SQ8.
+const MAX_SEARCHES_BY_SQ8: usize = 256;
 /// Number of slots that are listed at once.
 const LIST_CHUNK: u32 = 1 << 20;
 
 /// The [`Executor`] of a CUDA device: builds and updates graphs in its memory. Its kernels decide as [`CpuExecutor`]
-/// does.
+/// does, but for searches by SQ4.
 ///
 /// All kernels are queued in one stream. In a batch of a bulk build, the host waits for a few counters: once per chunk
 /// of searches, once for the back edges, and once per chunk of merges.
@@ -250,44 +252,37 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let input = graph.linking_input();
         let (stream, beam) = (&self.stream, BeamSize::new(self.params.build_beam_width()));
         let stride = self.params.max_hops() as u32;
-        let launch = default_launch(chunk.len(), stream.multiprocessors(), input.args.shape.row_bytes());
-        // A team searches for few vertices, which take little time.
-        let sq4 = graph.sq4_input().filter(|_| launch.warps == 1);
+        let sq4 = graph.sq4_input().filter(|_| chunk.len() > MAX_SEARCHES_BY_SQ8);
+        let searches = if sq4.is_some() { usize::MAX } else { chunk.len() };
+        let launch = default_launch(searches, stream.multiprocessors(), input.args.shape.row_bytes());
         let frontier_len = beam.frontier_len as u32;
         let kernel = match &sq4 {
             Some(sq4) => Search::for_sq4(input.form.op(), sq4.shape.row_bytes(), frontier_len),
             None => search_kernel(&input, frontier_len, launch),
         };
-        let searched = KernelGraph { args: sq4.unwrap_or(input.args), ..input };
+        let searched = sq4.unwrap_or(input.args);
         let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
         let mut expanded = stream.allocate(new_vertices.len() * stride as usize)?;
         let mut costs = stream.allocate(new_vertices.len() * 2)?;
         let args = SearchArgs {
-            queries: searched.args.vectors,
+            graph: searched,
+            queries: searched.vectors,
             query_rows: stream.input(&new_vertices),
             costs: stream.output(&mut costs),
             expanded_entries: stream.output(&mut expanded),
             queries_len: new_vertices.len() as u32,
             k: 0,
             max_hops: stride,
-            ..search_args(&searched, beam, launch)
+            ..search_args(&input, beam, launch)
         };
         let mut duplicate_of = stream.allocate(new_vertices.len())?;
         stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
-        let (counters, id) = (self.counters()?, graph.id);
-        let mut candidates = Candidates {
-            new_vertices,
-            expanded,
-            costs,
-            duplicate_of,
-            peers: None,
-            counters,
-            stride,
-            graph: id,
-        };
+        let (counters, graph) = (self.counters()?, graph.id);
+        let mut candidates =
+            Candidates { new_vertices, expanded, costs, duplicate_of, peers: None, counters, stride, graph };
         if sq4.is_some() {
             let args = RescoreArgs {
                 graph: input.args,

@@ -36,7 +36,8 @@ pub struct QuantizedVectors {
     quantizer: ScalarQuantizer,
 }
 
-/// Quantizes the vectors of a build on a device; `None` if a [trial](ScalarQuantizer::accepted) finds that bytes do
+/// Quantizes the vectors of a build on a device, long ones also to half bytes, if these fit beside what
+/// [`plan_build`] says; `None` if a [trial](ScalarQuantizer::accepted) finds that bytes do
 /// not tell them apart. The threads of `cpu` copy the vectors to the device, which keeps the bytes only.
 ///
 /// # Errors
@@ -100,8 +101,8 @@ pub fn link_on_device<T: Element>(
     linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
 }
 
-/// Checks that the build fits the memory of the device, and returns how many of its bytes remain. The host's part of the
-/// plan was checked before the vectors were read, and they are in memory now.
+/// Checks that the build fits the memory of the device, and returns how many more bytes may be used. The host's part of
+/// the plan was checked before the vectors were read, and they are in memory now.
 fn room_beside_build<T: Element>(
     context: &Context,
     graph: &Graph<T>,
@@ -110,7 +111,7 @@ fn room_beside_build<T: Element>(
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
     let planned = plan_build::<T>(&BuildSpec::of(graph), exact_linking).and_then(|plan| {
         plan.check(free)?;
-        Ok(free.device - plan.total(MemorySpace::Device))
+        Ok(plan.left(MemorySpace::Device, free.device).unwrap_or(0))
     });
     planned.map_err(|kind| context.fail(kind))
 }

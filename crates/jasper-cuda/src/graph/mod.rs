@@ -41,7 +41,7 @@ pub(crate) use edges::EdgeRows;
 use edges::UndoLog;
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::HostAndDeviceGraph;
-pub(crate) use sq8::{MIN_SQ4_BYTES, Sq8Rows, UPLOAD_BYTES, sq4_row_bytes};
+pub(crate) use sq8::{Sq8Rows, UPLOAD_BYTES, sq4_row_bytes};
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
 const EDGE_ALIGN: usize = 32;

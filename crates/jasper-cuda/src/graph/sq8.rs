@@ -22,16 +22,12 @@ const MIN_DISTANCES_PER_SLOT: u64 = 4;
 /// Bytes of vectors on the device at once, while all of them are uploaded and quantized.
 pub(crate) const UPLOAD_BYTES: usize = 64 << 20;
 
-/// An SQ8 vector has at least this many bytes where searches read SQ4 vectors instead. Half of fewer bytes takes a search
-/// as long (docs/src/experiments.md#gpu-searches-of-a-build-by-half-bytes).
-pub(crate) const MIN_SQ4_BYTES: usize = 256;
-
 /// The vectors of a graph, quantized to bytes.
 pub(crate) struct Sq8Rows<S: Stream> {
     /// `[slots][padded dimension]`
     pub(super) bytes: S::Buffer<i8>,
     /// `[slots][sq4_row_bytes / 4]`: SQ4 vectors, which searches read instead.
-    sq4: Option<S::Buffer<u32>>,
+    pub(super) sq4: Option<S::Buffer<u32>>,
     /// Steps per unit of a coordinate.
     scale: f32,
 }
@@ -125,7 +121,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         Ok(sq8)
     }
 
-    /// The bytes that remain of `free` beside SQ8 vectors, the undo log and the largest step of a change, if these fit.
+    /// What may be used of `free` bytes beside SQ8 vectors, the undo log and the largest step of a change, if these fit.
     fn room_beside_sq8(&self, host: &Graph<T>, free: u64) -> Option<u64> {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
@@ -133,7 +129,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(self.dimension)) as u64)
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
             .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));
-        free.checked_sub(plan.total(MemorySpace::Device))
+        plan.left(MemorySpace::Device, free)
     }
 
     /// The graph as kernels of builds and changes read it: with the SQ8 vectors, while there are some.
@@ -152,9 +148,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             form: DistanceForm::new(sq8_metric(self.metric), i8::EXACT_SUMS),
         }
     }
-}
 
-impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// [`Self::linking_input`] with SQ4 vectors, which searches for many vertices read, if there are any.
     pub(crate) fn sq4_input(&self) -> Option<GraphArgs> {
         let half_bytes = self.sq8.as_ref()?.sq4.as_ref()?;
@@ -186,7 +180,7 @@ impl<S: Stream> Sq8Rows<S> {
         Ok(Self { bytes, sq4: None, scale: quantizer.scale() })
     }
 
-    /// Adds SQ4 vectors, if they tell the vectors apart, save much of what searches read, and fit into `room` bytes.
+    /// Adds SQ4 vectors, if they tell the vectors apart, save time, and fit into `room` bytes.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -196,18 +190,14 @@ impl<S: Stream> Sq8Rows<S> {
         quantizer: &ScalarQuantizer,
         room: u64,
     ) -> Result<Self, S::Error> {
+        let Some(shift) = quantizer.sq4_shift() else { return Ok(self) };
         let dimension = quantizer.centers().len();
-        let (byte_words, row_words) = (
-            padded_len::<i8>(dimension) / size_of::<u32>(),
-            sq4_row_bytes(dimension) as usize / size_of::<u32>(),
-        );
-        let slots = self.bytes.len() / size_of::<u32>() / byte_words;
-        let fits = (slots * row_words * size_of::<u32>()) as u64 <= room;
-        let Some(shift) =
-            quantizer.sq4_shift().filter(|_| byte_words * size_of::<u32>() >= MIN_SQ4_BYTES && fits)
-        else {
+        let (width, row_bytes) = (padded_len::<i8>(dimension), sq4_row_bytes(dimension) as usize);
+        let slots = self.bytes.len() / width;
+        if (slots * row_bytes) as u64 > room {
             return Ok(self);
-        };
+        }
+        let (byte_words, row_words) = (width / size_of::<u32>(), row_bytes / size_of::<u32>());
         let mut half_bytes = stream.allocate(slots * row_words)?;
         let args = QuantizeSq4Args {
             bytes: stream.input(&self.bytes).cast(),

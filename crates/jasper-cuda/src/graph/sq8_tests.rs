@@ -10,13 +10,13 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, Executor as _, MutableGraph as _, NewVectors, OnConflict, SearchParams,
-    UpdateError, bulk_build, consolidate, insert,
+    ChangeHooks, CpuExecutor, Executor as _, MutableGraph as _, NewVectors, OnConflict, ScalarQuantizer,
+    SearchParams, UpdateError, bulk_build, consolidate, insert,
 };
 
 use super::update_tests::Faulty;
 use super::{DeviceGraph, HostAndDeviceGraph};
-use crate::{DeviceExecutor, MemorySpace};
+use crate::{DeviceExecutor, MemoryPlan, MemorySpace};
 
 const DIMENSION: usize = 12;
 /// Vectors of the index before it changes.
@@ -32,9 +32,14 @@ struct Subject<T: Element> {
 
 impl<T: Element> Subject<T> {
     fn new(metric: Metric, vectors: &[T], exact_linking: bool) -> Self {
+        Self::with_dimension(DIMENSION, metric, vectors, exact_linking)
+    }
+
+    fn with_dimension(dimension: usize, metric: Metric, vectors: &[T], exact_linking: bool) -> Self {
         let (cpu, stream) = (Arc::new(CpuExecutor::new(2).unwrap()), Faulty::new(1));
         let params = BuildParams::builder().max_degree(12).build_beam_width(24).build().unwrap();
-        let (host, _) = bulk_build(&cpu, &view(vectors), None, metric, params, &mut no_progress).unwrap();
+        let rows = MatrixView::new(vectors, dimension).unwrap();
+        let (host, _) = bulk_build(&cpu, &rows, None, metric, params, &mut no_progress).unwrap();
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(exact_linking);
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         let mut graph = HostAndDeviceGraph::new(host, copy);
@@ -43,8 +48,9 @@ impl<T: Element> Subject<T> {
     }
 
     fn try_insert(&mut self, vectors: &[T], first: Key) -> Result<(), UpdateError> {
-        let keys: Vec<Key> = (first..).take(vectors.len() / DIMENSION).collect();
-        let new = NewVectors { vectors: &view(vectors), keys: &keys, on_conflict: OnConflict::Refuse };
+        let rows = MatrixView::new(vectors, self.graph.host().dimension()).unwrap();
+        let keys: Vec<Key> = (first..).take(rows.len()).collect();
+        let new = NewVectors { vectors: &rows, keys: &keys, on_conflict: OnConflict::Refuse };
         insert(&self.executor, &mut self.graph, new, ChangeHooks::new(&mut no_progress)).map(drop)
     }
 
@@ -94,10 +100,6 @@ impl<T: Element> Subject<T> {
         }
         found as f64 / f64::from(wanted)
     }
-}
-
-fn view<T: Element>(vectors: &[T]) -> MatrixView<'_, T> {
-    MatrixView::new(vectors, DIMENSION).unwrap()
 }
 
 /// Clustered vectors, far from the origin unless products count, and no dimension like another.
@@ -187,6 +189,47 @@ fn vectors_are_quantized_where_that_pays_and_fits() {
     subject.try_insert(&far, 6000).unwrap();
     assert_eq!(subject.trial().map(|(slots, _)| slots), Some(slots + 60));
     subject.edges();
+}
+
+/// SQ8 vectors are made from some number of free bytes on, SQ4 vectors if theirs can be used beside these. Changes by both
+/// keep recall.
+#[test]
+fn changes_of_long_vectors_search_sq4_where_it_fits() {
+    let (dimension, added) = (ScalarQuantizer::MIN_SQ4_DIMENSION, 2 * BUILT);
+    let all: Vec<f32> = Clusters::new(dimension, 3).rows(BUILT + added, 0);
+    let (built, new) = all.split_at(BUILT * dimension);
+    let subject = || Subject::with_dimension(dimension, Metric::L2, built, false);
+    let mut tried = subject();
+    let mut made = |free: u64| {
+        tried.stream.free.store(free, Relaxed);
+        tried.graph.begin().unwrap();
+        tried.executor.quantize_for_linking(&mut tried.graph, &[], u64::MAX).unwrap();
+        let sq8 = tried.graph.on_device().sq8.as_ref();
+        let made = [sq8.is_some(), sq8.is_some_and(|sq8| sq8.sq4.is_some())];
+        tried.graph.rollback();
+        made
+    };
+    let mut least = |kind: usize| {
+        let (mut without, mut with) = (0, 1 << 30);
+        while with - without > 1 {
+            let free = u64::midpoint(without, with);
+            *if made(free)[kind] { &mut with } else { &mut without } = free;
+        }
+        with
+    };
+    let usable = [0, 1].map(|kind| MemoryPlan::usable(least(kind)));
+    assert_eq!(usable[1] - usable[0], (BUILT * dimension / 2) as u64);
+
+    let [(exact, exact_edges), (by_sq4, edges)] = [true, false].map(|exact| {
+        let mut subject = Subject::with_dimension(dimension, Metric::L2, built, exact);
+        subject.try_insert(new, 1000).unwrap();
+        subject.delete((0..BUILT as Key).step_by(3));
+        subject.try_consolidate().unwrap();
+        assert_eq!(subject.trial(), (!exact).then_some((BUILT + added, true)));
+        (subject.recall(), subject.edges())
+    });
+    assert!(by_sq4 > exact - 0.01, "recall {by_sq4}, {exact} by exact distances");
+    assert!(edges != exact_edges);
 }
 
 #[test]

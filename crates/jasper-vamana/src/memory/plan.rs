@@ -179,14 +179,20 @@ impl MemoryPlan {
         free - free / 32
     }
 
+    /// What the parts leave of the [usable](Self::usable) bytes of one space with `free` bytes; `None` if they do not
+    /// fit.
+    pub fn left(&self, space: MemorySpace, free: u64) -> Option<u64> {
+        Self::usable(free).checked_sub(self.total(space))
+    }
+
     /// Checks that all parts fit into the `free` memory.
     ///
     /// # Errors
     /// Returns [`PlanError`], with the numbers.
     pub fn check(&self, free: Bytes) -> Result<(), PlanError> {
         for space in [MemorySpace::Device, MemorySpace::Host] {
-            let (needed, usable) = (self.total(space), Self::usable(free.at(space)));
-            if needed > usable {
+            if self.left(space, free.at(space)).is_none() {
+                let (needed, usable) = (self.total(space), Self::usable(free.at(space)));
                 return Err(PlanError { plan: self.clone(), space, needed, usable });
             }
         }
@@ -209,7 +215,7 @@ impl MemoryPlan {
             spaces.iter().fold(self.clone(), |plan, &space| plan.part(space, name, item.at(space)));
         with_one.check(free)?;
         let fitting = spaces.map(|space| {
-            let left = Self::usable(free.at(space)) - self.total(space);
+            let left = self.left(space, free.at(space)).expect("one fits");
             left.checked_div(item.at(space)).unwrap_or(u64::MAX)
         });
         Ok(usize::try_from(fitting[0].min(fitting[1])).unwrap_or(usize::MAX).clamp(1, max_items.max(1)))

@@ -202,7 +202,8 @@ impl<'a> IndexBuilder<'a> {
     /// ```
     ///
     /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
-    /// floats, its sums round differently, and some edges differ.
+    /// floats, its sums round differently, searches for the neighbors of long vectors read half a byte per coordinate,
+    /// and some edges differ.
     pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
         self.device = device.into();
         self
@@ -272,7 +273,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// Writes a checkpoint to `path` at intervals of `every`, and when the build is cancelled. If `path` has a
     /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
-    /// build, byte for byte, if distances are exact integers or the device is the same.
+    /// build, byte for byte, if distances are exact integers or the device is the same and has as much free memory.
     ///
     /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which
     /// is best done after the index is saved.

@@ -8,7 +8,8 @@ use super::vertices::Vertices;
 use crate::prune::{CandidateArgs, Rescore, RescoreArgs};
 use crate::{Buffer, Stream};
 
-/// Candidates of several vertices: none, few, and more than a block computes at once. Other places stay as they are.
+/// Any number of candidates of several vertices, with long rows more than a block computes at once. Other places stay as
+/// they are.
 ///
 /// # Panics
 /// If an entry differs, or the stream fails.
