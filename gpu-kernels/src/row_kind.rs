@@ -81,6 +81,11 @@ mod host {
             names.map(move |(op, name)| Self { op, name, ..kind })
         }
 
+        /// Whether rows are SQ4 vectors.
+        pub(crate) fn is_sq4(&self) -> bool {
+            self.name.starts_with("sq4")
+        }
+
         /// The kind of rows of `row_bytes`.
         pub(crate) fn new(element: ElementKind, op: DistanceOpKind, row_bytes: u32) -> Self {
             let mut all = Self::all(row_bytes);

@@ -10,20 +10,21 @@ use super::{QuantizedSearchArgs, SearchArgs};
 use crate::codes::{CodeShape, PlaneShape};
 use crate::graph::DistanceOpKind;
 use crate::row_kind::RowKind;
-use crate::{Kernel, LaunchConfig, RowShape, Specialization};
+use crate::{Kernel, LaunchConfig, Specialization};
 
 /// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill: 1 for teams, else a
-/// multiple of four, more where fewer loads are in flight. f16 takes more registers than other elements, because it is
-/// converted; rows that are not in flight as a whole also take more.
-fn min_blocks(element: ElementKind, shape: RowShape, variant: Variant) -> u32 {
-    let (is_half, loads) =
-        (matches!(element, ElementKind::F16), shape.units_in_flight * shape.rows_in_flight);
+/// multiple of four, more where fewer loads are in flight. f16 and SQ4 take more registers than other elements, because
+/// they are unpacked; rows that are not in flight as a whole also take more.
+fn min_blocks(kind: RowKind, variant: Variant) -> u32 {
+    let shape = kind.shape;
+    let (is_packed, loads) =
+        (kind.element == ElementKind::F16 || kind.is_sq4(), shape.units_in_flight * shape.rows_in_flight);
     match shape.units {
         _ if variant.warps() > 1 => 1,
-        ..=8 if !is_half => 24,
+        ..=8 if !is_packed => 24,
         ..=8 => 20,
-        9..=12 if !is_half => 20,
-        _ if is_half && loads > 12 && variant != Variant::OneRegister => 12,
+        9..=12 if !is_packed => 20,
+        _ if is_packed && loads > 12 && (kind.is_sq4() || variant != Variant::OneRegister) => 12,
         _ if !shape.fits_in_flight() && variant.has_wide_frontier() => 12,
         _ => 16,
     }
@@ -92,7 +93,7 @@ unsafe impl Kernel for Search {
     }
 
     fn specialization(&self) -> Option<Specialization> {
-        let min_blocks = min_blocks(self.kind.element, self.kind.shape, self.variant);
+        let min_blocks = min_blocks(self.kind, self.variant);
         Some(Specialization::new(self.kind.shape.constants(), min_blocks))
     }
 
