@@ -154,7 +154,8 @@ impl<'a> IndexBuilder<'a> {
     /// do the same; on the CPU they use exact distances.
     ///
     /// The SQ8 vectors take a byte per coordinate of host memory during the build, and of device memory during a
-    /// change. A checkpoint of such a build is one of `i8`. Searches never use them. Distances of u8 and i8 vectors are
+    /// change. On a device, searches for the neighbors of vectors of 256 dimensions and more read half a byte per
+    /// coordinate (SQ4), rounded from SQ8, if that is free beside it. A checkpoint of such a build is one of `i8`. Searches never use them. Distances of u8 and i8 vectors are
     /// always exact. The setting is not saved: see
     /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
