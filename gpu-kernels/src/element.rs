@@ -5,7 +5,7 @@ use cuda_std::{global, math, mma};
 
 use crate::DevicePtr;
 
-/// Coordinates as packed words: one f32, two f16, four bytes or eight half bytes per word. Unused coordinates of a word
+/// Coordinates as packed words: one f32, two f16, four bytes or eight 4-bit integers. Unused coordinates of a word
 /// are zero, and add nothing.
 pub(crate) trait Packed: 'static {
     /// The type of sums.
@@ -48,7 +48,7 @@ pub(crate) struct F16;
 pub(crate) struct U8;
 /// Signed bytes.
 pub(crate) struct I8;
-/// Signed half bytes, -8 to 7, in the scale of bytes: each counts 16 times.
+/// Signed 4-bit integers, -8 to 7, as multiples of 16.
 pub(crate) struct I4;
 
 impl Packed for F32 {

@@ -53,6 +53,8 @@ mod host {
     pub(crate) struct RowKind {
         pub(crate) element: ElementKind,
         pub(crate) op: DistanceOpKind,
+        /// Whether rows are SQ4 vectors; `element` is then that of SQ8.
+        pub(crate) is_sq4: bool,
         /// Infix of the kernel name, for example `f32_l2`.
         pub(crate) name: &'static str,
         /// The shape, which is patched into the PTX as constants.
@@ -71,19 +73,14 @@ mod host {
             assert!(row_bytes.is_multiple_of(16), "row_bytes ({row_bytes}) must be a multiple of 16");
             let shape = RowShape::new(row_bytes);
             let table = row_kinds!(table).into_iter();
-            table.map(move |(element, op, name)| Self { element, op, name, shape })
+            table.map(move |(element, op, name)| Self { element, op, is_sq4: false, name, shape })
         }
 
         /// The kinds of SQ4 rows of `row_bytes`, which are searched like bytes.
         pub(crate) fn all_sq4(row_bytes: u32) -> impl Iterator<Item = Self> {
             let names = [(DistanceOpKind::SquaredL2, "sq4_l2"), (DistanceOpKind::Dot, "sq4_dot")].into_iter();
             let kind = Self::new(ElementKind::I8, DistanceOpKind::Dot, row_bytes);
-            names.map(move |(op, name)| Self { op, name, ..kind })
-        }
-
-        /// Whether rows are SQ4 vectors.
-        pub(crate) fn is_sq4(&self) -> bool {
-            self.name.starts_with("sq4")
+            names.map(move |(op, name)| Self { op, is_sq4: true, name, ..kind })
         }
 
         /// The kind of rows of `row_bytes`.

@@ -44,8 +44,8 @@ pub trait Executor<T: Element> {
     fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
     /// Where many distances follow, quantizes all vectors to a byte per coordinate (SQ8) until the transaction ends;
-    /// does nothing on the CPU. The steps below then compute distances from the bytes, searches perhaps from halves of
-    /// them.
+    /// does nothing on the CPU. The steps below then compute distances from the bytes; searches may use 4 bits per
+    /// coordinate (SQ4).
     ///
     /// Called in a [transaction](crate::transaction), before the steps below, which will compute about `distances`
     /// distances. The vectors of its `new` vertices are stored.

@@ -10,8 +10,9 @@
 //!     found += the 10 nearest candidates by bytes that are among the 10 nearest candidates by exact distances
 //! ```
 //!
-//! On a device, searches for the candidates of edges may read half a byte per coordinate (SQ4), rounded from SQ8: the
-//! trial chooses a step for it, or refuses it, by how many of the nearest by bytes are nearest by half bytes.
+//! On a device, searches for the candidates of edges may read SQ4, 4 bits per coordinate, rounded from SQ8. The trial
+//! chooses its step by how many of the nearest neighbors by SQ8 are also the nearest by SQ4, and refuses it if they are
+//! too few.
 //!
 //! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in any order
 //! by exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a [second
@@ -40,8 +41,9 @@ const TRIAL_NEIGHBORS: usize = 10;
 /// The share of them that bytes must find: at 0.85, no recall is lost at a beam width of 32
 /// (docs/src/experiments.md#linking-by-bytes-by-default).
 const MIN_FOUND: f64 = 0.85;
-/// The share of the nearest by bytes that half bytes must find. It is less, because bytes decide among what searches by
-/// half bytes find; at 0.78, no recall is lost (docs/src/experiments.md#gpu-searches-of-a-build-by-half-bytes).
+/// The share of the nearest neighbors by SQ8 that SQ4 must find. It is lower than [`MIN_FOUND`], because SQ4 only finds
+/// candidates, and SQ8 chooses among them; at 0.78, no recall is lost
+/// (docs/src/experiments.md#gpu-searches-of-a-build-by-sq4).
 const MIN_FOUND_BY_SQ4: f64 = 0.75;
 /// The share of coordinates of new vectors that SQ4 may clamp beside twice those of the trial.
 const SQ4_CLAMPED_SLACK: f64 = 0.005;
@@ -76,8 +78,8 @@ struct Sq4 {
 }
 
 impl ScalarQuantizer {
-    /// SQ4 is made from this dimension on: so many bytes that a search takes less time by half of them
-    /// (docs/src/experiments.md#gpu-searches-of-a-build-by-half-bytes).
+    /// The lowest dimension for which SQ4 is used. Below it, searches by SQ4 are hardly faster
+    /// (docs/src/experiments.md#gpu-searches-of-a-build-by-sq4).
     pub const MIN_SQ4_DIMENSION: usize = 256;
 
     /// The quantizer for the vectors of `graph`; `None` if too many of them would have other nearest neighbors.
@@ -98,9 +100,9 @@ impl ScalarQuantizer {
         graph.keys().vertices().step_by(step).collect()
     }
 
-    /// The quantizer with the step of SQ4 that a trial chooses, if bytes tell the vectors of the graph apart. For each of the [sample](Self::trial_sample),
-    /// `nearest` has the slots of the nearest others by bytes, nearest first: 100, or all if there are fewer. More are
-    /// ignored. Runs in the current rayon pool.
+    /// Returns the quantizer, with the step of SQ4 that suits the vectors best, if SQ8 tells the vectors of the graph
+    /// apart. For each of the [sample](Self::trial_sample), `nearest` has the slots of the nearest others by SQ8,
+    /// nearest first: 100, or all if there are fewer. More are ignored. Runs in the current rayon pool.
     pub fn accepted<T: Element>(
         self,
         graph: &Graph<T>,
@@ -116,34 +118,34 @@ impl ScalarQuantizer {
             .then(|| Self { sq4: self.best_sq4(graph, &trials), ..self })
     }
 
-    /// The base-2 logarithm of the steps of SQ8 in a step of SQ4, half a byte per coordinate. `None` without a trial, if
-    /// half bytes do not tell vectors apart, and below [`Self::MIN_SQ4_DIMENSION`].
+    /// The base-2 logarithm of the number of SQ8 steps in a step of SQ4. `None` before a trial, if SQ4 does not tell the
+    /// vectors apart, and below [`Self::MIN_SQ4_DIMENSION`].
     pub fn sq4_shift(&self) -> Option<u32> {
         self.sq4.map(|sq4| sq4.shift)
     }
 
-    /// The half byte of a byte: the nearest of -8 to 7 steps of SQ4.
-    pub fn half_byte(byte: i8, shift: u32) -> i8 {
+    /// Rounds a byte of SQ8 to the nearest step of SQ4, from -8 to 7.
+    pub fn sq4_value(byte: i8, shift: u32) -> i8 {
         ((i16::from(byte) + (1 << (shift - 1))) >> shift).clamp(-8, 7) as i8
     }
 
-    /// The step by which most of the nearest by bytes are nearest by half bytes too, if these are enough; the largest of
-    /// several.
+    /// The step of SQ4 that keeps most of the nearest neighbors by SQ8, if it keeps enough of them. Of several, the
+    /// largest.
     fn best_sq4<T: Element>(&self, graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Option<Sq4> {
         if graph.dimension() < Self::MIN_SQ4_DIMENSION {
             return None;
         }
         let width = padded_len::<i8>(self.centers.len());
         let share = |shift: u32| {
-            let half_bytes = |slots: &[Slot]| {
+            let sq4_values = |slots: &[Slot]| {
                 let mut bytes = self.quantize_slots(graph, slots);
-                bytes.iter_mut().for_each(|byte| *byte = Self::half_byte(*byte, shift));
+                bytes.iter_mut().for_each(|byte| *byte = Self::sq4_value(*byte, shift));
                 bytes
             };
             share_found(trials, |query, nearest, distances| {
-                let rows = half_bytes(nearest);
+                let rows = sq4_values(nearest);
                 let rows: Vec<_> = rows.chunks_exact(width).collect();
-                byte_distances(graph.metric(), &half_bytes(&[query]), &rows, distances);
+                byte_distances(graph.metric(), &sq4_values(&[query]), &rows, distances);
             })
         };
         let shares = (1..=4).map(|shift| (share(shift), shift));
@@ -154,8 +156,8 @@ impl ScalarQuantizer {
         (share >= MIN_FOUND_BY_SQ4).then_some(Sq4 { shift, clamped })
     }
 
-    /// Whether the quantizer suits `new` vectors of the graph, which was made before them: as few coordinates are
-    /// clamped, or none for inner products, and by SQ4 no more than twice as many as before. Runs in the current rayon pool.
+    /// Whether the quantizer suits `new` vectors of the graph, which was made before them: SQ8 clamps as few of their
+    /// coordinates, or none for inner products, and SQ4 at most twice as many. Runs in the current rayon pool.
     pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
         let (most, one_in) = match graph.metric() {
             Metric::InnerProduct => (new.len(), usize::MAX),
@@ -366,12 +368,12 @@ mod tests {
     }
 
     #[test]
-    fn half_bytes_are_the_nearest() {
+    fn sq4_values_are_the_nearest() {
         for (byte, shift) in (i8::MIN..=i8::MAX).flat_map(|byte| (1..=4).map(move |shift| (byte, shift))) {
             let steps = f64::from(byte) / f64::from(1 << shift);
             // Halves are rounded up.
             let nearest = (steps + 0.5).floor().clamp(-8.0, 7.0);
-            assert_eq!(f64::from(ScalarQuantizer::half_byte(byte, shift)), nearest, "{byte}, {shift}");
+            assert_eq!(f64::from(ScalarQuantizer::sq4_value(byte, shift)), nearest, "{byte}, {shift}");
         }
     }
 

@@ -1,5 +1,5 @@
 //! Rows of tables: copied, gathered or moved to other slots, their neighbors renamed, and vectors quantized to bytes
-//! (SQ8) and half bytes (SQ4).
+//! (SQ8) and 4 bits (SQ4).
 
 #[cfg(feature = "kernels")]
 mod kernel;
@@ -80,7 +80,7 @@ pub struct QuantizeSq4Args {
     pub bytes: DevicePtr<u32>,
     /// `[rows][row_words]`: SQ4 vectors, padded with zeros. Word `i` has the coordinates of words `2 i` and `2 i + 1`
     /// of the bytes, in the upper and in the lower halves of its bytes.
-    pub half_bytes: DevicePtrMut<u32>,
+    pub sq4: DevicePtrMut<u32>,
     /// Number of rows.
     pub rows_len: u32,
     /// Words of an SQ8 vector.
@@ -125,7 +125,7 @@ unsafe impl Kernel for QuantizeSq8 {
 
 #[cfg(not(target_arch = "nvptx64"))]
 kernels! {
-    /// Quantizes SQ8 vectors to half bytes (SQ4).
+    /// Quantizes SQ8 vectors to 4 bits per coordinate (SQ4).
     QuantizeSq4(QuantizeSq4Args) = quantize_sq4::quantize_sq4, |args| {
         assert!(args.row_words >= args.byte_words.div_ceil(2), "{} words for {}", args.row_words, args.byte_words);
         assert!((1..=4).contains(&args.shift), "shift ({}) must be 1 to 4", args.shift);

@@ -1,11 +1,11 @@
-//! Quantizes SQ8 vectors to half a byte per coordinate (SQ4).
+//! Quantizes SQ8 vectors to 4 bits per coordinate (SQ4).
 
 use cuda_std::prelude::*;
 
 use super::QuantizeSq4Args;
 use crate::collectives::{row_of_warp, warp_stride};
 
-/// Rounds each byte to the nearest of 16 multiples of a step, as `jasper_vamana::ScalarQuantizer::half_byte` does.
+/// Rounds each byte to the nearest of 16 multiples of a step, as `jasper_vamana::ScalarQuantizer::sq4_value` does.
 ///
 /// # Safety
 /// As the fields of the arguments say.
@@ -16,7 +16,7 @@ pub unsafe fn quantize_sq4(args: QuantizeSq4Args) {
         return;
     }
     let bytes = args.bytes.add(row * args.byte_words as usize);
-    let half_bytes = args.half_bytes.add(row * args.row_words as usize);
+    let sq4 = args.sq4.add(row * args.row_words as usize);
     // SAFETY: words of a row of each table.
     let rounded = |word: u32| unsafe {
         if word < args.byte_words {
@@ -28,11 +28,11 @@ pub unsafe fn quantize_sq4(args: QuantizeSq4Args) {
     warp_stride(args.row_words, |word| {
         let [upper, lower] = [2 * word, 2 * word + 1].map(rounded);
         // SAFETY: a word of the row.
-        unsafe { global::store(half_bytes.at(word as usize), upper << 4 | lower) };
+        unsafe { global::store(sq4.at(word as usize), upper << 4 | lower) };
     });
 }
 
-/// The four bytes of a word, rounded to half bytes, each in the lower half of its byte.
+/// The four bytes of a word, rounded to 4 bits, each in the lower half of its byte.
 #[expect(clippy::manual_clamp, reason = "a minimum and a maximum are one instruction each")]
 fn round(word: u32, shift: u32) -> u32 {
     let mut rounded = 0;

@@ -18,13 +18,13 @@ use crate::{Kernel, LaunchConfig, Specialization};
 fn min_blocks(kind: RowKind, variant: Variant) -> u32 {
     let shape = kind.shape;
     let (is_packed, loads) =
-        (kind.element == ElementKind::F16 || kind.is_sq4(), shape.units_in_flight * shape.rows_in_flight);
+        (kind.element == ElementKind::F16 || kind.is_sq4, shape.units_in_flight * shape.rows_in_flight);
     match shape.units {
         _ if variant.warps() > 1 => 1,
         ..=8 if !is_packed => 24,
         ..=8 => 20,
         9..=12 if !is_packed => 20,
-        _ if is_packed && loads > 12 && (kind.is_sq4() || variant != Variant::OneRegister) => 12,
+        _ if is_packed && loads > 12 && (kind.is_sq4 || variant != Variant::OneRegister) => 12,
         _ if !shape.fits_in_flight() && variant.has_wide_frontier() => 12,
         _ => 16,
     }
@@ -54,7 +54,7 @@ impl Search {
         Self { kind, variant: Variant::for_frontier(frontier_len, warps, MAX_ROW_TEAM) }
     }
 
-    /// As [`Self::for_rows`] with one warp, for SQ4 vectors: rows of signed half bytes.
+    /// As [`Self::for_rows`] with one warp, for SQ4 vectors: rows of signed 4-bit integers.
     ///
     /// # Panics
     /// The same as for [`Self::for_rows`].

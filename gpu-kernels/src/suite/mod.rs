@@ -35,7 +35,7 @@ pub use rows::{
 pub use search::{
     scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
     searches_begin_at_all_start_points, searches_by_estimates_agree_with_the_cpu,
-    searches_by_half_bytes_agree_with_those_by_bytes, searches_do_not_depend_on_the_batch,
+    searches_by_sq4_agree_with_those_by_sq8, searches_do_not_depend_on_the_batch,
     searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
     wide_searches_by_estimates_agree_with_the_cpu,
 };
@@ -68,7 +68,7 @@ macro_rules! tests_of_the_suite {
             searches_agree_with_the_cpu
             searches_begin_at_all_start_points
             searches_by_estimates_agree_with_the_cpu
-            searches_by_half_bytes_agree_with_those_by_bytes
+            searches_by_sq4_agree_with_those_by_sq8
             searches_do_not_depend_on_the_batch
             searches_find_nothing_where_nothing_is
             sorts_agree_with_the_reference

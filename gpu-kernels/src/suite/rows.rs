@@ -153,22 +153,22 @@ fn sq8_rows_agree<T: Element>(stream: &impl Stream, seed: u64, dimension: usize)
     assert_eq!(stream.download(&bytes).unwrap(), expected, "{dimension} {}", T::KIND);
 }
 
-/// Bytes quantized to half bytes, by every shift.
+/// SQ8 vectors quantized to SQ4, by every shift.
 ///
 /// # Panics
-/// If a half byte is not the nearest to its byte, or the stream fails.
+/// If a coordinate is not the nearest to its byte, or the stream fails.
 pub fn sq4_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     let mut rng = synthetic::rng(seed);
     for (dimension, shift) in [(1, 1), (16, 2), (33, 3), (300, 4), (1000, 3)] {
         let (rows, width) = (19, padded_len::<i8>(dimension));
         let vectors: Vec<i8> = super::vectors(&mut rng, rows, dimension, 1.0);
         let row_bytes = width.div_ceil(2).next_multiple_of(16);
-        let expected = packed_half_bytes(&vectors, width, row_bytes, shift);
+        let expected = sq4_rows(&vectors, width, row_bytes, shift);
         let bytes = stream.upload(&vectors).unwrap();
-        let mut half_bytes = stream.allocate::<u32>(expected.len()).unwrap();
+        let mut sq4 = stream.allocate::<u32>(expected.len()).unwrap();
         let args = QuantizeSq4Args {
             bytes: bytes.input().cast(),
-            half_bytes: half_bytes.output(),
+            sq4: sq4.output(),
             rows_len: rows as u32,
             byte_words: (width / 4) as u32,
             row_words: (row_bytes / 4) as u32,
@@ -176,19 +176,19 @@ pub fn sq4_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
         };
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
         unsafe { stream.launch(&QuantizeSq4, args).unwrap() };
-        assert_eq!(stream.download(&half_bytes).unwrap(), expected, "{dimension} dimensions, shift {shift}");
+        assert_eq!(stream.download(&sq4).unwrap(), expected, "{dimension} dimensions, shift {shift}");
     }
 }
 
-/// Rows of `width` bytes as rows of `row_bytes` with half bytes: word `i` has the coordinates of words `2 i` and
+/// Rows of `width` bytes as SQ4 rows of `row_bytes`: word `i` has the coordinates of words `2 i` and
 /// `2 i + 1`, in the upper and in the lower halves of its bytes.
-pub(super) fn packed_half_bytes(vectors: &[i8], width: usize, row_bytes: usize, shift: u32) -> Vec<u32> {
+pub(super) fn sq4_rows(vectors: &[i8], width: usize, row_bytes: usize, shift: u32) -> Vec<u32> {
     let row = |row: &[i8]| {
-        let half_byte =
-            |at: usize| row.get(at).map_or(0, |&byte| ScalarQuantizer::half_byte(byte, shift) as u8 & 0xf);
+        let value =
+            |at: usize| row.get(at).map_or(0, |&byte| ScalarQuantizer::sq4_value(byte, shift) as u8 & 0xf);
         let byte = |at: usize| {
             let (word, byte) = (at / 4, at % 4);
-            half_byte(8 * word + byte) << 4 | half_byte(8 * word + 4 + byte)
+            value(8 * word + byte) << 4 | value(8 * word + 4 + byte)
         };
         let words = (0..row_bytes).step_by(4);
         words.map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|i| byte(at + i)))).collect::<Vec<_>>()

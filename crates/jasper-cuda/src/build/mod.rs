@@ -36,8 +36,8 @@ pub struct QuantizedVectors {
     quantizer: ScalarQuantizer,
 }
 
-/// Quantizes the vectors of a build on a device, long ones also to half bytes, if these fit beside what
-/// [`plan_build`] says; `None` if a [trial](ScalarQuantizer::accepted) finds that bytes do
+/// Quantizes the vectors of a build on a device. Long vectors are also quantized to SQ4, if there is room for it beside
+/// the [plan](plan_build). Returns `None` if a [trial](ScalarQuantizer::accepted) finds that bytes do
 /// not tell them apart. The threads of `cpu` copy the vectors to the device, which keeps the bytes only.
 ///
 /// # Errors

@@ -151,9 +151,9 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// [`Self::linking_input`] with SQ4 vectors, which searches for many vertices read, if there are any.
     pub(crate) fn sq4_input(&self) -> Option<GraphArgs> {
-        let half_bytes = self.sq8.as_ref()?.sq4.as_ref()?;
+        let sq4 = self.sq8.as_ref()?.sq4.as_ref()?;
         let shape = RowShape::new(sq4_row_bytes(self.dimension));
-        Some(GraphArgs { vectors: half_bytes.input().cast(), shape, ..self.linking_input().args })
+        Some(GraphArgs { vectors: sq4.input().cast(), shape, ..self.linking_input().args })
     }
 }
 
@@ -198,10 +198,10 @@ impl<S: Stream> Sq8Rows<S> {
             return Ok(self);
         }
         let (byte_words, row_words) = (width / size_of::<u32>(), row_bytes / size_of::<u32>());
-        let mut half_bytes = stream.allocate(slots * row_words)?;
+        let mut sq4 = stream.allocate(slots * row_words)?;
         let args = QuantizeSq4Args {
             bytes: stream.input(&self.bytes).cast(),
-            half_bytes: stream.output(&mut half_bytes),
+            sq4: stream.output(&mut sq4),
             rows_len: slots as u32,
             byte_words: byte_words as u32,
             row_words: row_words as u32,
@@ -209,7 +209,7 @@ impl<S: Stream> Sq8Rows<S> {
         };
         // SAFETY: both tables have a row of these words for each slot.
         unsafe { stream.launch(&QuantizeSq4, args)? };
-        Ok(Self { sq4: Some(half_bytes), ..self })
+        Ok(Self { sq4: Some(sq4), ..self })
     }
 
     /// Uploads the vectors of `graph`, some at a time, and quantizes them. The host's part runs in the current rayon

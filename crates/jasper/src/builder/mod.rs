@@ -154,8 +154,9 @@ impl<'a> IndexBuilder<'a> {
     /// do the same; on the CPU they use exact distances.
     ///
     /// The SQ8 vectors take a byte per coordinate of host memory during the build, and of device memory during a
-    /// change. On a device, searches for the neighbors of vectors of 256 dimensions and more read half a byte per
-    /// coordinate (SQ4), rounded from SQ8, if that is free beside it. A checkpoint of such a build is one of `i8`. Searches never use them. Distances of u8 and i8 vectors are
+    /// change. On a device, searches for the neighbors of vectors of 256 dimensions and more read 4 bits
+    /// per coordinate (SQ4), rounded from SQ8, if there is room for them. A checkpoint of such a build is one of `i8`.
+    /// Searches of the index never use them. Distances of u8 and i8 vectors are
     /// always exact. The setting is not saved: see
     /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
@@ -203,8 +204,8 @@ impl<'a> IndexBuilder<'a> {
     /// ```
     ///
     /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
-    /// floats, its sums round differently, searches for the neighbors of long vectors read half a byte per coordinate,
-    /// and some edges differ.
+    /// floats, its sums round differently, searches for the neighbors of long vectors read 4 bits per coordinate, and
+    /// some edges differ.
     pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
         self.device = device.into();
         self

@@ -27,7 +27,7 @@ pub use quantized::{
 };
 
 pub use scans::scans_agree_with_a_search_for_each_query;
-pub use sq4::searches_by_half_bytes_agree_with_those_by_bytes;
+pub use sq4::searches_by_sq4_agree_with_those_by_sq8;
 
 /// The forms that a kernel supports.
 fn forms(kernel: Search) -> &'static [DistanceForm] {

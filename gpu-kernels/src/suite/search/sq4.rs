@@ -6,18 +6,18 @@ use rand::RngExt;
 use super::case::{SearchCase, SearchOutput};
 use super::{forms, graphs, metric};
 use crate::search::{Search, SearchArgs};
-use crate::suite::rows::packed_half_bytes;
+use crate::suite::rows::sq4_rows;
 use crate::suite::vectors;
 use crate::{Buffer, RowShape, Stream};
 
-/// The base-2 logarithm of the value of a half byte in the scale of bytes.
+/// The base-2 logarithm of the number of SQ8 steps in a step of SQ4.
 const SHIFT: u32 = 4;
 
 /// Every kernel for SQ4 vectors, with rows of several lengths.
 ///
 /// # Panics
 /// If a result, a number of hops, a candidate or an expanded vertex differs, or the stream fails.
-pub fn searches_by_half_bytes_agree_with_those_by_bytes(stream: &impl Stream, seed: u64) {
+pub fn searches_by_sq4_agree_with_those_by_sq8(stream: &impl Stream, seed: u64) {
     let kernels = [16, 80, 208, 528, 2416].into_iter().flat_map(Search::all_sq4);
     for (kernel, seed) in kernels.zip(seed << 32..) {
         let mut rng = synthetic::rng(seed);
@@ -35,13 +35,12 @@ pub fn searches_by_half_bytes_agree_with_those_by_bytes(stream: &impl Stream, se
         // SAFETY: the arguments are of buffers that live until this has run.
         let expected = case.launch(stream, &graph, |args| unsafe { stream.launch(&by_bytes, args) });
         let vectors: Vec<i8> = graphs::rows(&graph, (0..graph.slots()).map(Slot::from_index));
-        let half_bytes =
-            stream.upload(&packed_half_bytes(&vectors, width, row_bytes as usize, SHIFT)).unwrap();
+        let sq4 = stream.upload(&sq4_rows(&vectors, width, row_bytes as usize, SHIFT)).unwrap();
         let found = case.launch(stream, &graph, |args| {
             let mut graph = args.graph;
-            (graph.vectors, graph.shape) = (half_bytes.input().cast(), RowShape::new(row_bytes));
+            (graph.vectors, graph.shape) = (sq4.input().cast(), RowShape::new(row_bytes));
             let args = SearchArgs { queries: graph.vectors, graph, ..args };
-            // SAFETY: as above; there is a row of half bytes for each slot.
+            // SAFETY: as above; there is an SQ4 row for each slot.
             unsafe { stream.launch(&kernel, args) }
         });
         let name = format!("{kernel:?}, {dimension} dimensions, {case:?}");
