@@ -82,7 +82,7 @@ pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use preload::{KernelPreload, KernelSet};
 pub use ptx::PtxRequirement;
-pub use search::{DeviceBatch, DeviceSearcher, GraphView, StartedSearch, hit_from_device};
+pub use search::{DeviceBatch, DeviceSearcher, GraphView, ReadGraph, StartedSearch, hit_from_device};
 pub use stream::Stream;
 
 /// The traits of [`Stream`] and [`Buffer`], which the emulator implements too.

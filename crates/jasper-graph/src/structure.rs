@@ -240,11 +240,11 @@ mod tests {
             (Vector(id(2)), &|g| g.vectors.table.row_mut(2)[3] = 1.0),
             (StartPoint(id(5)), &|g| g.adjacency.start_points = vec![id(5)]),
             (NoStartPoint, &|g| g.adjacency.start_points.clear()),
-            (KeyTwice(2), &|g| g.keys.insert(2, id(1), false)),
+            (KeyTwice(2), &|g| g.keys.further.push(id(1), 2)),
             (KeyDeleted(2), &|g| {
-                g.keys.remove(2, id(2));
+                g.keys.deleted.insert(2, id(2));
             }),
-            (KeyReserved(id(0)), &|g| g.keys.insert(NO_KEY, id(0), false)),
+            (KeyReserved(id(0)), &|g| g.keys.further.push(id(0), NO_KEY)),
         ];
         for (fault, damage) in cases {
             let mut graph = graph();

@@ -189,7 +189,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         if has_all { 0 } else { self.max_hits }
     }
 
-    fn allows_key(&self, key: Key) -> bool {
+    /// Whether the filter allows a key.
+    pub fn allows_key(&self, key: Key) -> bool {
         self.params.filter.is_none_or(|filter| filter.allows(key))
     }
 }

@@ -19,9 +19,8 @@ use std::sync::{Mutex, PoisonError};
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryFactors;
-use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{BitSet, Element, NO_KEY, Slot, sync::lock};
+use jasper_core::{BitSet, Element, Slot, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
@@ -29,8 +28,8 @@ use jasper_vamana::{MatchesMut, PendingQuery, QueryQueue, SearchError, SearchPla
 use rayon::prelude::*;
 
 use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
-use super::device_batch::hit_from_device;
 use super::launch::{LaunchPointers, QueryQuantizer, SearchLaunch, SlotArray};
+use super::results::{all_keys, first_keys};
 use super::started::{StartedQueries, UNWRITTEN};
 use crate::DeviceGraph;
 
@@ -167,7 +166,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
         self.graph.mark_async_reader();
         self.submit_chunk(&launch, buffers, &slot_array, &chunk, Some(UNWRITTEN))?;
-        Ok(StartedQueries::new(queries.len(), launch.k(), plan.rescan_below()))
+        Ok(StartedQueries::new(queries.len(), launch.k(), plan))
     }
 
     /// Prepares the queries of a chunk and launches its search. `unwritten` are results before they are written.
@@ -390,8 +389,8 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
     }
 }
 
-/// Writes the results of the device to those of a query. The device reports the first key of a vertex: with
-/// `shared_keys`, where vertices have several, the host looks them up.
+/// Writes the results of the device to those of a query. With `shared_keys`, where vertices have several keys, the
+/// filter may allow some of them.
 fn take_results<T: Element>(
     query: &mut PendingQuery<'_, T>,
     plan: &SearchPlan<'_, T>,
@@ -399,11 +398,9 @@ fn take_results<T: Element>(
     results: &[DeviceHit],
 ) {
     query.filled = if shared_keys {
-        let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
-        plan.fill(found.map(|hit| (Slot::new(hit.slot), hit.distance)), &mut query.out)
+        query.out.fill(all_keys(plan.graph, results).filter(|hit| plan.allows_key(hit.key)))
     } else {
-        let hits = results.iter().map(|hit| hit_from_device(*hit));
-        query.out.fill(hits.take_while(|hit| hit.key != NO_KEY))
+        query.out.fill(first_keys(results))
     };
 }
 

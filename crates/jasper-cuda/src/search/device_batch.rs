@@ -15,7 +15,7 @@ use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, MatrixError};
 use jasper_data::ThreadPool;
 use jasper_graph::VectorError;
-use jasper_vamana::{Hit, SearchError, SearchPlan};
+use jasper_vamana::{SearchError, SearchPlan};
 
 use super::batch::allowed;
 use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
@@ -32,15 +32,10 @@ pub struct DeviceBatch<'a, T: Pod, S: Stream = crate::Stream> {
     /// cosine and elements are floats. They are not checked; the results of a query with NaN are unspecified.
     pub queries: &'a S::Buffer<T>,
     /// `[queries][k]`: nearest first, then [`NO_HIT`](gpu_kernels::search::NO_HIT) where a query has fewer results. A
-    /// vertex with several keys is one result, with its first key. See [`hit_from_device`].
+    /// vertex with several keys is one result, with its first key. See [`hit_from_device`](crate::hit_from_device).
     pub results: &'a mut S::Buffer<DeviceHit>,
     /// `[queries][2]`: the number of vertices expanded and of distances computed, without those of the rerank.
     pub costs: &'a mut S::Buffer<u32>,
-}
-
-/// Converts a result of a [`DeviceBatch`]. [`NO_HIT`](gpu_kernels::search::NO_HIT) becomes [`Hit::NONE`].
-pub fn hit_from_device(DeviceHit { key, distance, .. }: DeviceHit) -> Hit {
-    Hit { key, distance }
 }
 
 impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {

@@ -8,6 +8,7 @@
 //! | `idle` | the buffers of finished calls |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
 //! | `params` | launch parameters, and what searches cost |
+//! | `results` | the hits of a query, from the results of the device |
 //! | `started` | searches that are launched, then polled query by query |
 
 mod batch;
@@ -16,6 +17,7 @@ mod device_batch;
 mod idle;
 pub(crate) mod launch;
 pub(crate) mod params;
+mod results;
 mod started;
 #[cfg(test)]
 mod tests;
@@ -35,12 +37,14 @@ use jasper_vamana::{
 use crate::{Bytes, Context, DeviceGraph, Result, Stream};
 use batch::BatchSearch;
 use buffers::{PinnedSearchBuffers, SearchBuffers as _};
+pub use device_batch::DeviceBatch;
 use device_batch::SCRATCH_BYTES;
-pub use device_batch::{DeviceBatch, hit_from_device};
 use idle::IdleBuffers;
 pub(crate) use idle::MAX_IDLE;
 use launch::check_shared_memory;
 use params::cost_model;
+pub use results::hit_from_device;
+pub use started::ReadGraph;
 use started::{StartedQueries, can_start};
 
 /// Most bytes of the queries and results of a [started](DeviceSearcher::start) search, of which many may be under way.
@@ -145,8 +149,7 @@ impl<T: Element> DeviceSearcher<T> {
     }
 
     /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has
-    /// to do it: with a filter, where vertices have several keys, for scans, and for more than 4 MiB of queries or
-    /// results.
+    /// to do it: with a filter, for scans, and for more than 4 MiB of queries or results.
     ///
     /// The results are as of the call. Changing the graph waits for the search.
     ///
@@ -270,13 +273,18 @@ pub struct StartedSearch<T: Element> {
 
 impl<T: Element> StartedSearch<T> {
     /// Calls `answer` with the index and the hits of each query whose results have been written since the last call.
-    /// Returns whether the launch is complete. Queries that are not answered by then have fewer than `k` hits because
-    /// of tombstones: search for them with [`DeviceSearcher::search_batch`].
+    /// Returns whether the launch is complete. Queries that are not answered by then have to be searched for with
+    /// [`DeviceSearcher::search_batch`]: they have fewer than `k` hits because of tombstones, or vertices have several
+    /// keys, which are read from the graph, and keys have changed since the search began.
     ///
     /// # Errors
     /// Returns the error of the device.
-    pub fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
-        self.queries.poll(self.used.get_mut(), answer)
+    pub fn poll(
+        &mut self,
+        read_graph: ReadGraph<'_, T>,
+        answer: &mut dyn FnMut(usize, Vec<Hit>),
+    ) -> Result<bool, SearchError> {
+        self.queries.poll(self.used.get_mut(), read_graph, answer)
     }
 }
 

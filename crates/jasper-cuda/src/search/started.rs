@@ -10,11 +10,12 @@
 //! callers can search again.
 
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{Element, NO_KEY};
+use jasper_core::Element;
+use jasper_graph::Graph;
 use jasper_vamana::{Hit, SearchError, SearchPlan, Strategy};
 
 use super::buffers::SearchBuffers;
-use super::device_batch::hit_from_device;
+use super::results::{all_keys, first_keys};
 
 /// What a result is before it is written. A query with a result that contains this word is answered at the end of the
 /// launch.
@@ -26,10 +27,12 @@ pub(super) const UNWRITTEN: DeviceHit = {
 /// Polls without an answer after which a launch is asked whether it is complete, which notices faults.
 pub(super) const POLLS: u32 = 256;
 
-/// Whether the results of a search can be copied out query by query. Those of a scan are written more than once, and
-/// where vertices have several keys, the host looks them up.
+/// Calls a function once, with the graph on the host as it is now.
+pub type ReadGraph<'a, T> = &'a dyn Fn(&mut dyn FnMut(&Graph<T>));
+
+/// Whether the results of a search can be copied out query by query. Those of a scan are written more than once.
 pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
-    plan.strategy != Strategy::Scan && plan.params.filter.is_none() && plan.graph.keys().duplicate_keys() == 0
+    plan.strategy != Strategy::Scan && plan.params.filter.is_none()
 }
 
 /// The queries of a launched search whose results are not copied out yet.
@@ -40,24 +43,35 @@ pub(super) struct StartedQueries {
     k: usize,
     /// A query with fewer hits is not answered, because a scan might find more.
     rescan_below: usize,
+    /// Where vertices have several keys, the [version](jasper_graph::KeyMap::version) of the keys when the search began.
+    shared_keys: Option<u64>,
     /// Polls since the last answer.
     polls: u32,
     results: Vec<DeviceHit>,
 }
 
 impl StartedQueries {
-    pub(super) fn new(queries: usize, k: usize, rescan_below: usize) -> Self {
-        Self { waiting: (0..queries).collect(), k, rescan_below, polls: 0, results: Vec::new() }
+    pub(super) fn new<T: Element>(queries: usize, k: usize, plan: &SearchPlan<'_, T>) -> Self {
+        let keys = plan.graph.keys();
+        Self {
+            waiting: (0..queries).collect(),
+            k,
+            rescan_below: plan.rescan_below(),
+            shared_keys: (keys.duplicate_keys() > 0).then(|| keys.version()),
+            polls: 0,
+            results: Vec::new(),
+        }
     }
 
     /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch is
-    /// complete.
+    /// complete. Where vertices have several keys, reads the graph, and does not answer if keys have changed.
     pub(super) fn poll<T: Element, B: SearchBuffers<T>>(
         &mut self,
         buffers: &B,
+        read_graph: ReadGraph<'_, T>,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
-        let Self { waiting, k, rescan_below, polls, results } = self;
+        let Self { waiting, k, rescan_below, shared_keys, polls, results } = self;
         *polls += 1;
         let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
         let is_complete = asks && buffers.is_complete().map_err(SearchError::device)?;
@@ -66,9 +80,15 @@ impl StartedQueries {
             let is_there = is_complete || results.iter().all(is_written);
             if is_there {
                 *polls = 0;
-                let hits = results.iter().map(|hit| hit_from_device(*hit));
-                let hits: Vec<Hit> = hits.take_while(|hit| hit.key != NO_KEY).collect();
-                if hits.len() >= *rescan_below {
+                let mut hits: Option<Vec<Hit>> = None;
+                match shared_keys {
+                    None => hits = Some(first_keys(results).collect()),
+                    Some(version) => read_graph(&mut |graph| {
+                        let is_unchanged = graph.keys().version() == *version;
+                        hits = is_unchanged.then(|| all_keys(graph, results).take(*k).collect());
+                    }),
+                }
+                if let Some(hits) = hits.filter(|hits| hits.len() >= *rescan_below) {
                     answer(query, hits);
                 }
             }

@@ -187,7 +187,7 @@ pub(super) fn write_sections<T: Element, W: Write>(
     file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, &[degree(slot)]))?;
     let key = |slot: Slot| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
     file.rows(Section::Keys, slots, size_of::<Key>(), |slot, out| put(out, &[key(slot)]))?;
-    file.items(Section::FurtherKeys, &keys.further().map(KeyRecord::from).collect::<Vec<_>>())?;
+    file.items(Section::FurtherKeys, &keys.further.iter().map(KeyRecord::from).collect::<Vec<_>>())?;
     file.items(Section::DeletedKeys, &keys.deleted_slots().map(KeyRecord::from).collect::<Vec<_>>())?;
     file.items(Section::Tombstones, &words(&keys.tombstones, slots))?;
     file.items(Section::FreeSlots, &words(&keys.free, slots))?;

@@ -71,7 +71,7 @@ pub(super) fn keys(sections: &Sections<impl ReadAt>, info: &IndexInfo) -> Result
     let further = records(sections, Section::FurtherKeys, is_live)?;
     let deleted = records(sections, Section::DeletedKeys, is_vertex)?;
     for (key, slot) in further {
-        keys.more.entry(slot).or_default().push(key);
+        keys.further.push(slot, key);
     }
     for (key, slot) in deleted {
         if keys.deleted.insert(key, slot).is_some() {

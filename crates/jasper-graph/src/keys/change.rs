@@ -14,23 +14,38 @@ pub(crate) struct Undo {
     free: BitSet,
     tombstones: BitSet,
     next_key: Key,
-    /// State before each change of a key, in order.
-    changes: Vec<Before>,
+    /// The changes of keys, in order.
+    changes: Vec<KeyChange>,
     /// Whether new keys were assigned to new vertices. These are the bulk of an insert and are dropped with their
     /// slots, so they have no entry in `changes`.
     has_new_keys: bool,
 }
 
-/// A key and a slot before a change.
+/// A change of a key of a slot, and what it replaced. Undoing the changes in reverse order restores the keys.
 #[derive(Debug)]
-struct Before {
+struct KeyChange {
     key: Key,
     slot: Slot,
-    first: Key,
-    more: Option<Vec<Key>>,
+    kind: ChangeKind,
+    /// The slot from which the key had been deleted.
     deleted: Option<Slot>,
     /// Entry of the key in the locations, if they were built by then.
     location: Option<Option<Slot>>,
+}
+
+/// What a change does to the keys of its slot. It holds the place of one key, not the keys: a slot may have many.
+#[derive(Clone, Copy, Debug)]
+enum ChangeKind {
+    /// Adds the first key; the table of first keys held this before.
+    AddFirst(Key),
+    /// Adds a further key, behind the others.
+    AddFurther,
+    /// Removes the only key.
+    RemoveOnly,
+    /// Removes the first key, so that the next one becomes the first.
+    RemoveFirst,
+    /// Removes a further key, by its place among these.
+    RemoveFurther(usize),
 }
 
 impl KeyMap {
@@ -46,9 +61,9 @@ impl KeyMap {
 
     /// Assigns a key that has passed [`Self::check_unused`]; an insert checks all of its keys at once.
     pub fn assign_unused(&mut self, key: Key, slot: Slot) {
-        let is_first = !self.is_live(slot);
-        self.note_change(key, slot, is_first);
-        self.insert(key, slot, is_first);
+        let kind = self.addition(slot);
+        self.note_change(key, slot, kind);
+        self.add(key, slot, kind);
         self.next_key = self.next_key.max(key.saturating_add(1));
         self.tombstones.remove(slot.index());
     }
@@ -67,7 +82,7 @@ impl KeyMap {
                 self.first.set(live, key);
                 live += 1;
             } else {
-                self.more.entry(slot).or_default().push(key);
+                self.further.push(slot, key);
             }
             self.next_key = self.next_key.max(key.saturating_add(1));
         }
@@ -82,8 +97,10 @@ impl KeyMap {
     /// Returns [`KeyError::Deleted`] or [`KeyError::Unknown`].
     pub fn delete(&mut self, key: Key) -> Result<(), KeyError> {
         let slot = self.live_slot(key)?;
-        self.note_change(key, slot, false);
-        if self.remove(key, slot) {
+        let kind = self.removal(key, slot);
+        self.note_change(key, slot, kind);
+        self.remove(key, slot, kind);
+        if matches!(kind, ChangeKind::RemoveOnly) {
             self.tombstones.insert(slot.index());
         }
         Ok(())
@@ -98,36 +115,54 @@ impl KeyMap {
         self.assign(key, slot)
     }
 
-    /// Adds a key that is not live. `is_first` says that the slot has no other key.
-    pub(crate) fn insert(&mut self, key: Key, slot: Slot, is_first: bool) {
+    /// How a key is added to a slot.
+    fn addition(&self, slot: Slot) -> ChangeKind {
+        if self.is_live(slot) {
+            ChangeKind::AddFurther
+        } else {
+            ChangeKind::AddFirst(self.first.at(slot.index()))
+        }
+    }
+
+    /// How a key is removed from its slot.
+    fn removal(&self, key: Key, slot: Slot) -> ChangeKind {
+        let mut further = self.further.of(slot);
+        if self.first.at(slot.index()) != key {
+            let place = further.position(|other| other == key);
+            return ChangeKind::RemoveFurther(place.expect("the slot has the key"));
+        }
+        if further.next().is_some() { ChangeKind::RemoveFirst } else { ChangeKind::RemoveOnly }
+    }
+
+    /// Adds a key that is not live.
+    fn add(&mut self, key: Key, slot: Slot, kind: ChangeKind) {
         // The key has a new vector, so the deleted one can no longer be restored.
         self.deleted.remove(&key);
+        let is_first = matches!(kind, ChangeKind::AddFirst(_));
         if is_first {
             self.first.set(slot.index(), key);
         } else {
-            self.more.entry(slot).or_default().push(key);
+            self.further.push(slot, key);
         }
         if let Some(locations) = self.locations.get_mut() {
             locations.insert(key, slot, is_first);
         }
     }
 
-    /// Removes a live key from its slot; returns whether the slot has none left.
-    pub(crate) fn remove(&mut self, key: Key, slot: Slot) -> bool {
+    /// Removes a live key from its slot.
+    fn remove(&mut self, key: Key, slot: Slot, kind: ChangeKind) {
         if let Some(locations) = self.locations.get_mut() {
             locations.set(key, None);
         }
         self.deleted.insert(key, slot);
-        let Some(more) = self.more.get_mut(&slot) else { return true };
-        if self.first.at(slot.index()) == key {
-            self.first.set(slot.index(), more.remove(0));
-        } else {
-            more.retain(|&other| other != key);
+        match kind {
+            ChangeKind::RemoveFirst => {
+                let next = self.further.remove(slot, 0).expect("the slot has a further key");
+                self.first.set(slot.index(), next);
+            }
+            ChangeKind::RemoveFurther(place) => drop(self.further.remove(slot, place)),
+            _ => {}
         }
-        if more.is_empty() {
-            self.more.remove(&slot);
-        }
-        false
     }
 
     /// Makes free slots and new ones tombstones.
@@ -165,9 +200,7 @@ impl KeyMap {
         self.history.forget();
         for &(from, to) in moves {
             self.first.set(to.index(), self.first.at(from.index()));
-            if let Some(more) = self.more.remove(&from) {
-                self.more.insert(to, more);
-            }
+            self.further.change_slot(from, to);
             if self.tombstones.remove(from.index()) {
                 self.tombstones.insert(to.index());
             }
@@ -195,11 +228,11 @@ impl KeyMap {
     pub(crate) fn rollback(&mut self) {
         let Some(undo) = self.undo.take() else { return };
         self.history.forget();
-        for before in undo.changes.into_iter().rev() {
+        for change in undo.changes.into_iter().rev() {
             if let Some(changes) = &mut self.changes {
-                changes.keys.push(before.slot);
+                changes.keys.push(change.slot);
             }
-            self.restore_before(before);
+            self.undo_change(change);
         }
         if undo.has_new_keys {
             self.locations = OnceLock::new();
@@ -214,41 +247,37 @@ impl KeyMap {
         self.next_key = undo.next_key;
     }
 
-    /// Records a change of a key for rollback, filters, and copies of the graph. `is_first` says that the key is
-    /// assigned to a slot without keys.
-    fn note_change(&mut self, key: Key, slot: Slot, is_first: bool) {
+    /// Records a change of a key for rollback, filters, and copies of the graph.
+    fn note_change(&mut self, key: Key, slot: Slot, kind: ChangeKind) {
         self.history.note(slot);
-        if let Some(undo) = &self.undo {
+        if let Some(undo) = &mut self.undo {
             let is_new = slot.index() >= undo.slots || undo.free.contains(slot.index());
-            let is_new_key = is_first && is_new && !self.deleted.contains_key(&key);
-            let before = (!is_new_key).then(|| self.before(key, slot));
-            let undo = self.undo.as_mut().expect("it is there");
-            undo.has_new_keys |= is_new_key;
-            undo.changes.extend(before);
+            let deleted = self.deleted.get(&key).copied();
+            if is_new && deleted.is_none() && matches!(kind, ChangeKind::AddFirst(_)) {
+                undo.has_new_keys = true;
+            } else {
+                let location = self.locations.get().map(|known| known.get(key));
+                undo.changes.push(KeyChange { key, slot, kind, deleted, location });
+            }
         }
         if let Some(changes) = &mut self.changes {
             changes.keys.push(slot);
         }
     }
 
-    fn before(&self, key: Key, slot: Slot) -> Before {
-        Before {
-            key,
-            slot,
-            first: self.first.at(slot.index()),
-            more: self.more.get(&slot).cloned(),
-            deleted: self.deleted.get(&key).copied(),
-            location: self.locations.get().map(|known| known.get(key)),
+    /// Undoes a change, once all later ones are undone.
+    fn undo_change(&mut self, change: KeyChange) {
+        let KeyChange { key, slot, kind, deleted, location } = change;
+        match kind {
+            ChangeKind::AddFirst(before) => self.first.set(slot.index(), before),
+            ChangeKind::AddFurther => drop(self.further.pop(slot)),
+            ChangeKind::RemoveOnly => self.first.set(slot.index(), key),
+            ChangeKind::RemoveFirst => {
+                self.further.insert(slot, 0, self.first.at(slot.index()));
+                self.first.set(slot.index(), key);
+            }
+            ChangeKind::RemoveFurther(place) => self.further.insert(slot, place, key),
         }
-    }
-
-    fn restore_before(&mut self, before: Before) {
-        let Before { key, slot, first, more, deleted, location } = before;
-        self.first.set(slot.index(), first);
-        match more {
-            Some(more) => self.more.insert(slot, more),
-            None => self.more.remove(&slot),
-        };
         match deleted {
             Some(slot) => self.deleted.insert(key, slot),
             None => self.deleted.remove(&key),
@@ -259,5 +288,59 @@ impl KeyMap {
             (_, None) => self.locations = OnceLock::new(),
             (None, _) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_keys(keys: &KeyMap, slot: Slot) -> Vec<Key> {
+        keys.keys_of(slot).collect()
+    }
+
+    /// With a copy of its keys per change, these would take 40 GB.
+    #[test]
+    fn a_slot_may_have_many_keys() {
+        const KEYS: Key = 100_000;
+        let slot = Slot::new(0);
+        let mut keys = KeyMap::new();
+        keys.resize(1).unwrap();
+        keys.occupy(&[], 0..1);
+        keys.assign(0, slot).unwrap();
+        keys.begin();
+        (1..KEYS).for_each(|key| keys.assign(key, slot).unwrap());
+        assert_eq!((keys.len(), keys.duplicate_keys()), (KEYS as usize, KEYS as usize - 1));
+        keys.rollback();
+        assert_eq!(all_keys(&keys, slot), [0]);
+
+        (1..KEYS).for_each(|key| keys.assign(key, slot).unwrap());
+        keys.begin();
+        keys.delete(50_000).unwrap();
+        (0..KEYS).filter(|&key| key != 50_000).for_each(|key| keys.delete(key).unwrap());
+        assert!(keys.is_tombstone(slot) && keys.is_empty());
+        keys.restore(7).unwrap();
+        assert_eq!(all_keys(&keys, slot), [7]);
+        keys.rollback();
+        assert!(all_keys(&keys, slot).into_iter().eq(0..KEYS));
+    }
+
+    #[test]
+    fn keys_of_a_new_slot_are_undone_with_it() {
+        let mut keys = KeyMap::new();
+        keys.resize(1).unwrap();
+        keys.occupy(&[], 0..1);
+        keys.assign(3, Slot::new(0)).unwrap();
+        keys.begin();
+        keys.resize(2).unwrap();
+        keys.occupy(&[], 1..2);
+        keys.assign(4, Slot::new(1)).unwrap();
+        keys.assign(5, Slot::new(1)).unwrap();
+        keys.delete(4).unwrap();
+        keys.delete(5).unwrap();
+        keys.assign(6, Slot::new(1)).unwrap();
+        keys.rollback();
+        assert_eq!((all_keys(&keys, Slot::new(0)), keys.len(), keys.next_key()), (vec![3], 1, 4));
+        assert!((4..7).all(|key| keys.slot_of(key).is_none()) && keys.deleted_keys().len() == 0);
     }
 }

@@ -156,6 +156,10 @@ pub(crate) struct KeyHistory {
 }
 
 impl KeyHistory {
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
     /// Records that the keys of a slot change.
     pub(super) fn note(&mut self, slot: Slot) {
         if self.recent.len() == MAX_REMEMBERED {

@@ -31,7 +31,7 @@ impl KeyLocations {
         let least_keys = least_keys(keys);
         let others = (least_keys.len() * SPAN..keys.first.len()).map(Slot::from_index);
         let others = others.filter(|&slot| keys.is_live(slot)).map(|slot| (keys.first_key(slot), slot));
-        let elsewhere = others.chain(keys.further()).collect();
+        let elsewhere = others.chain(keys.further.iter()).collect();
         Self { least_keys, elsewhere }
     }
 

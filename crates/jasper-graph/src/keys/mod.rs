@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `change` | assigning, deleting and restoring keys; rollback |
 //! | `filter` | sets of keys, and the slots that they select |
+//! | `further` | the further keys of slots that have several |
 //! | `locations` | the slot of each key |
 
 mod change;
 mod filter;
+mod further;
 mod locations;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use crate::{ChangedSlots, Segments};
 use change::Undo;
 pub use filter::{AllowedSlots, KeyFilter};
 use filter::{FilterCache, KeyHistory};
+use further::FurtherKeys;
 use locations::KeyLocations;
 
 /// The keys of a graph, and the state of its slots.
@@ -33,8 +36,8 @@ use locations::KeyLocations;
 pub struct KeyMap {
     /// First live key of each slot; meaningless where the slot has none.
     pub(crate) first: Segments<Key>,
-    /// Further live keys of a slot, in insertion order.
-    pub(crate) more: BTreeMap<Slot, Vec<Key>>,
+    /// Further live keys of slots.
+    pub(crate) further: FurtherKeys,
     /// Deleted keys that can be restored, and their slots.
     pub(crate) deleted: BTreeMap<Key, Slot>,
     pub(crate) tombstones: BitSet,
@@ -85,7 +88,7 @@ impl KeyMap {
     pub(crate) fn new() -> Self {
         Self {
             first: Segments::new(1),
-            more: BTreeMap::new(),
+            further: FurtherKeys::default(),
             deleted: BTreeMap::new(),
             tombstones: BitSet::new(),
             free: BitSet::new(),
@@ -101,7 +104,7 @@ impl KeyMap {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
             first: self.first.try_clone()?,
-            more: self.more.clone(),
+            further: self.further.clone(),
             deleted: self.deleted.clone(),
             tombstones: self.tombstones.clone(),
             free: self.free.clone(),
@@ -123,7 +126,7 @@ impl KeyMap {
     /// Returns the number of live keys that share their vertex with an earlier key: vectors identical to an earlier
     /// one.
     pub fn duplicate_keys(&self) -> usize {
-        self.more.values().map(Vec::len).sum()
+        self.further.len()
     }
 
     /// Returns the number of live slots.
@@ -182,8 +185,13 @@ impl KeyMap {
     /// Returns the keys of a slot in insertion order; none if it is not live.
     pub fn keys_of(&self, slot: Slot) -> impl Iterator<Item = Key> + '_ {
         let first = self.is_live(slot).then(|| self.first_key(slot));
-        let more = if first.is_none() || self.more.is_empty() { None } else { self.more.get(&slot) };
-        first.into_iter().chain(more.into_iter().flatten().copied())
+        first.into_iter().chain(self.further_keys(slot))
+    }
+
+    /// Returns the keys of a slot beyond its first, in insertion order.
+    #[inline]
+    pub fn further_keys(&self, slot: Slot) -> impl Iterator<Item = Key> + '_ {
+        self.further.of(slot)
     }
 
     /// Returns the first key of a slot that is known to be live, which is not checked.
@@ -214,6 +222,11 @@ impl KeyMap {
     /// Returns the deleted keys that can be restored.
     pub fn deleted_keys(&self) -> impl ExactSizeIterator<Item = Key> + '_ {
         self.deleted.keys().copied()
+    }
+
+    /// Returns a number that is larger after every change of keys.
+    pub fn version(&self) -> u64 {
+        self.history.version()
     }
 
     /// Returns the key after the largest that was ever in the index.
@@ -251,11 +264,6 @@ impl KeyMap {
             return Err(KeyError::Live(key));
         }
         self.deleted.get(&key).copied().ok_or(KeyError::Unknown(key))
-    }
-
-    /// The further keys of slots, as the file holds them.
-    pub(crate) fn further(&self) -> impl Iterator<Item = (Key, Slot)> + '_ {
-        self.more.iter().flat_map(|(&slot, keys)| keys.iter().map(move |&key| (key, slot)))
     }
 
     /// The deleted keys and their slots.

@@ -158,9 +158,15 @@ impl<T: Element> CudaBackend<T> {
     }
 }
 
-impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
+/// A search that was started, and the graph that is searched.
+struct StartedOnDevice<T: Element> {
+    search: jasper_cuda::StartedSearch<T>,
+    graph: Arc<SharedGraph<HostAndDeviceGraph<T>>>,
+}
+
+impl<T: Element> StartedSearch for StartedOnDevice<T> {
     fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
-        self.poll(answer)
+        self.search.poll(&|read| self.graph.read(|graph| read(graph.host())), answer)
     }
 }
 
@@ -249,7 +255,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
             Some(_) => Ok(None),
             None => self.searcher.start(graph.view()?, queries, params),
         })?;
-        Ok(started.map(|search| Box::new(search) as Box<dyn StartedSearch>))
+        let graph = || Arc::clone(&self.graph);
+        Ok(started
+            .map(|search| Box::new(StartedOnDevice { search, graph: graph() }) as Box<dyn StartedSearch>))
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {

@@ -154,6 +154,24 @@ fn rows_that_are_all_equal_are_one_vertex() {
     for_each_element!(equal_rows);
 }
 
+/// As of the empty text in a set of embeddings: no change may cost in proportion to the copies that are there.
+#[test]
+fn a_hundred_thousand_copies_come_and_go() {
+    const COPIES: usize = 100_000;
+    let rows: Vec<u8> = Clusters::new(4, 5).rows(300, 0);
+    let index = small(Metric::L2).build(&view(&rows, 4)).unwrap();
+    let copies = rows[..4].repeat(COPIES);
+    let report = index.insert_auto(&view(&copies, 4)).unwrap();
+    assert_eq!((report.1.duplicates, index.stats().live_vertices), (COPIES, 300));
+    let nearest = index.search(&rows[..4], SearchParams::new(3)).unwrap();
+    assert_eq!(keys(&nearest), [0, 300, 301]);
+    let all: Vec<Key> = (300..300 + COPIES as Key).collect();
+    // The oldest first, then the newest.
+    index.delete(&all[..COPIES / 2]).unwrap();
+    all[COPIES / 2..].rchunks(10_000).for_each(|keys| index.delete(keys).unwrap());
+    check_all(&index, &rows, 4);
+}
+
 #[test]
 fn a_quarter_of_copies_hides_nobody() {
     let set = Clusters::new(8, 3);

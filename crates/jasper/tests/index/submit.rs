@@ -21,7 +21,11 @@ fn vectors() -> Vec<u8> {
 }
 
 fn index(device: impl Into<DeviceChoice>) -> Index<u8> {
-    let index = small(Metric::L2).build(&view(&vectors(), DIMENSION)).unwrap().to_device(device).unwrap();
+    index_of(&vectors(), device)
+}
+
+fn index_of(vectors: &[u8], device: impl Into<DeviceChoice>) -> Index<u8> {
+    let index = small(Metric::L2).build(&view(vectors, DIMENSION)).unwrap().to_device(device).unwrap();
     index.warm_up().unwrap();
     index
 }
@@ -54,9 +58,11 @@ fn text(result: Result<Vec<Hit>, SearchError>) -> String {
 #[test]
 fn each_gets_the_answer_that_the_same_search_gives_alone() {
     let vectors = vectors();
+    let with_copies = [&vectors[..], &vectors[..100 * DIMENSION], &vectors[..100 * DIMENSION]].concat();
     let (few, odd) = (KeyFilter::from_iter([1, 9, 300]), (1..600).step_by(2).collect::<KeyFilter>());
-    for device in [Device::Cpu.into(), DeviceChoice::Auto] {
-        let index = index(device);
+    let cases = [(DeviceChoice::from(Device::Cpu), &vectors), (DeviceChoice::Auto, &vectors)];
+    for (device, indexed) in cases.into_iter().chain([(DeviceChoice::Auto, &with_copies)]) {
+        let index = index_of(indexed, device);
         let params = |i: usize| match i % 7 {
             0 => SearchParams::new(0),
             1 => SearchParams::new(3).filter(&few),
@@ -83,7 +89,7 @@ fn callers_of_every_kind_are_answered_beside_changes() {
     for device in [Device::Cpu.into(), DeviceChoice::Auto] {
         let index = index(device);
         let query = |i: usize| &vectors[i * DIMENSION..][..DIMENSION];
-        let params = SearchParams::new(1).beam_width(VECTORS);
+        let params = SearchParams::new(3).beam_width(VECTORS);
         thread::scope(|scope| {
             for thread in 0..6 {
                 let index = &index;
@@ -93,7 +99,11 @@ fn callers_of_every_kind_are_answered_beside_changes() {
                             0 => index.search(query(i), params),
                             _ => block_on(index.submit(query(i), params).unwrap()),
                         };
-                        assert_eq!(hits.unwrap()[0].distance, 0.0);
+                        let hits = hits.unwrap();
+                        assert_eq!((hits.len(), hits[0].distance), (3, 0.0));
+                        let mut keys: Vec<_> = hits.iter().map(|hit| hit.key).collect();
+                        keys.sort_unstable();
+                        assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
                     }
                 });
             }

@@ -27,7 +27,8 @@ use rand::RngExt;
 
 use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT};
 use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
-use super::device_batch::{self, SCRATCH_BYTES, hit_from_device};
+use super::device_batch::{self, SCRATCH_BYTES};
+use super::hit_from_device;
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
 use crate::graph::SlotFormat;
 use crate::{DeviceBatch, DeviceGraph, MemorySpace};

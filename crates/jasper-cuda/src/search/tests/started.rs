@@ -6,12 +6,14 @@ use super::*;
 /// What a search that was started answers in some polls, in the order of the queries.
 fn poll<T: Element>(
     started: &mut StartedQueries,
+    graph: &Graph<T>,
     buffers: &EmulatedBuffers<'_, T>,
     polls: u32,
 ) -> (Vec<(usize, Vec<Hit>)>, bool) {
     let (mut answers, mut is_complete) = (Vec::new(), false);
     for _ in 0..polls {
-        is_complete = started.poll(buffers, &mut |query, hits| answers.push((query, hits))).unwrap();
+        let answer = &mut |query, hits| answers.push((query, hits));
+        is_complete = started.poll(buffers, &|read| read(graph), answer).unwrap();
     }
     answers.sort_by_key(|(query, _)| *query);
     (answers, is_complete)
@@ -39,14 +41,14 @@ fn a_started_search_answers_each_query_when_its_results_are_written() {
     let whole = results.read().unwrap();
     results.write_from(3 * 5 + 4, &[DeviceHit { slot: UNWRITTEN.slot, ..whole[3 * 5 + 4] }]);
     results.write_from(7 * 5, &[DeviceHit { key: UNWRITTEN.key >> 32 << 32, ..whole[7 * 5] }]);
-    let (answers, is_complete) = poll(&mut started, &buffers, 1);
+    let (answers, is_complete) = poll(&mut started, &graph, &buffers, 1);
     assert!(!is_complete);
     let is_whole = |(query, _): &&(usize, Vec<Hit>)| ![3, 7].contains(query);
     assert_eq!(answers, expected.iter().filter(is_whole).cloned().collect::<Vec<_>>());
     buffers.device.as_mut().unwrap().results.array.write_from(7 * 5, &whole[7 * 5..][..1]);
-    assert_eq!(poll(&mut started, &buffers, 1), (vec![expected[7].clone()], false));
-    assert_eq!(poll(&mut started, &buffers, POLLS), (vec![expected[3].clone()], true));
-    assert_eq!(poll(&mut started, &buffers, 1), (vec![], true));
+    assert_eq!(poll(&mut started, &graph, &buffers, 1), (vec![expected[7].clone()], false));
+    assert_eq!(poll(&mut started, &graph, &buffers, POLLS), (vec![expected[3].clone()], true));
+    assert_eq!(poll(&mut started, &graph, &buffers, 1), (vec![], true));
 
     let all = |_| true;
     let plan = SearchPlan::new(&graph, params.filter(&all), rows.len(), AS_CPU).unwrap();
@@ -68,5 +70,36 @@ fn a_started_search_does_not_answer_what_tombstones_leave_short() {
     let search = BatchSearch { plan: &plan, graph: &copy, pool: both.cpu.pool() };
     let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
     let mut started = search.start(&[&queries[..6]], &mut buffers).unwrap();
-    assert_eq!(poll(&mut started, &buffers, 2), (vec![], true));
+    assert_eq!(poll(&mut started, &graph, &buffers, 2), (vec![], true));
+}
+
+#[test]
+fn a_started_search_finds_all_keys_of_a_vertex() {
+    let both = Both::new(15);
+    // Every vector twice, and one of them 40 times.
+    let mut rows = whole::<u8>(200, 16, 5);
+    rows.extend_from_within(..);
+    (0..40).for_each(|_| rows.extend_from_within(16..32));
+    let mut graph = built(&rows, 16, Metric::L2, &both);
+    let queries = [whole::<u8>(5, 16, 6), rows[16..32].to_vec()].concat();
+    let params = SearchParams::new(6).beam_width(20);
+    let expected = both.agree(&graph, &queries, params);
+    let expected: Vec<(usize, Vec<Hit>)> = expected.chunks(6).map(<[Hit]>::to_vec).enumerate().collect();
+    let keys: Vec<_> = expected[5].1.iter().map(|hit| hit.key).collect();
+    assert_eq!(keys, [1, 201, 400, 401, 402, 403]);
+
+    let rows: Vec<&[u8]> = queries.chunks_exact(16).collect();
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    for has_changed in [false, true] {
+        let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
+        assert!(can_start(&plan));
+        let search = BatchSearch { plan: &plan, graph: &copy, pool: both.cpu.pool() };
+        let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
+        let mut started = search.start(&rows, &mut buffers).unwrap();
+        if has_changed {
+            graph.keys_mut().delete(201).unwrap();
+        }
+        let answers = if has_changed { vec![] } else { expected.clone() };
+        assert_eq!(poll(&mut started, &graph, &buffers, POLLS).0, answers);
+    }
 }
