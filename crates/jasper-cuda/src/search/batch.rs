@@ -217,10 +217,9 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             report.reranked += if i < chunk.len() { 0 } else { u64::from(cost[1]) };
         }
         let (plan, k) = (self.plan, launch.k());
-        let shared_keys = plan.graph.keys().duplicate_keys() > 0;
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
             for (query, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
-                take_results(query, plan, shared_keys, results);
+                take_results(query, plan, results);
             }
         };
         let task_len = (TASK_BYTES / (k * size_of::<DeviceHit>())).max(1);
@@ -389,15 +388,14 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
     }
 }
 
-/// Writes the results of the device to those of a query. With `shared_keys`, where vertices have several keys, the
-/// filter may allow some of them.
+/// Writes the results of the device to those of a query. Of a vertex with several keys, the filter may allow some.
 fn take_results<T: Element>(
     query: &mut PendingQuery<'_, T>,
     plan: &SearchPlan<'_, T>,
-    shared_keys: bool,
     results: &[DeviceHit],
 ) {
-    query.filled = if shared_keys {
+    let keys = plan.graph.keys();
+    query.filled = if results.iter().any(|hit| keys.has_further_keys(Slot::new(hit.slot))) {
         query.out.fill(all_keys(plan.graph, results).filter(|hit| plan.allows_key(hit.key)))
     } else {
         query.out.fill(first_keys(results))

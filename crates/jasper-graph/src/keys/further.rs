@@ -1,9 +1,10 @@
 //! The further keys of slots that have several.
 
 use std::collections::VecDeque;
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::hash_map::Entry;
 
 use jasper_core::{BitSet, Key, Slot};
+use rustc_hash::FxHashMap;
 
 /// The keys of slots beyond their first, in insertion order: those of vectors identical to an earlier one.
 ///
@@ -12,7 +13,7 @@ use jasper_core::{BitSet, Key, Slot};
 /// keys of every result, and mostly there are none, which a bit tells.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FurtherKeys {
-    of_slots: BTreeMap<Slot, VecDeque<Key>>,
+    of_slots: FxHashMap<Slot, VecDeque<Key>>,
     /// The slots that have some.
     slots: BitSet,
     /// The number of keys of all slots.
@@ -25,15 +26,22 @@ impl FurtherKeys {
         self.len
     }
 
+    /// Whether a slot has any.
+    #[inline]
+    pub(crate) fn has_some(&self, slot: Slot) -> bool {
+        self.slots.contains(slot.index())
+    }
+
     /// The keys of a slot.
     pub(crate) fn of(&self, slot: Slot) -> impl Iterator<Item = Key> + '_ {
-        let keys = self.slots.contains(slot.index()).then(|| &self.of_slots[&slot]);
+        let keys = self.has_some(slot).then(|| &self.of_slots[&slot]);
         keys.into_iter().flatten().copied()
     }
 
     /// All keys and their slots, in ascending order of the slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Slot)> + '_ {
-        self.of_slots.iter().flat_map(|(&slot, keys)| keys.iter().map(move |&key| (key, slot)))
+        let slots = self.slots.iter().map(Slot::from_index);
+        slots.flat_map(|slot| self.of_slots[&slot].iter().map(move |&key| (key, slot)))
     }
 
     /// Adds a key behind the others of its slot.

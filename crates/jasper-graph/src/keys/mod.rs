@@ -188,6 +188,12 @@ impl KeyMap {
         first.into_iter().chain(self.further_keys(slot))
     }
 
+    /// Whether a slot has several keys. No slot that is out of range has.
+    #[inline]
+    pub fn has_further_keys(&self, slot: Slot) -> bool {
+        self.further.has_some(slot)
+    }
+
     /// Returns the keys of a slot beyond its first, in insertion order.
     #[inline]
     pub fn further_keys(&self, slot: Slot) -> impl Iterator<Item = Key> + '_ {
