@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,10 @@ impl Bench {
         &self.queries[number % BATCH * self.dimension..][..self.dimension]
     }
 
+    fn new_vector(&self, number: usize) -> &[f32] {
+        &self.new[number % SINGLE * self.dimension..][..self.dimension]
+    }
+
     /// Searches, then inserts and deletes single vectors.
     fn measure(&self, state: &str, index: &Index<f32>) -> Result<()> {
         index.warm_up()?;
@@ -106,7 +111,6 @@ impl Bench {
         let (all, filtered) = (SearchParams::new(K), SearchParams::new(K).filter(&half));
         let search = |params| median_microseconds(|i| Ok(index.search(self.query(i), params).map(drop)?));
         let first = index.next_key();
-        let new = |i: usize| &self.new[i * self.dimension..][..self.dimension];
         let line = json!({
             "state": state,
             "vectors": index.len(),
@@ -115,7 +119,8 @@ impl Bench {
             "batch_per_second": self.batch_rate(index, all)?,
             "filtered_batch_per_second": self.batch_rate(index, filtered)?,
             "callers_per_second": self.callers_rate(index, all)?,
-            "insert_us": median_microseconds(|i| Ok(index.insert_one(new(i), first + i as Key).map(|_| ())?))?,
+            "callers_beside_changes_per_second": self.callers_beside_changes(index, all)?,
+            "insert_us": median_microseconds(|i| Ok(index.insert_one(self.new_vector(i), first + i as Key).map(|_| ())?))?,
             "delete_us": median_microseconds(|i| Ok(index.delete(&[first + i as Key])?))?,
         });
         println!("{line}");
@@ -132,6 +137,27 @@ impl Bench {
             rate = rate.max(BATCH as f64 / begun.elapsed().as_secs_f64());
         }
         Ok(rate.round())
+    }
+
+    /// As [`Self::callers_rate`], while another thread inserts and deletes single vectors.
+    fn callers_beside_changes(&self, index: &Index<f32>, params: SearchParams<'_>) -> Result<f64> {
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let changes = scope.spawn(|| {
+                for i in 0.. {
+                    if is_done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let key = index.next_key();
+                    index.insert_one(self.new_vector(i), key)?;
+                    index.delete(&[key])?;
+                }
+                Ok(())
+            });
+            let rate = self.callers_rate(index, params);
+            is_done.store(true, Ordering::Relaxed);
+            changes.join().expect("no change panics").and(rate)
+        })
     }
 
     /// Searches per second of threads that search for one query after another.
