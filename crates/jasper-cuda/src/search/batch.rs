@@ -388,7 +388,8 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
     }
 }
 
-/// Writes the results of the device to those of a query. Of a vertex with several keys, the filter may allow some.
+/// Writes the results of the device to those of a query. Of a vertex with several keys, those
+/// that the filter allows are results.
 fn take_results<T: Element>(
     query: &mut PendingQuery<'_, T>,
     plan: &SearchPlan<'_, T>,

@@ -27,7 +27,7 @@ pub(super) const UNWRITTEN: DeviceHit = {
 /// Polls without an answer after which a launch is asked whether it is complete, which notices faults.
 pub(super) const POLLS: u32 = 256;
 
-/// Calls a function once, with the graph on the host as it is now.
+/// Calls a function once, with the graph that the search was started on, as it is now on the host.
 pub type ReadGraph<'a, T> = &'a dyn Fn(&mut dyn FnMut(&Graph<T>));
 
 /// Whether the results of a search can be copied out query by query. Those of a scan are written more than once.
@@ -43,8 +43,8 @@ pub(super) struct StartedQueries {
     k: usize,
     /// A query with fewer hits is not answered, because a scan might find more.
     rescan_below: usize,
-    /// Where vertices have several keys, the [version](jasper_graph::KeyMap::version) of the keys when the search began.
-    shared_keys: Option<u64>,
+    /// The [version](jasper_graph::KeyMap::version) of the keys when the search began; `None` where no vertex has several.
+    keys_version: Option<u64>,
     /// Polls since the last answer.
     polls: u32,
     results: Vec<DeviceHit>,
@@ -57,7 +57,7 @@ impl StartedQueries {
             waiting: (0..queries).collect(),
             k,
             rescan_below: plan.rescan_below(),
-            shared_keys: (keys.duplicate_keys() > 0).then(|| keys.version()),
+            keys_version: (keys.duplicate_keys() > 0).then(|| keys.version()),
             polls: 0,
             results: Vec::new(),
         }
@@ -71,7 +71,7 @@ impl StartedQueries {
         read_graph: ReadGraph<'_, T>,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
-        let Self { waiting, k, rescan_below, shared_keys, polls, results } = self;
+        let Self { waiting, k, rescan_below, keys_version, polls, results } = self;
         *polls += 1;
         let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
         let is_complete = asks && buffers.is_complete().map_err(SearchError::device)?;
@@ -81,7 +81,7 @@ impl StartedQueries {
             if is_there {
                 *polls = 0;
                 let mut hits: Option<Vec<Hit>> = None;
-                match shared_keys {
+                match keys_version {
                     None => hits = Some(first_keys(results).collect()),
                     Some(version) => read_graph(&mut |graph| {
                         let is_unchanged = graph.keys().version() == *version;

@@ -33,7 +33,7 @@ struct KeyChange {
     location: Option<Option<Slot>>,
 }
 
-/// What a change does to the keys of its slot. It holds the place of one key, not the keys: a slot may have many.
+/// What a change does to the keys of its slot. It holds the index of one key, not the keys: a slot may have many.
 #[derive(Clone, Copy, Debug)]
 enum ChangeKind {
     /// Adds the first key; the table of first keys held this before.
@@ -44,7 +44,7 @@ enum ChangeKind {
     RemoveOnly,
     /// Removes the first key, so that the next one becomes the first.
     RemoveFirst,
-    /// Removes a further key, by its place among these.
+    /// Removes a further key, by its index among these.
     RemoveFurther(usize),
 }
 
@@ -126,12 +126,13 @@ impl KeyMap {
 
     /// How a key is removed from its slot.
     fn removal(&self, key: Key, slot: Slot) -> ChangeKind {
-        let mut further = self.further.of(slot);
         if self.first.at(slot.index()) != key {
-            let place = further.position(|other| other == key);
-            return ChangeKind::RemoveFurther(place.expect("the slot has the key"));
+            ChangeKind::RemoveFurther(self.further.index_of(slot, key).expect("the slot has the key"))
+        } else if self.further.has_some(slot) {
+            ChangeKind::RemoveFirst
+        } else {
+            ChangeKind::RemoveOnly
         }
-        if further.next().is_some() { ChangeKind::RemoveFirst } else { ChangeKind::RemoveOnly }
     }
 
     /// Adds a key that is not live.
@@ -160,7 +161,7 @@ impl KeyMap {
                 let next = self.further.remove(slot, 0).expect("the slot has a further key");
                 self.first.set(slot.index(), next);
             }
-            ChangeKind::RemoveFurther(place) => drop(self.further.remove(slot, place)),
+            ChangeKind::RemoveFurther(index) => drop(self.further.remove(slot, index)),
             _ => {}
         }
     }
@@ -276,7 +277,7 @@ impl KeyMap {
                 self.further.insert(slot, 0, self.first.at(slot.index()));
                 self.first.set(slot.index(), key);
             }
-            ChangeKind::RemoveFurther(place) => self.further.insert(slot, place, key),
+            ChangeKind::RemoveFurther(index) => self.further.insert(slot, index, key),
         }
         match deleted {
             Some(slot) => self.deleted.insert(key, slot),

@@ -187,7 +187,7 @@ impl KeyMap {
     /// The live slots with a key in `filter`.
     ///
     /// Cost: for a filter that was not used before, a look-up per key of the filter or of the index, whichever are
-    /// fewer; later, one per change in between.
+    /// fewer; later, one per key of a slot that changed in between.
     pub fn allowed_slots(&self, filter: &KeyFilter) -> Arc<AllowedSlots> {
         let entry = self.filters.entry(filter);
         let mut known = lock(&entry);
@@ -200,6 +200,10 @@ impl KeyMap {
         let slots = match (old, changed) {
             (Some(old), Some(changed)) => {
                 let mut slots = Arc::try_unwrap(old).map_or_else(|old| old.slots.clone(), |old| old.slots);
+                // Copies of one vector change one slot again and again, and looking it up reads all of its keys.
+                let mut changed: Vec<Slot> = changed.collect();
+                changed.sort_unstable();
+                changed.dedup();
                 for slot in changed {
                     if self.has_key_in(slot, filter) {
                         slots.insert(slot.index());

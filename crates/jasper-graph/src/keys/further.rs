@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 /// The keys of slots beyond their first, in insertion order: those of vectors identical to an earlier one.
 ///
 /// A data set may have a hundred thousand copies of one vector, such as that of the empty text. So the number of keys
-/// is stored, and the oldest or newest key of a slot is removed without moving the others. Searches ask for the further
-/// keys of every result, and mostly there are none, which a bit tells.
+/// is stored, and removing the oldest or newest key of a slot moves no others. Searches ask for the further keys of every
+/// result, and mostly there are none, which a bit tells.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FurtherKeys {
     of_slots: FxHashMap<Slot, VecDeque<Key>>,
@@ -50,22 +50,31 @@ impl FurtherKeys {
         self.len += 1;
     }
 
-    /// Adds a key before number `place` of its slot.
-    pub(super) fn insert(&mut self, slot: Slot, place: usize, key: Key) {
-        self.keys_mut(slot).insert(place, key);
+    /// Adds a key at an index among those of its slot.
+    pub(super) fn insert(&mut self, slot: Slot, index: usize, key: Key) {
+        self.keys_mut(slot).insert(index, key);
         self.len += 1;
     }
 
-    /// Removes key number `place` of a slot, if there is one.
-    pub(super) fn remove(&mut self, slot: Slot, place: usize) -> Option<Key> {
+    /// Removes the key at an index among those of a slot, if there is one.
+    pub(super) fn remove(&mut self, slot: Slot, index: usize) -> Option<Key> {
         let Entry::Occupied(mut keys) = self.of_slots.entry(slot) else { return None };
-        let key = keys.get_mut().remove(place)?;
+        let key = keys.get_mut().remove(index)?;
         self.len -= 1;
         if keys.get().is_empty() {
             keys.remove();
             self.slots.remove(slot.index());
         }
         Some(key)
+    }
+
+    /// The index of a key among those of a slot. The newest is found first.
+    pub(super) fn index_of(&self, slot: Slot, key: Key) -> Option<usize> {
+        let keys = self.of_slots.get(&slot)?;
+        if keys.back() == Some(&key) {
+            return Some(keys.len() - 1);
+        }
+        keys.iter().position(|&other| other == key)
     }
 
     /// Removes the newest key of a slot, if there is one.

@@ -230,7 +230,7 @@ impl KeyMap {
         self.deleted.keys().copied()
     }
 
-    /// Returns a number that is larger after every change of keys.
+    /// Returns a number that is larger after every change of live keys. A clone counts anew.
     pub fn version(&self) -> u64 {
         self.history.version()
     }

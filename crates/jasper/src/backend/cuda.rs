@@ -206,9 +206,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
         let Self { kernels, graph, .. } = Arc::into_inner(self).expect("the caller holds the only reference");
-        // Waits for the thread, which holds the graph.
+        // Waits for the thread, which holds the graph. Searches that hold it end before the backend has one reference.
         drop(kernels);
-        let graph = Arc::into_inner(graph).expect("the thread has ended");
+        let graph = Arc::into_inner(graph).expect("the thread and started searches have ended");
         vec![graph.into_inner().into_host()]
     }
 
@@ -255,9 +255,10 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
             Some(_) => Ok(None),
             None => self.searcher.start(graph.view()?, queries, params),
         })?;
-        let graph = || Arc::clone(&self.graph);
-        Ok(started
-            .map(|search| Box::new(StartedOnDevice { search, graph: graph() }) as Box<dyn StartedSearch>))
+        Ok(started.map(|search| {
+            let graph = Arc::clone(&self.graph);
+            Box::new(StartedOnDevice { search, graph }) as Box<dyn StartedSearch>
+        }))
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
