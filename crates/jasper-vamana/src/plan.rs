@@ -189,8 +189,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         if has_all { 0 } else { self.max_hits }
     }
 
-    /// Whether the filter allows a key.
-    pub fn allows_key(&self, key: Key) -> bool {
+    fn allows_key(&self, key: Key) -> bool {
         self.params.filter.is_none_or(|filter| filter.allows(key))
     }
 }

@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryFactors;
+use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
 use jasper_core::{BitSet, Element, Slot, sync::lock};
 use jasper_data::ThreadPool;
@@ -29,7 +30,7 @@ use rayon::prelude::*;
 
 use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
 use super::launch::{LaunchPointers, QueryQuantizer, SearchLaunch, SlotArray};
-use super::results::{all_keys, first_keys};
+use super::results::first_keys;
 use super::started::{StartedQueries, UNWRITTEN};
 use crate::DeviceGraph;
 
@@ -397,7 +398,8 @@ fn take_results<T: Element>(
 ) {
     let keys = plan.graph.keys();
     query.filled = if results.iter().any(|hit| keys.has_further_keys(Slot::new(hit.slot))) {
-        query.out.fill(all_keys(plan.graph, results).filter(|hit| plan.allows_key(hit.key)))
+        let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
+        plan.fill(found.map(|hit| (Slot::new(hit.slot), hit.distance)), &mut query.out)
     } else {
         query.out.fill(first_keys(results))
     };
