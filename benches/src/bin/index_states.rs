@@ -1,5 +1,5 @@
-//! Measures an index in the states that use brings it into: arbitrary keys, identical vectors, deleted ones. No state
-//! may cost much more than the one before. Prints one line of JSON per state.
+//! Measures an index in the states that use brings it into: arbitrary keys, identical vectors, deleted ones. A state
+//! that costs much more than the others shows a fault. Prints one line of JSON per state.
 //!
 //! ```sh
 //! cargo run --release -p jasper-benches --bin index_states -- cuda:0 --vectors 1000000
@@ -104,7 +104,7 @@ impl Bench {
         &self.new[number % SINGLE * self.dimension..][..self.dimension]
     }
 
-    /// Searches, then inserts and deletes single vectors.
+    /// Searches, then inserts and deletes single vectors, which leaves a few thousand tombstones.
     fn measure(&self, state: &str, index: &Index<f32>) -> Result<()> {
         index.warm_up()?;
         let half: KeyFilter = index.keys().into_iter().step_by(2).collect();
