@@ -21,8 +21,8 @@
 //! 3. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 4. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
 //!    made reachable by a path of live vertices, and live neighbors always stay. Only if more than a
-//!    sixteenth have no such path, because most vertices were deleted or have few edges, some are unreachable until
-//!    the call ends.
+//!    sixteenth have no such path, because most vertices were deleted or have few edges, or of those without a path more
+//!    than 1,024 find no row with room, some are unreachable until the call ends.
 
 use std::ops::AddAssign;
 

@@ -7,7 +7,9 @@
 //!         source[v]     = nearest candidate that is reachable and whose row is not full
 //!     add the edges (source[v], v), nearest first, as far as the rows have space
 //!     find the unreachable vertices again
-//! for each vertex that is still unreachable: an edge to it replaces the farthest edge of a reachable neighbor
+//! if more than 1,024 are left: make trees of them, of vertices with the same nearest reachable neighbor
+//! for each vertex that is still unreachable, roots first:
+//!     an edge to it replaces the farthest edge of a reachable neighbor
 //! ```
 //!
 //! Neither pruning nor deleting preserves reachability, and DiskANN does not restore it. A vertex that no path leads to
@@ -23,7 +25,8 @@ use crate::connectivity::{Vertices, no_slots, unreached};
 use crate::pipeline::update;
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 
-/// Adds an edge from a reachable vertex to each of the `vertices` that is unreachable; returns the number of these.
+/// Adds a path to each of the `vertices` that is unreachable; returns the number of these. It is an edge from a reachable
+/// vertex, unless [too many](link_trees) find none with room.
 ///
 /// Later searches for the vertex expand the source of that edge, as the search for it here did. Linking it again like a
 /// new vertex would not help: its nearest neighbors are hubs with full rows, which pruned it before
@@ -84,7 +87,7 @@ pub(crate) struct Added {
     pub(crate) total: usize,
     /// Edges that were attempted, as (target, source). Some did not fit, some were replaced again.
     pub(crate) edges: Vec<(Slot, Slot)>,
-    /// Vertices that lost an incoming edge, because an added one took its place in a full row.
+    /// Vertices that lost an edge from a reached one, because an added edge took its place in a full row.
     pub(crate) evicted: Vec<Slot>,
 }
 
@@ -92,7 +95,10 @@ pub(crate) struct Added {
 /// times as long per vertex as a round, and drops edges.
 const LEAST_PROGRESS: usize = 8;
 
-/// Adds an edge from a reached vertex to each unreached one. Both sets are given first, and `find` computes them again
+/// Vertices to which edges are replaced one after another, at most: if more are left, the roots of trees.
+const MAX_ROOTS: usize = 1024;
+
+/// Adds a path from a reached vertex to each unreached one. Both sets are given first, and `find` computes them again
 /// for the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
 /// nothing.
 fn add_incoming_edges<T: Element, E: Executor<T>>(
@@ -128,6 +134,10 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
         (reached, left) = graph.read(|graph| find(graph, &added.edges)).map_err(UpdateError::device)?;
         has_progress = left.len() <= before - before.div_ceil(LEAST_PROGRESS);
     }
+    if left.len() > MAX_ROOTS {
+        left = link_trees(executor, graph, &reached, &left, chunk_len, &mut added)
+            .map_err(UpdateError::device)?;
+    }
     replace_edges(executor, graph, vertices, reached, left, &mut added).map_err(UpdateError::device)?;
     if total > 0 {
         Progress { stage: Stage::Reconnecting, done: total, total }.report(progress)?;
@@ -157,6 +167,56 @@ fn add_edges<T: Element, E: Executor<T>>(
         update(executor, graph, |graph| executor.new_rows(graph, &sources, &rows))?;
     }
     Ok(())
+}
+
+/// Makes trees of the `left` vertices, which are not reached, by edges that replace others in their rows, but not that to
+/// the nearest reached neighbor. Those with the same one are in one tree; trees of few vertices are joined. Returns the
+/// vertices, roots first.
+///
+/// Where few vertices are the nearest of all others, as vectors with large norms are under inner products, searches for
+/// the others end among these, and find no row with room (docs/src/experiments.md#reconnection-under-inner-products).
+fn link_trees<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+    reached: &BitSet,
+    left: &[Slot],
+    chunk_len: usize,
+    added: &mut Added,
+) -> Result<Vec<Slot>, E::Error> {
+    let max_degree = graph.read(|graph| graph.host().params().max_degree());
+    let mut order = Vec::with_capacity(left.len());
+    for chunk in left.chunks(chunk_len) {
+        let rows = graph.read(|graph| executor.edge_rows(graph, chunk))?;
+        let nearest = rows.iter().map(|row| row.iter().find(|slot| reached.contains(slot.index())).copied());
+        order.extend(nearest.zip(chunk.iter().copied()));
+    }
+    order.sort_unstable();
+    let mut trees: Vec<Vec<Slot>> = Vec::new();
+    for group in order.chunk_by(|(a, _), (b, _)| a == b) {
+        let vertices = group.iter().map(|&(_, vertex)| vertex);
+        match trees.last_mut() {
+            Some(tree) if tree.len() * MAX_ROOTS < left.len() => tree.extend(vertices),
+            _ => trees.push(vertices.collect()),
+        }
+    }
+    let fanout = (max_degree / 2).max(1);
+    let families: Vec<_> = trees.iter().flat_map(|tree| tree.iter().zip(tree[1..].chunks(fanout))).collect();
+    for families in families.chunks(chunk_len) {
+        let parents: Vec<Slot> = families.iter().map(|(parent, _)| **parent).collect();
+        let mut rows = graph.read(|graph| executor.edge_rows(graph, &parents))?;
+        for (row, (parent, children)) in rows.iter_mut().zip(families) {
+            row.retain(|slot| !children.contains(slot));
+            if let Some(nearest) = row.iter().position(|slot| reached.contains(slot.index())) {
+                row[..=nearest].rotate_right(1);
+            }
+            row.truncate(max_degree - children.len());
+            row.extend_from_slice(children);
+            added.edges.extend(children.iter().map(|child| (*child, **parent)));
+        }
+        update(executor, graph, |graph| executor.new_rows(graph, &parents, &rows))?;
+    }
+    let (roots, others): (Vec<_>, Vec<_>) = trees.iter().map(|tree| tree.split_at(1)).unzip();
+    Ok([roots.concat(), others.concat()].concat())
 }
 
 /// New vertices whose neighbors' rows are read together.

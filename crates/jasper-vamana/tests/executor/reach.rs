@@ -142,6 +142,69 @@ fn many_vertices_are_reconnected_without_dropping_edges() {
     }
 }
 
+/// Without room in any row, few edges are replaced, and the paths stay short.
+#[test]
+fn most_vertices_are_reconnected_by_few_edges() {
+    const KEPT: u32 = 200;
+    let rows = rows(4000, 8);
+    let view = MatrixView::new(&rows, DIMENSION).unwrap();
+    let params = BuildParams::builder().max_degree(8).build_beam_width(32).build().unwrap();
+    for deleted in [0, 500] {
+        let executor = CpuExecutor::new(2).unwrap();
+        let (graph, _) = bulk_build(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap();
+        let mut checked = Checked { executor, graph, next_seed: 9000 };
+        checked.graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
+        for slot in 0..4000 {
+            // Each of the kept ones has eight others, and the rest one of these after seven of their own.
+            let step = |i: u32| slot + 3_u32.pow(i);
+            let target =
+                |i| if slot < KEPT || i == 7 { step(i) % KEPT } else { KEPT + step(i) % (4000 - KEPT) };
+            let row: Vec<Slot> = (0..8).map(target).map(Slot::new).collect();
+            checked.graph.adjacency_mut().set_neighbors(Slot::new(slot), &row);
+        }
+        assert_eq!(unreachable_slots(&checked.graph).len(), 4000 - KEPT as usize);
+        (0..deleted).for_each(|key| checked.graph.keys_mut().delete(3000 + key).unwrap());
+        checked.consolidate();
+
+        let adjacency = checked.graph.adjacency();
+        let neighbors = |slot: u32| adjacency.neighbors(Slot::new(slot)).iter();
+        let replaced = (0..KEPT).flat_map(neighbors).filter(|to| to.get() >= KEPT).count();
+        assert!((1..=KEPT as usize).contains(&replaced), "{replaced}");
+        let (mut reached, mut current, mut steps) = (vec![false; 4000], vec![Slot::new(0)], 0);
+        while !current.is_empty() {
+            let next = current.iter().flat_map(|slot| neighbors(slot.get())).copied();
+            current = next.filter(|slot| !std::mem::replace(&mut reached[slot.index()], true)).collect();
+            steps += 1;
+        }
+        assert!(steps < 15, "{steps} steps");
+    }
+}
+
+/// Nearly all vectors are nearest to the few with large norms.
+#[test]
+fn vectors_of_any_norm_are_reachable_under_inner_products() {
+    let mut rows = rows(5000, 9);
+    let mut rng = synthetic::rng(10);
+    for row in rows.chunks_mut(DIMENSION) {
+        let norm = (2.0 * rng.random::<f32>()).exp();
+        row.iter_mut().for_each(|x| *x *= norm);
+    }
+    let view = MatrixView::new(&rows, DIMENSION).unwrap();
+    for max_degree in [2, 4, 8] {
+        let params = BuildParams::builder().max_degree(max_degree).build_beam_width(16).build().unwrap();
+        let executor = CpuExecutor::new(2).unwrap();
+        let (graph, report) =
+            bulk_build(&executor, &view, None, Metric::InnerProduct, params, &mut no_progress).unwrap();
+        assert!(report.reconnected > 1024, "{}", report.reconnected);
+        let mut checked = Checked { executor, graph, next_seed: 11_000 };
+        checked.check("build");
+        (6000..6010).for_each(|key| checked.insert(&[key]));
+        checked.insert(&(7000..7060).collect::<Vec<_>>());
+        checked.delete((0..5000).step_by(3));
+        checked.consolidate();
+    }
+}
+
 /// Searches see the rows that a consolidation has repaired at once.
 #[test]
 fn every_vertex_is_reachable_while_a_consolidation_runs() {
