@@ -77,9 +77,16 @@ impl Kernels {
         of_type.get(kernel).cloned()
     }
 
+    /// Whether a kernel is loaded; also false while another thread loads it.
+    pub(crate) fn is_loaded(&self, id: &KernelId) -> bool {
+        let kernel = lock(&self.loaded).get(id).cloned();
+        kernel.is_some_and(|kernel| kernel.try_lock().is_ok_and(|kernel| kernel.is_some()))
+    }
+
     /// Loads a kernel unless it is loaded.
     pub(crate) fn load(&self, context: &Context, id: &KernelId) -> Result<()> {
-        self.with(context, id, |_| ())
+        // The driver may copy the code of a module to the device only when its function is looked up.
+        self.with(context, id, |module| module.function(context, &id.entry_point))?.map(drop)
     }
 
     fn with<R>(&self, context: &Context, id: &KernelId, read: impl FnOnce(&LoadedModule) -> R) -> Result<R> {

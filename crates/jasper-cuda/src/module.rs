@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
+use cust::error::CudaResult;
 use cust::function::FunctionAttribute;
+use cust::link::Linker;
 use cust::sys::{self, CUfunction, CUfunction_attribute};
 use gpu_kernels::{LaunchConfig, MAX_SHARED_BYTES};
 use jasper_core::sync::lock;
@@ -96,7 +98,8 @@ impl Function {
 impl LoadedModule {
     pub(crate) fn new(context: &Context, ptx: &str) -> Result<Self> {
         context.make_current()?;
-        let module = cust::module::Module::from_ptx(ptx, &[]).map_err(|error| {
+        let module = compile(ptx).and_then(|code| cust::module::Module::from_cubin(code, &[]));
+        let module = module.map_err(|error| {
             let failure = failure_of(error as i32);
             if !is_rejection(failure.code) {
                 return context.error(failure);
@@ -150,6 +153,16 @@ impl std::fmt::Debug for LoadedModule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LoadedModule").field("module", &self.module).finish_non_exhaustive()
     }
+}
+
+/// Compiles PTX to machine code in the current context, or takes it from the driver's cache. A module made of PTX would
+/// be compiled as well, but all launches of the process would wait for that
+/// (docs/src/experiments.md#gpu-kernels-compiled-while-others-run).
+fn compile(ptx: &str) -> CudaResult<Vec<u8>> {
+    let mut linker = Linker::new()?;
+    // The driver reads up to a zero.
+    linker.add_ptx([ptx, "\0"].concat())?;
+    linker.complete()
 }
 
 const MAX_DYNAMIC_SHARED: CUfunction_attribute =

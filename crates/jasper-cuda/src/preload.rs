@@ -1,10 +1,11 @@
 //! Compiles kernels ahead of their first launch: those of a build while its vectors are read, those of searches while
-//! the host answers the first ones.
+//! the host answers the first ones, those of changes before searches wait for them.
 
-use std::sync::atomic::AtomicBool;
+use std::panic::resume_unwind;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
 use gpu_kernels::codes::CodeShape;
@@ -34,6 +35,13 @@ pub struct KernelSet {
     kernels: Vec<KernelId>,
 }
 
+/// Threads that load the kernels of a set. With more, a set takes no less time: about that of its longest kernel
+/// (docs/src/experiments.md#gpu-kernels-compiled-while-others-run).
+const MAX_THREADS: usize = 4;
+
+/// The name of these threads.
+const THREAD: &str = "jasper-kernels";
+
 impl KernelSet {
     /// Those that [`link_on_device`](crate::link_on_device) launches for a build of this shape, which reads SQ8 vectors
     /// unless `exact_linking`.
@@ -57,17 +65,47 @@ impl KernelSet {
         Self { context: context.clone(), kernels }
     }
 
-    /// Loads those that are not loaded.
+    /// Those that an insert or a consolidation launches while the graph is locked.
+    pub fn for_publishing(context: &Context) -> Self {
+        Self { context: context.clone(), kernels: publishing_kernels().into() }
+    }
+
+    /// Loads those that are not loaded, on several threads.
     ///
     /// # Errors
     /// Returns [`ErrorKind::Ptx`](crate::ErrorKind::Ptx): the driver refuses one.
     pub fn load(&self) -> Result<()> {
-        self.kernels.iter().try_for_each(|kernel| self.context.kernels().load(&self.context, kernel))
+        self.load_until(&AtomicBool::new(false))
+    }
+
+    /// As [`Self::load`], but begins no other kernel once `is_stopped`.
+    fn load_until(&self, is_stopped: &AtomicBool) -> Result<()> {
+        let (context, kernels) = (&self.context, self.context.kernels());
+        let missing: Vec<_> = self.kernels.iter().filter(|kernel| !kernels.is_loaded(kernel)).collect();
+        let next = AtomicUsize::new(0);
+        let load_next = || {
+            while let Some(kernel) = missing.get(next.fetch_add(1, Relaxed)) {
+                if is_stopped.load(Relaxed) {
+                    break;
+                }
+                kernels.load(context, kernel)?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            // If no more threads can be started, this one loads them all.
+            let spawn = |_| thread::Builder::new().name(THREAD.into()).spawn_scoped(scope, load_next).ok();
+            let threads = missing.len().min(MAX_THREADS);
+            let others: Vec<_> = (1..threads).filter_map(spawn).collect();
+            let join = |thread: ScopedJoinHandle<'_, Result<()>>| {
+                thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            others.into_iter().map(join).fold(load_next(), Result::and)
+        })
     }
 }
 
-/// A thread that compiles kernels, one after another: the driver compiles one at a time. Dropping this value waits for
-/// the kernel in progress and leaves out the others.
+/// Threads that compile kernels. Dropping this value waits for the kernels in progress and leaves out the others.
 #[derive(Debug)]
 pub struct KernelPreload {
     thread: Option<JoinHandle<()>>,
@@ -82,16 +120,13 @@ impl KernelPreload {
         let (stop, complete) = (Arc::clone(&is_stopped), Arc::clone(&is_complete));
         let loading = Loading::begin();
         let load = move || {
-            let KernelSet { context, kernels } = set;
-            for kernel in kernels.iter().take_while(|_| !stop.load(Relaxed)) {
-                // A failure is reported when the kernel is launched.
-                let _ = context.kernels().load(&context, kernel);
-            }
+            // A failure is reported when the kernel is launched.
+            let _ = set.load_until(&stop);
             complete.store(true, Relaxed);
             drop(loading);
             end();
         };
-        let thread = thread::Builder::new().name("jasper-kernels".into()).spawn(load).ok();
+        let thread = thread::Builder::new().name(THREAD.into()).spawn(load).ok();
         Self { thread, is_stopped, is_complete }
     }
 
@@ -172,6 +207,11 @@ pub(crate) fn query_kernels<T: Element>(
     vec![KernelId::of(&QuantizedSearch::for_codes(&shape, level_bytes, beam_width, warps)), exact(k)]
 }
 
+/// The kernels that write the changed rows of a graph.
+fn publishing_kernels() -> [KernelId; 2] {
+    [KernelId::of(&CopyRows), KernelId::of(&PublishRows)]
+}
+
 /// The kernels of a build that take long to compile or are launched first; `quantized` is the element that is quantized
 /// to SQ8, if one is.
 fn build_kernels<T: Element>(
@@ -205,13 +245,11 @@ fn build_kernels<T: Element>(
     let link = [
         KernelId::of(&PruneNew::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
-        KernelId::of(&PublishRows),
         KernelId::of(&ReverseEdges),
         KernelId::of(&Reach),
         KernelId::of(&FindRowWithRoom),
-        KernelId::of(&CopyRows),
     ];
-    trial.chain(searches).chain(link).chain(if_sq4_is_refused).collect()
+    trial.chain(searches).chain(link).chain(publishing_kernels()).chain(if_sq4_is_refused).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 #define INVALID_CONTEXT 201
 #define DESTROYED 709
+#define INVALID_VALUE 1
 #define NOT_SUPPORTED 801
 #define NEEDS_CONTEXT if (!current) return INVALID_CONTEXT
 
@@ -90,6 +91,23 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned options, void 
     *module = malloc(1);
     return 0;
 }
+int cuLinkCreate_v2(unsigned options, void *names, void *values, void **link) {
+    NEEDS_CONTEXT;
+    *link = malloc(1);
+    return 0;
+}
+int cuLinkAddData_v2(void *link, int type, const char *data, size_t bytes, const char *name, unsigned options,
+                     void *names, void *values) {
+    NEEDS_CONTEXT;
+    return bytes > 0 && data[bytes - 1] == 0 ? 0 : INVALID_VALUE;
+}
+int cuLinkComplete(void *link, void **code, size_t *bytes) {
+    NEEDS_CONTEXT;
+    *code = link;
+    *bytes = 1;
+    return 0;
+}
+int cuLinkDestroy(void *link) { NEEDS_CONTEXT; free(link); return 0; }
 int cuModuleUnload(void *module) {
     NEEDS_CONTEXT;
     free(module);

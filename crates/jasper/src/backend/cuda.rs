@@ -131,10 +131,11 @@ pub(crate) struct CudaBackend<T: Element> {
 }
 
 impl<T: Element> CudaBackend<T> {
-    /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Then
-    /// retains the pool for the change.
-    fn check_and_retain_pool(&self) -> jasper_cuda::Result<PoolRetention> {
+    /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Compiles what
+    /// would otherwise be compiled while the graph is locked, and retains the pool for the change.
+    fn prepare_linking(&self) -> jasper_cuda::Result<PoolRetention> {
         self.graph.read(HostAndDeviceGraph::check_updates)?;
+        KernelSet::for_publishing(self.searcher.context()).load()?;
         self.retain_pool()
     }
 
@@ -262,12 +263,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
-        let _retention = self.check_and_retain_pool()?;
+        let _retention = self.prepare_linking()?;
         insert(&self.device_executor, &mut &*self.graph, new, hooks)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
-        let _retention = self.check_and_retain_pool()?;
+        let _retention = self.prepare_linking()?;
         consolidate(&self.device_executor, &mut &*self.graph, hooks)
     }
 
