@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::Metric;
+
 /// The default parameters, with the reason for each.
 pub mod defaults {
     /// Maximum out-degree (R). The paper and other libraries are measured with 64; an adjacency row is then 256 bytes,
@@ -74,6 +76,16 @@ impl BuildParams {
     /// [`max_degree`](Self::max_degree), so that the next ones have room.
     pub fn merged_degree(&self) -> usize {
         self.max_degree - self.max_degree / 10
+    }
+
+    /// Edges that a prune leaves at least, if there are as many candidates: a quarter of
+    /// [`max_degree`](Self::max_degree). 0 for inner products, under which the nearest candidates of all vertices are
+    /// the same few long vectors.
+    pub fn min_degree(&self, metric: Metric) -> usize {
+        match metric {
+            Metric::L2 | Metric::Cosine => self.max_degree / 4,
+            Metric::InnerProduct => 0,
+        }
     }
 
     /// Beam width of build searches (L).

@@ -4,7 +4,7 @@
 //! merge(p, edges):                         edges sorted by (distance, source), at most max_candidates + max_degree
 //!     new <- edges whose source is not in the row of p
 //!     if the row has room for new: append new
-//!     else: row <- robust_prune(p, row + new), at most max_kept of them
+//!     else: row <- robust_prune(p, row + new), at most max_kept of them, filled to min_degree
 //! ```
 //!
 //! While there is room, edges are appended without a prune. DiskANN's `inter_insert` lets a row exceed its maximum by
@@ -98,6 +98,7 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
                 block.robust_prune(count, args.max_kept, &deferred, store)
             }
         };
+        kept = block.fill(count, kept, prune.min_degree.min(args.max_kept), neighbors, store);
         block_stride(stride, |place| {
             if place >= kept {
                 global::store(neighbors.at(place as usize), NO_SLOT);

@@ -91,6 +91,8 @@ pub struct PruneArgs {
     pub alpha: f32,
     /// The maximum number of neighbors per vertex, at most the stride of the rows.
     pub max_degree: u32,
+    /// Neighbors that a prune leaves at least, if there are as many candidates; a repair may leave fewer.
+    pub min_degree: u32,
     /// The maximum number of candidates that a prune considers, nearest first.
     pub max_candidates: u32,
     /// Counters of the cost, to which a launch adds.

@@ -33,14 +33,18 @@ pub(super) unsafe fn prune_new<S: PairDistances>(args: PruneNewArgs) {
             args.ordered_distances.add(batch_index * stride as usize),
         );
         let store = |place: u32, entry: u64| {
+            global::store(neighbors.at(place as usize), neighbor::slot(entry));
+            global::store(ordered_distances.at(place as usize), neighbor::ordered_bits(entry));
+        };
+        let store_once = |place, entry| {
             if thread::thread_idx_x() == 0 {
-                global::store(neighbors.at(place as usize), neighbor::slot(entry));
-                global::store(ordered_distances.at(place as usize), neighbor::ordered_bits(entry));
+                store(place, entry);
             }
         };
         let none = DeferredRange { old: block.memory.old, begin: 0, end: 0 };
-        let kept =
-            block.robust_prune(count.min(args.prune.max_candidates), args.prune.max_degree, &none, store);
+        let count = count.min(args.prune.max_candidates);
+        let kept = block.robust_prune(count, args.prune.max_degree, &none, store_once);
+        let kept = block.fill(count, kept, args.prune.min_degree, neighbors, store);
         block_stride(stride - kept, |place| {
             global::store(neighbors.at((kept + place) as usize), NO_SLOT);
         });

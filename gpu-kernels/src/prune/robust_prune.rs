@@ -6,9 +6,10 @@ use super::layout::Layout;
 use super::pair_distances::PairDistances;
 use super::remaining::{DeferredRange, NO_HEAD, Remaining};
 use super::{PRUNE_DISTANCES, PruneArgs};
-use crate::WARP_SIZE;
-use crate::collectives::strided;
+use crate::collectives::{rank_in, strided};
 use crate::graph::DistanceForm;
+use crate::neighbor::{self, NO_CANDIDATE};
+use crate::{DevicePtrMut, WARP_SIZE};
 
 /// `alpha` of the first round.
 pub(super) const FIRST_ALPHA: f32 = 1.0;
@@ -193,5 +194,51 @@ impl<'a, S: PairDistances> PruneBlock<'a, S> {
             }
         }
         kept
+    }
+
+    /// Adds the nearest of the first `count` entries that are not among the `kept` ones in `row`, until there are
+    /// `min_degree`: calls `emit` as [`Self::robust_prune`] does, from a thread for each, and returns how many the row
+    /// has then. Called by the whole block.
+    ///
+    /// # Safety
+    /// The first `kept` places of `row` hold the slots of the entries that a prune of `count` entries kept, written by
+    /// this block.
+    #[inline(always)]
+    pub(super) unsafe fn fill(
+        &self,
+        count: u32,
+        kept: u32,
+        min_degree: u32,
+        row: DevicePtrMut<u32>,
+        emit: impl Fn(u32, u64),
+    ) -> u32 {
+        let filled = count.min(min_degree);
+        if kept >= filled {
+            return kept;
+        }
+        // SAFETY: all threads of the block agree on the counts; indices are below them, and the warp is converged at
+        // the vote.
+        unsafe {
+            thread::sync_threads();
+            if warp_index() == 0 {
+                let mut place = kept;
+                strided(0, count, WARP_SIZE, |first| {
+                    let index = first + warp::lane_id();
+                    let entry =
+                        if index < count { self.memory.entries.add(index).load() } else { NO_CANDIDATE };
+                    let mut is_left = index < count;
+                    for at in 0..kept {
+                        is_left &= global::load(row.at(at as usize).cast_const()) != neighbor::slot(entry);
+                    }
+                    let lanes = warp::ballot(is_left);
+                    let to = place + rank_in(lanes);
+                    if is_left && to < filled {
+                        emit(to, entry);
+                    }
+                    place += lanes.count_ones();
+                });
+            }
+        }
+        filled
     }
 }

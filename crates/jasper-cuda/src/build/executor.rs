@@ -51,6 +51,8 @@ const LIST_CHUNK: u32 = 1 << 20;
 pub struct DeviceExecutor<T, S = crate::Stream> {
     pub(super) stream: S,
     params: BuildParams,
+    /// Neighbors that a prune leaves at least.
+    min_degree: usize,
     /// Provides the threads for the work on the host.
     cpu: Arc<CpuExecutor>,
     /// Whether updates choose edges by exact distances of float vectors, never by those of SQ8 vectors.
@@ -61,7 +63,9 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
 impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the work on the host.
     pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
-        Self { stream, params: *graph.params(), cpu, exact_linking: false, element: PhantomData }
+        let params = *graph.params();
+        let min_degree = params.min_degree(graph.metric());
+        Self { stream, params, min_degree, cpu, exact_linking: false, element: PhantomData }
     }
 
     /// Sets whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
@@ -84,6 +88,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
             form: graph.form,
             alpha: self.params.alpha(),
             max_degree: self.params.max_degree() as u32,
+            min_degree: self.min_degree as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,
             counters: self.stream.output(counters),
         }

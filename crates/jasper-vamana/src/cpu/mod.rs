@@ -230,10 +230,8 @@ impl<T: Element> Executor<T> for CpuExecutor {
         let mut edges =
             link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), edges| {
                 let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
-                edges.push(
-                    vertex,
-                    buffers.prune.keep(vectors, found, &[], params.max_degree(), params.alpha()),
-                );
+                buffers.prune.keep(vectors, found, &[], params.max_degree(), params.alpha());
+                edges.push(vertex, buffers.prune.fill(found, &[], params.min_degree(graph.metric())));
                 edges.cost.prune_distances += buffers.prune.take_distances();
             }));
         let (duplicates, cost) = (std::mem::take(&mut edges.duplicates), edges.cost);
@@ -429,7 +427,9 @@ impl ThreadBuffers {
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
-        let kept = self.prune.keep(vectors, candidates, deferred, max_kept, params.alpha());
+        self.prune.keep(vectors, candidates, deferred, max_kept, params.alpha());
+        let min_degree = params.min_degree(graph.metric()).min(max_kept);
+        let kept = self.prune.fill(candidates, deferred, min_degree);
         new_rows.replace(target, kept.iter().map(|kept| kept.slot()));
         if let Some(tree) = graph.adjacency().spanning_tree() {
             let children = old.iter().copied().filter(|&slot| tree.parent(slot) == Some(target));

@@ -6,6 +6,7 @@
 //!     for c in candidates not yet kept, nearest to p first:
 //!         if kept is full: stop
 //!         if no k in kept occludes c, that is alpha d(k, c) <= d(p, c): keep c
+//! if kept has fewer than the minimum: add the nearest candidates that are left     a row that the graph would miss
 //! ```
 //!
 //! Deviations from the paper, and why each is right:
@@ -20,6 +21,9 @@
 //!    been compared with.
 //! 6. **Alpha applies to distances plus an offset** that makes them non-negative. A negated inner product may be below
 //!    0, where multiplying it by alpha would strengthen the rule instead of weakening it.
+//! 7. **Thin rows are filled** ([`Prune::fill`]), as by HNSW's `keepPrunedConnections`: where norms have a heavy tail,
+//!    a vector nearer to the middle occludes nearly all others, and rows of a few edges left half of the neighbors
+//!    unfound (docs/src/experiments.md#thin-rows).
 
 use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Vectors;
@@ -108,6 +112,18 @@ impl Prune {
             self.try_keep(vectors, candidate, alpha, alpha);
         }
         self.deferred = second_round;
+        &self.kept
+    }
+
+    /// Adds the nearest of those candidates that [`Self::keep`] did not keep, until `min_degree` are kept.
+    pub(crate) fn fill(&mut self, candidates: &[Neighbor], deferred: &[Neighbor], min_degree: usize) -> &[Neighbor] {
+        let missing = min_degree.saturating_sub(self.kept.len());
+        if missing > 0 {
+            let is_left = |candidate: &&Neighbor| !self.kept.contains(candidate);
+            let mut left: Vec<_> = candidates.iter().chain(deferred).filter(is_left).copied().collect();
+            left.sort_unstable();
+            self.kept.extend(left.into_iter().take(missing));
+        }
         &self.kept
     }
 

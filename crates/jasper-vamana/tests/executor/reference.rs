@@ -116,6 +116,22 @@ pub fn robust_prune<T: Element>(
     [kept, second]
 }
 
+/// What a [prune](robust_prune) keeps, and the nearest other candidates if these are fewer than the minimum.
+fn filled_prune<T: Element>(
+    graph: &Graph<T>,
+    candidates: Vec<Near>,
+    most: usize,
+    settled: &[Near],
+    waiting: &[Near],
+) -> Vec<Near> {
+    let all = sorted([&candidates, waiting].concat());
+    let mut kept = robust_prune(graph, candidates, most, settled, waiting).concat();
+    let least = graph.params().min_degree(graph.metric()).min(most);
+    let rest: Vec<Near> = all.into_iter().filter(|near| !kept.contains(near)).collect();
+    kept.extend(rest.into_iter().take(least.saturating_sub(kept.len())));
+    kept
+}
+
 /// The ends of the parts of a row that the rounds of a prune wrote. Each part ascends; edges appended since usually do
 /// not.
 fn settled_ends<T: Element>(graph: &Graph<T>, row: &[Near]) -> [usize; 2] {
@@ -180,7 +196,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
         let mut all = sorted(all);
         all.truncate(params.max_degree());
         all.extend(expanded);
-        let kept = robust_prune(graph, ordered(all), params.max_degree(), &[], &[]).concat();
+        let kept = filled_prune(graph, ordered(all), params.max_degree(), &[], &[]);
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
@@ -198,7 +214,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
             let all = ordered(new.into_iter().chain(old).collect());
             let (waiting, candidates): (Vec<Near>, Vec<Near>) =
                 all.into_iter().partition(|near| second.contains(near));
-            ids(robust_prune(graph, candidates, max_kept, &settled, &waiting).concat())
+            ids(filled_prune(graph, candidates, max_kept, &settled, &waiting))
         };
         rows.insert(target, changed);
     }

@@ -19,6 +19,7 @@ pub(super) struct Vertices<T> {
     pub(super) edges: Vec<u32>,
     pub(super) max_degree: usize,
     alpha: f32,
+    pub(super) min_degree: usize,
     pub(super) max_candidates: usize,
 }
 
@@ -56,6 +57,7 @@ impl<T: Element> Vertices<T> {
             edges: vec![NO_SLOT; len * edges_stride],
             max_degree,
             alpha: [1.0, 1.2][rng.random_range(0..2)],
+            min_degree: rng.random_range(0..=max_degree / 2),
             max_candidates: max_degree + rng.random_range(0..30),
         }
     }
@@ -98,7 +100,7 @@ impl<T: Element> Vertices<T> {
         ids
     }
 
-    /// The nearest candidates, [pruned in order](Self::prune_in_order).
+    /// The nearest candidates, [pruned in order](Self::prune_in_order), and as many of the others as the minimum asks.
     pub(super) fn prune(
         &self,
         mut candidates: Vec<Neighbor>,
@@ -106,8 +108,13 @@ impl<T: Element> Vertices<T> {
         deferred: &[Neighbor],
     ) -> (Vec<Neighbor>, u64) {
         candidates.sort_unstable();
-        let (rounds, distances) = self.prune_in_order(candidates, most, deferred);
-        (rounds.concat(), distances)
+        candidates.truncate(self.max_candidates);
+        let (rounds, distances) = self.prune_in_order(candidates.clone(), most, deferred);
+        let mut kept = rounds.concat();
+        candidates.retain(|candidate| !kept.contains(candidate));
+        let missing = self.min_degree.min(most).saturating_sub(kept.len());
+        kept.extend(candidates.into_iter().take(missing));
+        (kept, distances)
     }
 
     /// The ends of the parts of a row that the rounds of an earlier prune kept: each part ascends.
@@ -186,6 +193,7 @@ impl<T: Element> Vertices<T> {
             form: self.form,
             alpha: self.alpha,
             max_degree: self.max_degree as u32,
+            min_degree: self.min_degree as u32,
             max_candidates: self.max_candidates as u32,
             counters: device.counters.output(),
         }
