@@ -65,7 +65,7 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let executor = CpuExecutor::new(None).expect("a process may start threads");
     let batch: Vec<Slot> = graph.keys().live_slots().take(PRUNED).collect();
     let search = || {
-        let Ok(candidates) = executor.find_candidates(&graph, &batch);
+        let Ok(candidates) = executor.find_candidates(&graph, &batch, graph.params().build_beam_width());
         candidates
     };
     let prune = |candidates| {

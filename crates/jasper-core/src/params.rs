@@ -93,11 +93,17 @@ impl BuildParams {
         self.build_beam_width
     }
 
-    /// Maximum hops of a build search, 4 L + 128. This bounds the memory of a search on a device.
+    /// The same parameters with another beam width, of at least 1 and at most four times this one.
+    #[must_use]
+    pub fn with_build_beam_width(self, build_beam_width: usize) -> Self {
+        Self { build_beam_width, ..self }
+    }
+
+    /// Maximum hops of a build search with a beam of L, 4 L + 128. This bounds the memory of a search on a device.
     ///
     /// A search on data of average difficulty takes about 1.17 L hops.
-    pub fn max_hops(&self) -> usize {
-        4 * self.build_beam_width + 128
+    pub fn max_hops(beam_width: usize) -> usize {
+        4 * beam_width + 128
     }
 
     /// Slack of the prune rule. It multiplies *squared* distances: 1.2 is 1.095 on distances.

@@ -17,8 +17,8 @@ use rayon::prelude::*;
 
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, OperationCounts,
-    ScalarQuantizer, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, OnConflict,
+    OperationCounts, ScalarQuantizer, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -28,6 +28,8 @@ pub struct Ingested<T: 'static> {
     pub graph: Graph<T>,
     /// All vertices but the medoid, shuffled.
     pub order: Vec<Slot>,
+    /// How wide the searches of the build become; [fixed](Effort::fixed) by [`ingest`].
+    pub effort: Effort,
 }
 
 /// A graph whose vertices are linked.
@@ -39,12 +41,14 @@ pub struct Linked<T: 'static> {
     pub reconnected: usize,
     /// Operations performed.
     pub cost: OperationCounts,
+    /// What was decided about the beam width, which is that of the graph's parameters.
+    pub effort: Effort,
 }
 
 impl<T: Element> Linked<T> {
     /// The finished graph, with a report.
     pub fn finish(self) -> (Graph<T>, InsertReport) {
-        let Self { graph, reconnected, cost } = self;
+        let Self { graph, reconnected, cost, .. } = self;
         let (keys, duplicates) = (graph.keys().len(), graph.keys().duplicate_keys());
         (graph, InsertReport { keys, duplicates, reconnected, cost })
     }
@@ -100,7 +104,7 @@ pub fn ingest<T: Element>(
         graph.adjacency_mut().set_start_points(vec![medoid]);
         order.retain(|&slot| slot != medoid);
     }
-    Ok(Ingested { graph, order })
+    Ok(Ingested { graph, order, effort: Effort::fixed() })
 }
 
 /// Links the vertices of a bulk build on the CPU, by distances of vectors quantized to bytes if there is a `quantizer`.
@@ -119,8 +123,9 @@ pub fn link_on_host<T: Element>(
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
-    let Ingested { mut graph, order } = ingested;
-    let linker = executor.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
+    let Ingested { mut graph, order, effort } = ingested;
+    let linker =
+        executor.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints))?;
     match quantizer {
         Some(quantizer) => executor.pool().install(|| quantizer.quantize_graph(&mut graph))?,
         None => {

@@ -4,6 +4,7 @@ use jasper_core::{BuildParams, Element, Progress, ProgressFn, Slot, Stage};
 use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
+use crate::effort::{Effort, is_due};
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
@@ -18,6 +19,7 @@ pub struct BulkLinker<'a> {
     linked: usize,
     cost: OperationCounts,
     writer: Option<CheckpointWriter<'a>>,
+    effort: Effort,
 }
 
 /// Up to this size, a batch may be as large as the graph so far. While a graph is small, searches visit most of its
@@ -40,7 +42,7 @@ pub(crate) fn batch_len(linked: usize, share: f32, max_doubling: usize) -> usize
 
 impl<'a> BulkLinker<'a> {
     /// The linker of the vertices of `order`: of all of them or, if there is a checkpoint, of those left in it, whose
-    /// edges are restored in `graph`. The `quantizer` is that of SQ8 linking, if any. Uses the threads of the current
+    /// edges are restored in `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam width. Uses the threads of the current
     /// pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
@@ -51,13 +53,15 @@ impl<'a> BulkLinker<'a> {
         graph: &mut Graph<T>,
         order: &'a [Slot],
         quantizer: Option<&ScalarQuantizer>,
+        effort: Effort,
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
         let Some(checkpoints) = checkpoints else {
-            return Ok(Self { order, linked: 0, cost: OperationCounts::default(), writer: None });
+            return Ok(Self { order, linked: 0, cost: OperationCounts::default(), writer: None, effort });
         };
-        let (writer, linked, cost) = CheckpointWriter::resume(checkpoints, graph, quantizer, order.len())?;
-        Ok(Self { order, linked, cost, writer: Some(writer) })
+        let (writer, linked, cost) =
+            CheckpointWriter::resume(checkpoints, graph, quantizer, order.len(), effort)?;
+        Ok(Self { order, linked, cost, writer: Some(writer), effort })
     }
 
     /// Links the vertices that are left into `graph`, with any executor. Between batches it reports progress, and
@@ -89,12 +93,17 @@ impl<'a> BulkLinker<'a> {
             }
             let linked = link_batch(executor, &mut graph, &left[..batch], LinkMode::Bulk)
                 .map_err(UpdateError::device)?;
+            let before = self.linked;
             self.linked += batch;
             self.cost += linked.cost;
+            if is_due(before, self.linked) {
+                let next = &self.order[self.linked..];
+                self.effort.adapt(executor, &mut graph, self.linked, next)?;
+            }
         }
         GraphAccess::change_host(&mut graph, |host| start::add_start_points(host, self.order))?;
         let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
-        Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost })
+        Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost, effort: self.effort })
     }
 }

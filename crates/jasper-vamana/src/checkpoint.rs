@@ -7,7 +7,7 @@ use jasper_core::{BuildParams, Element, Metric, Slot};
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 use rayon::prelude::*;
 
-use crate::{OperationCounts, ScalarQuantizer};
+use crate::{Effort, OperationCounts, ScalarQuantizer};
 
 /// Where a bulk build saves checkpoints, and how often.
 ///
@@ -73,8 +73,9 @@ impl<'a> Checkpoints<'a> {
         metric: Metric,
         dimension: usize,
         params: &BuildParams,
+        effort: Effort,
     ) -> Result<(), CheckpointError> {
-        self.open::<T>(metric, dimension, params).map(drop)
+        self.open::<T>(metric, dimension, params, effort).map(drop)
     }
 
     /// The checkpoint, if there is one, of a build with these parameters.
@@ -83,6 +84,7 @@ impl<'a> Checkpoints<'a> {
         metric: Metric,
         dimension: usize,
         params: &BuildParams,
+        effort: Effort,
     ) -> Result<Option<CheckpointFile>, CheckpointError> {
         let Some(file) = CheckpointFile::open(self.path).map_err(CheckpointError::Open)? else {
             return Ok(None);
@@ -100,12 +102,16 @@ impl<'a> Checkpoints<'a> {
             ("metric", text(&info.metric), text(&metric)),
             ("dimension", text(&info.dimension), text(&dimension)),
             ("max_degree", text(&theirs.max_degree()), text(&params.max_degree())),
-            ("build_beam_width", text(&theirs.build_beam_width()), text(&params.build_beam_width())),
             ("alpha", text(&theirs.alpha()), text(&params.alpha())),
             ("seed", text(&theirs.seed()), text(&params.seed())),
             ("max_batch_share", text(&theirs.max_batch_share()), text(&params.max_batch_share())),
         ];
-        match pairs.into_iter().find(|(_, theirs, ours)| theirs != ours) {
+        let widths = [theirs, params].map(BuildParams::build_beam_width);
+        // The build that wrote it may have doubled the width.
+        let is_reached = (widths[1]..=effort.widest(widths[1])).contains(&widths[0]);
+        let width = ("build_beam_width", text(&widths[0]), text(&widths[1]));
+        let differs = |(_, theirs, ours): &(_, String, String)| theirs != ours;
+        match pairs.into_iter().find(differs).or((!is_reached).then_some(width)) {
             Some((name, theirs, ours)) => {
                 Err(CheckpointError::Parameter { path: self.path.to_owned(), name, theirs, ours })
             }
@@ -146,9 +152,10 @@ impl<'a> CheckpointWriter<'a> {
         graph: &mut Graph<T>,
         quantizer: Option<&ScalarQuantizer>,
         total: usize,
+        effort: Effort,
     ) -> Result<(Self, usize, OperationCounts), CheckpointError> {
         let rows_checksum = rows_checksum(graph, quantizer);
-        let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())?;
+        let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params(), effort)?;
         let (mut linked, mut cost) = (0, OperationCounts::default());
         if let Some(file) = file {
             let checkpoint = *file.checkpoint();
@@ -158,6 +165,7 @@ impl<'a> CheckpointWriter<'a> {
             if !is_same {
                 return Err(CheckpointError::Vectors { path: checkpoints.path.to_owned() });
             }
+            graph.set_build_beam_width(file.info().params.build_beam_width());
             file.restore(graph).map_err(CheckpointError::Open)?;
             (linked, cost) = (checkpoint.linked as usize, bytemuck::cast(checkpoint.cost));
         }

@@ -61,12 +61,27 @@ pub trait Executor<T: Element> {
         Ok(())
     }
 
-    /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector expands
-    /// in the current graph.
+    /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector with
+    /// this beam width expands in the current graph.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn find_candidates(&self, graph: &Self::Graph, chunk: &[Slot]) -> Result<Self::Candidates, Self::Error>;
+    fn find_candidates(
+        &self,
+        graph: &Self::Graph,
+        chunk: &[Slot],
+        beam_width: usize,
+    ) -> Result<Self::Candidates, Self::Error>;
+
+    /// Each vertex with its `k` nearest candidates, in any order; fewer if there are no more.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    fn nearest_candidates(
+        &self,
+        candidates: Self::Candidates,
+        k: usize,
+    ) -> Result<Vec<(Slot, Vec<Slot>)>, Self::Error>;
 
     /// Finds the vertices whose vector equals that of a candidate, for [`ChunkEdges::duplicates`]. Bulk builds do not
     /// need it: they deduplicate vectors while reading them.

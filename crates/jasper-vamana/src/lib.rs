@@ -33,6 +33,7 @@
 //! | `top_k` | the nearest of many vertices |
 //! | [`connectivity`](unreachable_slots()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `spanning_tree` | keeping every vertex reachable during inserts |
+//! | [`effort`](Effort) | the beam width of a bulk build, raised where searches miss neighbors |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
 //! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: edges chosen by distances of vectors quantized to bytes |
@@ -54,6 +55,7 @@ mod cost;
 mod cost_model;
 mod cpu;
 mod dedup;
+mod effort;
 mod error;
 mod executor;
 mod filter;
@@ -83,6 +85,7 @@ pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::OperationCounts;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};
 pub use cpu::{CpuExecutor, PoolError};
+pub use effort::Effort;
 pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;

@@ -58,7 +58,8 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     let (mut edges, mut linked) = (Vec::new(), LinkedBatch::default());
     for chunk in batch.chunks(E::SEARCH_CHUNK) {
         let pruned: ChunkEdges<_> = graph.read(|graph| {
-            let mut candidates = executor.find_candidates(graph, chunk)?;
+            let beam_width = graph.host().params().build_beam_width();
+            let mut candidates = executor.find_candidates(graph, chunk, beam_width)?;
             if let LinkMode::Insert(sampling) = mode {
                 candidates = executor.find_duplicates(graph, candidates)?;
                 candidates = executor.add_peers(graph, candidates, sampling)?;

@@ -123,7 +123,8 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
             let done = total - left.len() + i * chunk_len;
             Progress { stage: Stage::Reconnecting, done, total }.report(progress)?;
             let sources = graph.read(|graph| {
-                let candidates = executor.find_candidates(graph, chunk)?;
+                let beam_width = graph.host().params().build_beam_width();
+                let candidates = executor.find_candidates(graph, chunk, beam_width)?;
                 executor.nearest_with_room(graph, candidates, &reached)
             });
             edges.extend(sources.map_err(UpdateError::device)?);

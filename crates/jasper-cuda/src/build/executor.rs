@@ -251,12 +251,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &HostAndDeviceGraph<T, S>,
         chunk: &[Slot],
+        beam_width: usize,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = self.device_graph(graph);
         graph.check_vertices(chunk);
         let input = graph.linking_input();
-        let (stream, beam) = (&self.stream, BeamSize::new(self.params.build_beam_width()));
-        let stride = self.params.max_hops() as u32;
+        let (stream, beam) = (&self.stream, BeamSize::new(beam_width));
+        let stride = BuildParams::max_hops(beam_width) as u32;
         let sq4 = graph.sq4_input().filter(|_| chunk.len() > MAX_SEARCHES_BY_SQ8);
         let searches = if sq4.is_some() { usize::MAX } else { chunk.len() };
         let launch = default_launch(searches, stream.multiprocessors(), input.args.shape.row_bytes());
@@ -300,6 +301,24 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             unsafe { stream.launch(&kernel, args)? };
         }
         Ok(candidates)
+    }
+
+    fn nearest_candidates(
+        &self,
+        candidates: Candidates<S>,
+        k: usize,
+    ) -> Result<Vec<(Slot, Vec<Slot>)>, S::Error> {
+        let vertices = self.stream.download(&candidates.new_vertices)?;
+        let entries = self.stream.download(&candidates.expanded)?;
+        let costs = self.stream.download(&candidates.costs)?;
+        let lists = entries.chunks_exact(candidates.stride as usize).zip(costs.chunks_exact(2));
+        let nearest = |(vertex, (entries, costs)): (u32, (&[u64], &[u32]))| {
+            let found = entries[..costs[0] as usize].iter().map(|&entry| Neighbor::from_bits(entry));
+            let mut found: Vec<_> = found.filter(|near| near.slot().get() != vertex).collect();
+            found.sort_unstable();
+            (Slot::new(vertex), found.iter().take(k).map(|near| near.slot()).collect())
+        };
+        Ok(vertices.into_iter().zip(lists).map(nearest).collect())
     }
 
     fn find_duplicates(

@@ -83,7 +83,7 @@ pub fn link_on_device<T: Element>(
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
-    let Ingested { mut graph, order } = ingested;
+    let Ingested { mut graph, order, effort } = ingested;
     match &quantized {
         Some(vectors) => {
             let ordinal = vectors.stream.context().device().ordinal;
@@ -94,7 +94,8 @@ pub fn link_on_device<T: Element>(
         }
     }
     let quantizer = quantized.as_ref().map(|vectors| &vectors.quantizer);
-    let linker = cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
+    let linker =
+        cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
     let copy = cpu.pool().install(|| upload(context, &graph, quantized))?;
     let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());

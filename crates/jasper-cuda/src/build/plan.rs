@@ -53,7 +53,7 @@ pub(crate) fn batch_bytes(batch: usize, spec: &BuildSpec) -> u64 {
     let (batch, row) = (batch as u64, edges_stride(params) as u64);
     let edges = batch * row;
     let lists = edges * 8 + batch * 8;
-    let candidates = searched * (params.max_hops() as u64 * 8 + 40);
+    let candidates = searched * (BuildParams::max_hops(params.build_beam_width()) as u64 * 8 + 40);
     let pairs = edges * PAIR;
     let sort = SortScratch::<Stream>::bytes(edges as u32);
     let groups = Groups::<Stream>::bytes(edges as u32);

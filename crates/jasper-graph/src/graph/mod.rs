@@ -55,6 +55,11 @@ impl<T: Element> Graph<T> {
         &self.params
     }
 
+    /// Sets the beam width of later build searches and inserts.
+    pub fn set_build_beam_width(&mut self, beam_width: usize) {
+        self.params = self.params.with_build_beam_width(beam_width);
+    }
+
     /// Returns the metric.
     pub fn metric(&self) -> Metric {
         self.vectors.metric

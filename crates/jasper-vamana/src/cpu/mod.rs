@@ -12,7 +12,7 @@ mod visited;
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-use jasper_core::{BitSet, Element, Neighbor, Slot, defaults, sync};
+use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, defaults, sync};
 use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
 
@@ -181,7 +181,12 @@ impl<T: Element> Executor<T> for CpuExecutor {
         self.pool.install(work)
     }
 
-    fn find_candidates(&self, graph: &Graph<T>, chunk: &[Slot]) -> Result<NeighborLists, Infallible> {
+    fn find_candidates(
+        &self,
+        graph: &Graph<T>,
+        chunk: &[Slot],
+        beam_width: usize,
+    ) -> Result<NeighborLists, Infallible> {
         Ok(link_by!(graph, |vectors| {
             let rows: Vec<_> = chunk.iter().map(|&vertex| vectors.padded(vertex)).collect();
             let order = order_by_nearness(&self.pool, &rows);
@@ -189,11 +194,22 @@ impl<T: Element> Executor<T> for CpuExecutor {
             NeighborLists::join(self.for_chunks(&vertices, |buffers, vertices| {
                 let mut candidates = NeighborLists::default();
                 for vertices in vertices.chunks(SEARCHES_PER_THREAD) {
-                    buffers.find_candidates(vectors, graph, vertices, &mut candidates);
+                    buffers.find_candidates(vectors, graph, vertices, beam_width, &mut candidates);
                 }
                 candidates
             }))
         }))
+    }
+
+    fn nearest_candidates(
+        &self,
+        candidates: NeighborLists,
+        k: usize,
+    ) -> Result<Vec<(Slot, Vec<Slot>)>, Infallible> {
+        let nearest = |(vertex, found): (Slot, &[Neighbor])| {
+            (vertex, found.iter().take(k).map(|near| near.slot()).collect())
+        };
+        Ok(candidates.iter().map(nearest).collect())
     }
 
     fn find_duplicates(
@@ -341,13 +357,13 @@ impl ThreadBuffers {
         vectors: &Vectors<V>,
         graph: &Graph<T>,
         vertices: &[Slot],
+        beam_width: usize,
         candidates: &mut NeighborLists,
     ) {
         let computers: Vec<_> =
             vertices.iter().map(|&vertex| vectors.slot_distance_computer(vertex).sketched()).collect();
-        let params = graph.params();
-        let size = BeamSize::new(params.build_beam_width());
-        SearchState::search(&mut self.searches, &computers, graph, size, params.max_hops());
+        let (size, max_hops) = (BeamSize::new(beam_width), BuildParams::max_hops(beam_width));
+        SearchState::search(&mut self.searches, &computers, graph, size, max_hops);
         for (search, &vertex) in self.searches.iter().zip(vertices) {
             candidates.cost += search.cost;
             self.candidates.clear();

@@ -116,7 +116,12 @@ impl Prune {
     }
 
     /// Adds the nearest of those candidates that [`Self::keep`] did not keep, until `min_degree` are kept.
-    pub(crate) fn fill(&mut self, candidates: &[Neighbor], deferred: &[Neighbor], min_degree: usize) -> &[Neighbor] {
+    pub(crate) fn fill(
+        &mut self,
+        candidates: &[Neighbor],
+        deferred: &[Neighbor],
+        min_degree: usize,
+    ) -> &[Neighbor] {
         let missing = min_degree.saturating_sub(self.kept.len());
         if missing > 0 {
             let is_left = |candidate: &&Neighbor| !self.kept.contains(candidate);

@@ -82,8 +82,8 @@ fn a_search_that_wanders_ends() {
     let rows: Vec<f32> = (0..200).map(|x| x as f32).collect();
     let neighbors = |vertex| if vertex < 198 { vec![vertex + 1] } else { Vec::new() };
     let graph = any_graph(Metric::L2, &rows, 1, params(1, 1, 1.2), neighbors, &[0]);
-    let Ok(candidates) = CpuExecutor::new(1).unwrap().find_candidates(&graph, &[Slot::new(199)]);
-    assert_eq!((candidates.cost().hops, graph.params().max_hops()), (132, 132));
+    let Ok(candidates) = CpuExecutor::new(1).unwrap().find_candidates(&graph, &[Slot::new(199)], 1);
+    assert_eq!((candidates.cost().hops, BuildParams::max_hops(1)), (132, 132));
 }
 
 fn on_any_graph<T: Element>(

@@ -14,8 +14,9 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, MemorySpace, OperationCounts,
-    SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host, training_bytes,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, MemorySpace,
+    OperationCounts, SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host,
+    training_bytes,
 };
 
 use crate::auto_quantize::{CANDIDATES, QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
@@ -42,6 +43,13 @@ pub struct BuildReport {
     pub reconnected: usize,
     /// Whether edges were chosen by exact distances, not by those of SQ8 vectors: see [`IndexBuilder::exact_linking`].
     pub exact_linking: bool,
+    /// Beam width of the last searches of the build, L: that of the builder or, by default, 128, doubled up to twice
+    /// because searches missed neighbors.
+    pub build_beam_width: usize,
+    /// The share of the 10 nearest neighbors that searches with a beam of 2 L missed before L was chosen, measured on a
+    /// sample whenever the graph had doubled: the difficulty of the data. `None` if L was given, or for less than
+    /// 32,768 vectors.
+    pub missed_neighbors: Option<f64>,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub cost: OperationCounts,
@@ -90,6 +98,7 @@ pub struct IndexBuilder<'a> {
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
     exact_linking: bool,
+    fixed_effort: bool,
     keep_on_host: bool,
 }
 
@@ -107,6 +116,7 @@ impl<'a> IndexBuilder<'a> {
             checkpoints: None,
             quantize: None,
             exact_linking: false,
+            fixed_effort: false,
             keep_on_host: false,
         }
     }
@@ -123,9 +133,13 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Beam width of build searches, L; 128 by default. A wider beam costs build time and raises recall.
+    /// Beam width of build searches, L. A wider beam costs build time and raises recall.
+    ///
+    /// By default it is 128, and a build doubles it, up to 512, while its searches miss neighbors: see
+    /// [`BuildReport::build_beam_width`]. Later inserts search with the width that the build has reached.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.params = self.params.build_beam_width(build_beam_width);
+        self.fixed_effort = true;
         self
     }
 
@@ -311,11 +325,15 @@ impl<'a> IndexBuilder<'a> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
         let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
         if let Some(checkpoints) = self.checkpoints {
-            checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params).map_err(UpdateError::from)?;
+            let effort = self.effort(&spec.params);
+            checkpoints
+                .check::<T>(spec.metric, spec.dimension, &spec.params, effort)
+                .map_err(UpdateError::from)?;
         }
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
-        let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
+        let mut ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
+        ingested.effort = self.effort(&spec.params);
         let quantized = match &cuda {
             Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
             _ => None,
@@ -335,6 +353,7 @@ impl<'a> IndexBuilder<'a> {
                 link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?
             }
         };
+        let effort = linked.effort;
         let (graph, InsertReport { keys: vectors, duplicates, reconnected, cost, .. }) = linked.finish();
         let report = BuildReport {
             device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
@@ -343,9 +362,16 @@ impl<'a> IndexBuilder<'a> {
             duplicates,
             reconnected,
             exact_linking,
+            build_beam_width: graph.params().build_beam_width(),
+            missed_neighbors: effort.missed(),
             cost,
         };
         Ok((graph, report))
+    }
+
+    /// How wide the searches of a build become.
+    fn effort(&self, params: &BuildParams) -> Effort {
+        if self.fixed_effort { Effort::fixed() } else { Effort::adaptive(params.build_beam_width()) }
     }
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise

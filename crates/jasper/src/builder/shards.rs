@@ -167,6 +167,9 @@ impl BuildReport {
         self.duplicates += other.duplicates;
         self.reconnected += other.reconnected;
         self.exact_linking |= other.exact_linking;
+        self.build_beam_width = self.build_beam_width.max(other.build_beam_width);
+        self.missed_neighbors =
+            [self.missed_neighbors, other.missed_neighbors].into_iter().flatten().reduce(f64::max);
         self.cost += other.cost;
         self
     }

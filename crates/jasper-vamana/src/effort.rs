@@ -1,0 +1,113 @@
+//! Effort that follows the data: the beam width of a bulk build, L, is doubled while its searches miss neighbors.
+//!
+//! ```text
+//! whenever the number of linked vertices has doubled, from 16,384 on:
+//!     for each of a sample of the next vertices, which are in random order:
+//!         wide   <- its 10 nearest found with a beam of 8 L
+//!         missed += those of wide that are not among its 10 nearest found with a beam of 2 L
+//!     double L if more than 3 in 10,000 were missed
+//! ```
+//!
+//! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
+//! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider L
+//! finds them. On data where neighbors are many and equally near, a narrow beam misses some too, but one of 2 L does
+//! not, and a wider L would not help (docs/src/experiments.md#effort-that-follows-the-data).
+//!
+//! Three quarters of all vertices are linked after the last decision but one, so that those linked before need no
+//! second pass.
+
+use jasper_core::{Element, Slot};
+
+use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
+
+/// Vertices that are linked before the first decision. In a smaller graph, every search finds nearly all.
+const FIRST_DECISION: usize = 16_384;
+/// One vertex in this many is sampled, at most [`MAX_SAMPLE`].
+const SAMPLE_DIVISOR: usize = 64;
+const MAX_SAMPLE: usize = 1024;
+/// Neighbors per vertex that must be found.
+const NEIGHBORS: usize = 10;
+/// The share of neighbors that searches of 2 L may miss. Sets for which a wider L pays miss 0.0005 to 0.01, others none.
+const MAX_MISSED: f64 = 0.0003;
+/// So many may be missed by chance.
+const FEW_MISSED: usize = 2;
+/// The widest beam that finds the neighbors to compare with: the widest of a device.
+const MAX_WIDE: usize = 1024;
+/// L is at most this many times that of the parameters.
+const MAX_FACTOR: usize = 4;
+
+/// The beam width of a bulk build, and what was decided about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort {
+    /// L is not raised beyond this.
+    widest: usize,
+    /// The share of neighbors that the last sample missed.
+    missed: Option<f64>,
+}
+
+/// Whether a decision is due after a batch.
+pub(crate) fn is_due(linked_before: usize, linked: usize) -> bool {
+    linked >= FIRST_DECISION && linked_before.checked_ilog2() < linked.checked_ilog2()
+}
+
+impl Effort {
+    /// L stays as the parameters say.
+    pub fn fixed() -> Self {
+        Self::default()
+    }
+
+    /// L starts as the parameters say, and is at most four times this `beam_width`.
+    pub fn adaptive(beam_width: usize) -> Self {
+        Self { widest: MAX_FACTOR * beam_width, missed: None }
+    }
+
+    /// The widest L of a build whose parameters have this `beam_width`.
+    pub fn widest(&self, beam_width: usize) -> usize {
+        self.widest.max(beam_width)
+    }
+
+    /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed, when it was last
+    /// measured.
+    pub fn missed(&self) -> Option<f64> {
+        self.missed
+    }
+
+    /// Doubles L if it is not enough for the first of the `next` vertices.
+    pub(crate) fn adapt<T: Element, E: Executor<T>>(
+        &mut self,
+        executor: &E,
+        graph: &mut impl GraphAccess<E::Graph>,
+        linked: usize,
+        next: &[Slot],
+    ) -> Result<(), UpdateError> {
+        let beam_width = graph.read(|graph| graph.host().params().build_beam_width());
+        let doubled = 2 * beam_width;
+        let sample = &next[..next.len().min(linked / SAMPLE_DIVISOR).min(MAX_SAMPLE)];
+        if doubled > self.widest || sample.is_empty() {
+            return Ok(());
+        }
+        let mut sample = sample.to_vec();
+        sample.sort_unstable();
+        let lists: Result<_, E::Error> = graph.read(|graph| {
+            let nearest = |beam_width| -> Result<_, E::Error> {
+                let candidates = executor.find_candidates(graph, &sample, beam_width)?;
+                let mut nearest = executor.nearest_candidates(candidates, NEIGHBORS)?;
+                // Executors return them in orders of their own.
+                nearest.sort_unstable_by_key(|(vertex, _)| *vertex);
+                Ok(nearest)
+            };
+            Ok([nearest(doubled)?, nearest((4 * doubled).min(MAX_WIDE))?])
+        });
+        let [found, wide] = lists.map_err(UpdateError::device)?;
+        let pairs = found.iter().zip(&wide);
+        let missed =
+            pairs.flat_map(|((_, found), (_, wide))| wide.iter().filter(|near| !found.contains(near)));
+        let total: usize = wide.iter().map(|(_, wide)| wide.len()).sum();
+        let (missed, total) = (missed.count(), total.max(1) as f64);
+        self.missed = Some(missed as f64 / total);
+        if missed > FEW_MISSED.max((MAX_MISSED * total) as usize) {
+            graph.change_host(|host| host.set_build_beam_width(doubled)).map_err(UpdateError::device)?;
+        }
+        Ok(())
+    }
+}
