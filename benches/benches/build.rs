@@ -69,7 +69,7 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
         candidates
     };
     let prune = |candidates| {
-        let Ok(pruned) = executor.prune(&graph, candidates);
+        let Ok(pruned) = executor.prune(&graph, candidates, false);
         pruned
     };
     let ChunkEdges { edges, duplicates, cost } = prune(search());

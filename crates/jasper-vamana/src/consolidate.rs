@@ -8,6 +8,7 @@
 //!     remove the start points that are tombstones
 //!     for each live vertex with a tombstone among its neighbors, in chunks:
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
+//!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand
 //!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones
@@ -18,23 +19,28 @@
 //!    replacements that are a little nearer, and cost 0.006 to 0.013 of recall@10 after a tenth was deleted.
 //! 2. **No locks**: a row is computed from itself and from rows of deleted vertices, which are not written, so the
 //!    order of vertices does not matter and the result does not depend on threads.
-//! 3. **One transaction**: an error or a cancel leaves the graph as it was.
-//! 4. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
+//! 3. **Who lost most neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
+//!    are deleted too: repairs alone left rows of 2 to 14 edges, and half of the recall
+//!    (docs/src/experiments.md#consolidation-of-hubs).
+//! 4. **One transaction**: an error or a cancel leaves the graph as it was.
+//! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
 //!    made reachable by a path of live vertices, and live neighbors always stay. Only if more than a
 //!    sixteenth have no such path, because most vertices were deleted or have few edges, or of those without a path more
-//!    than 1,024 find no row with room, some are unreachable until the call ends.
+//!    than 1,024 find no row with room, or vertices are linked again, some are unreachable until the call ends.
 
 use std::ops::AddAssign;
 
-use jasper_core::{Element, Progress, Stage};
+use jasper_core::synthetic::Permutation;
+use jasper_core::{Element, Progress, Slot, Stage};
 use jasper_graph::Graph;
 
-use crate::pipeline::update;
+use crate::pipeline::{LinkMode, link_batch, update};
 use crate::reconnect::{reconnect, reconnect_up_to};
 use crate::spanning_tree::ensure_tree;
 use crate::start::live_start_points;
 use crate::{
-    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, Vertices, transaction,
+    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, Vertices, largest_batch,
+    transaction,
 };
 
 /// At most one live vertex in this many is reconnected before rows are repaired. If more have been disconnected, those
@@ -42,6 +48,11 @@ use crate::{
 const FIRST_RECONNECTED_DIVISOR: usize = 16;
 /// Up to this many are reconnected first, whatever the size of the graph.
 const FEW: usize = 64;
+
+/// Rows that are read to learn how many vertices lost most of their neighbors.
+const SAMPLED_ROWS: usize = 4096;
+/// If fewer than one in this many did, they keep what a repair gives: a download of all rows takes longer than repairs.
+const BEREFT_DIVISOR: usize = 512;
 
 /// Statistics of a consolidation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,6 +124,8 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let before = reconnect_up_to(max, executor, graph, Vertices::Live, hooks.progress)?;
         graph.change_host(|host| host.adjacency_mut().set_start_points(live_starts))?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
+        let bereft =
+            graph.read(|graph| find_bereft(executor, graph, &vertices)).map_err(UpdateError::device)?;
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
@@ -120,12 +133,47 @@ pub fn consolidate<T: Element, E: Executor<T>>(
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
+        let (params, slots) = graph.read(|graph| (*graph.host().params(), graph.host().slots()));
+        let bereft = in_random_order(&bereft, bereft.len(), params.seed());
+        for batch in bereft.chunks(largest_batch(slots, &params)) {
+            Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
+            cost += link_batch(executor, graph, batch, LinkMode::Again).map_err(UpdateError::device)?.cost;
+        }
         let reconnected = match before {
-            Some(reconnected) => reconnected,
-            None => reconnect(executor, graph, Vertices::Live, hooks.progress)?,
+            Some(reconnected) if bereft.is_empty() => reconnected,
+            _ => reconnect(executor, graph, Vertices::Live, hooks.progress)?,
         };
         hooks.commit_point(freed)?;
         graph.change_host(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })
+}
+
+/// Those of the `vertices` of whose neighbors more than half are tombstones; none if they are few.
+fn find_bereft<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &E::Graph,
+    vertices: &[Slot],
+) -> Result<Vec<Slot>, E::Error> {
+    let keys = graph.host().keys();
+    let among = |vertices: &[Slot]| -> Result<Vec<Slot>, E::Error> {
+        let mut bereft = Vec::new();
+        for chunk in vertices.chunks(E::SEARCH_CHUNK) {
+            let rows = executor.edge_rows(graph, chunk)?;
+            let is_bereft =
+                |row: &[Slot]| 2 * row.iter().filter(|&&slot| keys.is_tombstone(slot)).count() > row.len();
+            bereft
+                .extend(chunk.iter().zip(&rows).filter(|(_, row)| is_bereft(row)).map(|(&vertex, _)| vertex));
+        }
+        Ok(bereft)
+    };
+    let mut sample = in_random_order(vertices, SAMPLED_ROWS, graph.host().params().seed());
+    sample.sort_unstable();
+    if among(&sample)?.len() * BEREFT_DIVISOR < sample.len() { Ok(Vec::new()) } else { among(vertices) }
+}
+
+/// Up to `count` of the vertices, drawn at random.
+fn in_random_order(vertices: &[Slot], count: usize, seed: u64) -> Vec<Slot> {
+    let order = Permutation::new(vertices.len(), seed);
+    (0..vertices.len().min(count) as u32).map(|position| vertices[order.at(position) as usize]).collect()
 }

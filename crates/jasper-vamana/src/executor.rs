@@ -107,7 +107,8 @@ pub trait Executor<T: Element> {
         sampling: PeerSampling,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none.
+    /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none. If vertices
+    /// are linked `again`, the edges that they have are candidates too; without [peers](Self::add_peers).
     ///
     /// # Errors
     /// Returns the device's error.
@@ -115,9 +116,10 @@ pub trait Executor<T: Element> {
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
+        again: bool,
     ) -> Result<ChunkEdges<Self::Edges>, Self::Error>;
 
-    /// Writes the rows of a batch, given in chunks. No edge leads to its vertices yet.
+    /// Writes the rows of a batch, given in chunks, in place of those that the vertices have.
     ///
     /// # Errors
     /// Returns the device's error.

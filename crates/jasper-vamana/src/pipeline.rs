@@ -12,6 +12,8 @@ pub enum LinkMode {
     /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
     /// vertices of a batch are candidates of each other, as far as they are compared.
     Insert(PeerSampling),
+    /// Vertices that are linked and lack good edges, in random order: those that they have are candidates too.
+    Again,
 }
 
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
@@ -64,7 +66,7 @@ pub fn link_batch<T: Element, E: Executor<T>>(
                 candidates = executor.find_duplicates(graph, candidates)?;
                 candidates = executor.add_peers(graph, candidates, sampling)?;
             }
-            executor.prune(graph, candidates)
+            executor.prune(graph, candidates, matches!(mode, LinkMode::Again))
         })?;
         edges.push(pruned.edges);
         linked.duplicates.extend(pruned.duplicates);
@@ -74,7 +76,7 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     let mut back_edges = executor.reverse_edges(edges)?;
     let max_kept = graph.read(|graph| {
         let params = graph.host().params();
-        if let LinkMode::Bulk = mode { params.merged_degree() } else { params.max_degree() }
+        if let LinkMode::Insert(_) = mode { params.max_degree() } else { params.merged_degree() }
     });
     while let Some(new_rows) = graph.read(|graph| executor.merge(graph, &mut back_edges, max_kept))? {
         let Published { cost, detached } = graph.write(|graph| executor.publish_rows(graph, new_rows))?;

@@ -114,8 +114,7 @@ pub(crate) fn specializations(
 families! {
     /// Prunes the candidates of new vertices. Arguments: [`PruneNewArgs`].
     PruneNew(PruneNewArgs) = prune_new, min_blocks 4, |args| {
-        let peers = if args.peers.is_null() { 0 } else { args.prune.max_degree };
-        (args.candidates.vertices_len, new_capacity(args.candidates.stride, peers))
+        (args.candidates.vertices_len, new_capacity(args.candidates.stride, args.others_len()))
     };
     /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
     Merge(MergeArgs) = merge, min_blocks 4, |args| {

@@ -110,9 +110,9 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
 /// Loads the row of `target` into shared memory; returns its length. Called by the whole block, with a barrier.
 ///
 /// # Safety
-/// The same as for [`merge`].
+/// The target is a vertex; all threads of the block call this.
 #[inline(always)]
-unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 {
+pub(super) unsafe fn load_row(args: &PruneArgs, target: u32, memory: &SharedMemory) -> u32 {
     let stride = args.graph.edges_stride;
     let row = args.graph.edges.add(target as usize * stride as usize);
     let mut degree = 0;

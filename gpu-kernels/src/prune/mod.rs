@@ -164,6 +164,9 @@ pub struct PruneNewArgs {
     /// `[vertices_len][max_degree]`: more candidates, from the same batch: [`FindPeersArgs::peers`]. Null if there are
     /// none.
     pub peers: DevicePtr<u64>,
+    /// Whether the edges that the vertices have are candidates too; then there are no `peers`. 0 for vertices without
+    /// edges.
+    pub with_rows: u32,
     /// `[vertices_len]`: a candidate with the same vector, from [`FindDuplicatesArgs::duplicate_of`]. A vertex that has
     /// one gets no edges.
     pub duplicate_of: DevicePtr<u32>,
@@ -174,6 +177,13 @@ pub struct PruneNewArgs {
     pub neighbors: DevicePtrMut<u32>,
     /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
     pub ordered_distances: DevicePtrMut<u32>,
+}
+
+impl PruneNewArgs {
+    /// Places for candidates that the search did not find.
+    fn others_len(&self) -> u32 {
+        if self.peers.is_null() && self.with_rows == 0 { 0 } else { self.prune.max_degree }
+    }
 }
 
 /// Arguments of the kernels that merge reversed edges into the rows of their targets.

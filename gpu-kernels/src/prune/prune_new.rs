@@ -1,13 +1,14 @@
-//! Prunes the candidates of a new vertex into its row.
+//! Prunes the candidates of a vertex, new or to be linked again, into its row.
 
 use cuda_std::prelude::*;
 
 use super::layout::new_capacity;
+use super::merge::load_row;
 use super::pair_distances::PairDistances;
 use super::remaining::DeferredRange;
-use super::robust_prune::{PruneBlock, SharedMemory};
+use super::robust_prune::PruneBlock;
 use super::sort::{distinct, sort_padded};
-use super::{DISTANCES, DUPLICATES, HOPS, PruneNewArgs};
+use super::{DISTANCES, DUPLICATES, HOPS, PRUNE_DISTANCES, PruneNewArgs};
 use crate::collectives::block_stride;
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_CANDIDATE};
@@ -20,14 +21,14 @@ use crate::neighbor::{self, NO_CANDIDATE};
 pub(super) unsafe fn prune_new<S: PairDistances>(args: PruneNewArgs) {
     let batch_index = thread::block_idx_x() as usize;
     let stride = args.prune.graph.edges_stride;
-    let capacity = new_capacity(args.candidates.stride, peers_len(&args));
+    let capacity = new_capacity(args.candidates.stride, args.others_len());
     let block = PruneBlock::<S>::new(&args.prune, capacity);
     // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
         let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index));
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
         let is_linked = duplicate_of == NO_SLOT;
-        let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block.memory) } else { 0 };
+        let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block) } else { 0 };
         let (neighbors, ordered_distances) = (
             args.neighbors.add(batch_index * stride as usize),
             args.ordered_distances.add(batch_index * stride as usize),
@@ -61,25 +62,20 @@ pub(super) unsafe fn prune_new<S: PairDistances>(args: PruneNewArgs) {
     }
 }
 
-/// Places for candidates from the same batch.
-#[inline(always)]
-fn peers_len(args: &PruneNewArgs) -> u32 {
-    if args.peers.is_null() { 0 } else { args.prune.max_degree }
-}
-
 /// Loads the candidates of a vertex of the batch into shared memory, sorted, distinct and without the vertex itself;
 /// returns their number. Called by the whole block, with a barrier.
 ///
 /// # Safety
 /// The same as for [`prune_new`].
 #[inline(always)]
-unsafe fn sorted_candidates(
+unsafe fn sorted_candidates<S: PairDistances>(
     args: &PruneNewArgs,
     batch_index: usize,
     vertex: u32,
-    memory: &SharedMemory,
+    block: &PruneBlock<'_, S>,
 ) -> u32 {
-    let (entries, of_batch) = (memory.entries, peers_len(args));
+    let memory = &block.memory;
+    let entries = memory.entries;
     // SAFETY: all threads of the block reach this; there is room for all candidates.
     unsafe {
         let found = global::load_readonly(args.candidates.costs.at(2 * batch_index));
@@ -88,13 +84,27 @@ unsafe fn sorted_candidates(
             let entry = neighbor::new_candidate(global::load_streaming(candidates.at(place as usize)));
             entries.add(place).store(if neighbor::slot(entry) == vertex { NO_CANDIDATE } else { entry });
         });
-        let peers = args.peers.add(batch_index * of_batch as usize);
-        block_stride(of_batch, |place| {
-            entries.add(found + place).store(global::load_streaming(peers.at(place as usize)));
-        });
-        sort_padded(entries, found + of_batch);
-        if of_batch > 0 {
-            return distinct(entries, found + of_batch, memory.count);
+        let mut others = args.others_len();
+        if args.with_rows != 0 {
+            others = load_row(&args.prune, vertex, memory);
+            block.compute_distances(
+                vertex,
+                others,
+                |place| memory.old.add(place).load(),
+                |place, slot, distance| entries.add(found + place).store(neighbor::entry(distance, slot)),
+            );
+            if thread::thread_idx_x() == 0 {
+                atomic::add(args.prune.counters.at(PRUNE_DISTANCES), u64::from(others));
+            }
+        } else {
+            let peers = args.peers.add(batch_index * others as usize);
+            block_stride(others, |place| {
+                entries.add(found + place).store(global::load_streaming(peers.at(place as usize)));
+            });
+        }
+        sort_padded(entries, found + others);
+        if others > 0 {
+            return distinct(entries, found + others, memory.count);
         }
         // The candidates of a search are distinct.
         if found > 0 && entries.add(found - 1).load() == NO_CANDIDATE { found - 1 } else { found }

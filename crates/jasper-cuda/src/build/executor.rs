@@ -368,6 +368,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
+        again: bool,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let graph = self.device_graph(graph);
         self.assert_same_graph(graph, candidates.graph);
@@ -379,6 +380,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune: self.prune_args(&input, &mut candidates.counters),
             candidates: candidates.args(stream),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
+            with_rows: again.into(),
             duplicate_of: stream.input(&candidates.duplicate_of),
             row_vertices: stream.output(&mut rows.vertices),
             neighbors: stream.output(&mut rows.neighbors),

@@ -241,14 +241,23 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
+        again: bool,
     ) -> Result<ChunkEdges<NeighborLists>, Infallible> {
         let params = graph.params();
         let mut edges =
             link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), edges| {
-                let found = &found[..found.len().min(defaults::MAX_CANDIDATES)];
-                buffers.prune.keep(vectors, found, &[], params.max_degree(), params.alpha());
-                edges.push(vertex, buffers.prune.fill(found, &[], params.min_degree(graph.metric())));
-                edges.cost.prune_distances += buffers.prune.take_distances();
+                buffers.candidates.clear();
+                if again {
+                    let row = graph.adjacency().neighbors(vertex);
+                    buffers.compute(vectors, vertex, row.iter().copied());
+                    edges.cost.prune_distances += row.len() as u64;
+                }
+                buffers.candidates.extend_from_slice(found);
+                buffers.order_candidates();
+                let ThreadBuffers { prune, candidates, .. } = buffers;
+                prune.keep(vectors, candidates, &[], params.max_degree(), params.alpha());
+                edges.push(vertex, prune.fill(candidates, &[], params.min_degree(graph.metric())));
+                edges.cost.prune_distances += prune.take_distances();
             }));
         let (duplicates, cost) = (std::mem::take(&mut edges.duplicates), edges.cost);
         Ok(ChunkEdges { edges, duplicates, cost })

@@ -107,6 +107,7 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         prune: vertices.args(&mut device),
         candidates: found,
         peers: keys.input(),
+        with_rows: 0,
         duplicate_of: duplicate_of.input(),
         row_vertices: linked.output(),
         neighbors: neighbors.output(),

@@ -20,11 +20,21 @@ use crate::{Buffer, DevicePtr, Stream};
 /// Panics if a result differs from the reference, or the stream fails.
 pub fn new_rows_agree_with_the_reference(stream: &impl Stream, seed: u64) {
     for_all_vertices!(rows_agree(stream, seed));
+    for_all_vertices!(rows_with_edges_agree(stream, seed));
+}
+
+fn rows_with_edges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+    compare::<T>(stream, seed, metric, row_bytes, true);
 }
 
 fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+    compare::<T>(stream, seed, metric, row_bytes, false);
+}
+
+/// Compares the rows of vertices, which have edges already if `with_rows`.
+fn compare<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize, with_rows: bool) {
     let mut rng = synthetic::rng(seed);
-    let vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
+    let mut vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let (vertices_len, stride) = (6, vertices.len() + 3);
     let (mut candidates, mut costs, mut expected) = (vec![0; vertices_len * stride], Vec::new(), Vec::new());
     let mut batch: Vec<u32> = (0..vertices_len as u32).map(|list| list * 3).collect();
@@ -38,7 +48,16 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         }
         costs.extend([keys.len() as u32, 1000]);
         let mut left: Vec<_> = keys.iter().copied().filter(|key| key.slot().get() != vertex).collect();
+        let mut row_len = 0;
+        if with_rows {
+            let mut row = vertices.some(&mut rng, vertices.max_degree);
+            row.retain(|&slot| slot != vertex);
+            vertices.edges[vertex as usize * vertices.edges_stride..][..row.len()].copy_from_slice(&row);
+            left.extend(row.iter().map(|&slot| vertices.neighbor(vertex, slot)));
+            row_len = row.len() as u64;
+        }
         left.sort_unstable();
+        left.dedup();
         left.truncate(vertices.max_candidates);
         let has_its_row = |key: &&Neighbor| vertices.row(key.slot().get()) == vertices.row(vertex);
         let same = keys.iter().filter(|key| key.slot().get() != vertex).filter(has_its_row).min();
@@ -47,7 +66,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
             if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, vertices.max_degree, &[]) };
         counters[0] += keys.len() as u64;
         counters[1] += 1000;
-        counters[2] += distances;
+        counters[2] += distances + if same.is_some() { 0 } else { row_len };
         counters[3] += u64::from(same.is_some());
         expected.push((vertex, kept, same));
     }
@@ -76,6 +95,7 @@ fn rows_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_b
         prune: vertices.args(&mut device),
         candidates: found,
         peers: DevicePtr::null(),
+        with_rows: with_rows.into(),
         duplicate_of: duplicate_of.input(),
         row_vertices: linked.output(),
         neighbors: neighbors.output(),
