@@ -9,6 +9,17 @@ pub trait Measured: Copy {
     fn rate(&self) -> f64;
 }
 
+/// Recall and rate.
+impl Measured for (f64, f64) {
+    fn recall(&self) -> f64 {
+        self.0
+    }
+
+    fn rate(&self) -> f64 {
+        self.1
+    }
+}
+
 /// The queries per second of a curve at some recall.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reached {
@@ -64,16 +75,6 @@ pub fn fastest_at<P: Measured>(points: &[P], recall: f64) -> Option<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    impl Measured for (f64, f64) {
-        fn recall(&self) -> f64 {
-            self.0
-        }
-
-        fn rate(&self) -> f64 {
-            self.1
-        }
-    }
 
     #[test]
     fn the_front_has_no_dominated_points() {

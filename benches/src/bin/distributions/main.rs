@@ -11,21 +11,24 @@
 //! | [`draw`] | their random numbers |
 //! | [`set`] | vectors with queries: made, read, written; recall |
 //! | [`measure`] | builds and searches |
+//! | [`changes`] | deletes and inserts |
+//! | [`table`] | what is printed |
 
 #![forbid(unsafe_code)]
 
+mod changes;
 mod draw;
 mod measure;
 mod set;
 mod sets;
+mod table;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use jasper::{DeviceChoice, Element, ElementKind, f16};
-use serde_json::Value;
+use jasper::DeviceChoice;
 
 use set::{Bench, Set, Stored};
 use sets::{Distribution, SETS};
@@ -41,6 +44,9 @@ struct Options {
     /// Where indexes are: cpu or cuda:0.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
+    /// Measure recall after changes, too, beside that of an index built from what is left.
+    #[arg(long)]
+    changes: bool,
     /// Write the sets to folders, as benches/peers/files.py describes them, and measure nothing.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
@@ -73,21 +79,11 @@ fn main() -> Result<()> {
     }
     let output = OpenOptions::new().create(true).append(true).open(&options.output)?;
     let mut run = Run { bench: Bench::new(options.device, options.rows)?, options, output };
-    println!("{}", HEAD);
+    println!("{}", table::HEAD);
     let mut failed = Vec::new();
     for (name, source) in sources {
-        let element = match &source {
-            Source::Made(distribution) => distribution.element,
-            Source::Read(stored) => stored.element,
-        };
-        let done = match element {
-            ElementKind::F32 => run.set::<f32>(&source),
-            ElementKind::F16 => run.set::<f16>(&source),
-            ElementKind::U8 => run.set::<u8>(&source),
-            ElementKind::I8 => run.set::<i8>(&source),
-        };
         // A set that fails does not prevent the others.
-        if let Err(error) = done {
+        if let Err(error) = run.set(&source) {
             eprintln!("{name}: {error:#}");
             failed.push(name);
         }
@@ -116,52 +112,29 @@ fn sources(options: &Options) -> Result<Vec<(String, Source)>> {
 }
 
 impl Run {
-    fn set<T: Element>(&mut self, source: &Source) -> Result<()> {
-        let set: Set<T> = match source {
+    fn set(&mut self, source: &Source) -> Result<()> {
+        let set = match source {
             Source::Made(distribution) => self.bench.make(distribution),
             Source::Read(stored) => self.bench.read(stored)?,
         };
         if let Some(folder) = &self.options.write {
             return self.write(&set, &folder.join(&set.name));
         }
-        let (_index, line) = measure::measure(&self.bench, &set)?;
-        println!("{}", row(&line));
-        self.report(&line)
+        let (index, line) = measure::measure(&self.bench, &set)?;
+        println!("{}", table::set(&line));
+        writeln!(self.output, "{line}")?;
+        if self.options.changes {
+            changes::measure(&self.bench, &set, &index, &mut |line| {
+                println!("{}", table::change(&line));
+                Ok(writeln!(self.output, "{line}")?)
+            })?;
+        }
+        Ok(())
     }
 
-    fn write<T: Element>(&self, set: &Set<T>, folder: &Path) -> Result<()> {
+    fn write(&self, set: &Set, folder: &Path) -> Result<()> {
         set.write(folder, &self.bench.truth(set)?)?;
         println!("{}: {} rows", folder.display(), set.keys.len());
         Ok(())
     }
-
-    fn report(&mut self, line: &Value) -> Result<()> {
-        Ok(writeln!(self.output, "{line}")?)
-    }
-}
-
-const HEAD: &str = "set                   rows   dim   build s  degree  thin  recall@10 at 32, 64, 128, 256, 512        queries/s at 0.95, 0.98, 0.99";
-
-/// A set as a row of the table.
-fn row(line: &Value) -> String {
-    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-    let points = line["points"].as_array().into_iter().flatten();
-    let recalls: String = points
-        .filter(|point| number(&point[0]) >= 32.0)
-        .map(|point| format!(" {:.4}", number(&point[1])))
-        .collect();
-    let rates = line["rates"].as_array().into_iter().flatten().map(|rate| match rate[1].as_f64() {
-        Some(value) => format!(" {:>9}", format!("{}{value}", if rate[2] == true { ">" } else { "" })),
-        None => format!(" {:>9}", "-"),
-    });
-    format!(
-        "{:<20}{:>8} {:>5} {:>8.2} {:>7.1} {:>5.2} {recalls} {}",
-        line["set"].as_str().unwrap_or_default(),
-        line["rows"].to_string(),
-        line["dimension"].to_string(),
-        number(&line["build_seconds"]),
-        number(&line["mean_degree"]),
-        number(&line["thin"]),
-        rates.collect::<String>()
-    )
 }

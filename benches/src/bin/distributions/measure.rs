@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use jasper::bench::Measure as _;
-use jasper::data::GroundTruth;
-use jasper::{Element, Index, SearchParams};
+use jasper::{AnyIndex, Index, SearchParams, with_element};
 use jasper_benches::front::{Measured, Reached, rate_at};
 use serde_json::{Value, json};
 
@@ -38,15 +37,12 @@ impl Measured for Point {
 }
 
 /// Builds an index, searches it, and returns it with the line of the set.
-pub fn measure<T: Element>(bench: &Bench, set: &Set<T>) -> Result<(Index<T>, Value)> {
+pub fn measure(bench: &Bench, set: &Set) -> Result<(AnyIndex, Value)> {
     let truth = bench.truth(set)?;
-    let begun = Instant::now();
-    let index = set.build(bench.device)?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let (index, seconds) = set.build(bench.device)?;
     index.warm_up()?;
     let points = WIDTHS.map(|width| -> Result<Point> {
-        let params = SearchParams::new(K).beam_width(width);
-        Ok(Point { width, recall: recall(&index, set, &truth, width)?, rate: rate(&index, set, params)? })
+        Ok(Point { width, recall: set.recall(&index, &truth, width)?, rate: rate(&index, set, width)? })
     });
     let points = points.into_iter().collect::<Result<Vec<_>>>()?;
     let rates = RECALLS.map(|recall| match rate_at(&points, recall) {
@@ -54,51 +50,47 @@ pub fn measure<T: Element>(bench: &Bench, set: &Set<T>) -> Result<(Index<T>, Val
         Some(Reached::AtLeast(rate)) => json!([recall, rate.round(), true]),
         None => json!([recall, null, false]),
     });
-    let thin = index.read_graph(|graph| {
-        let few = graph.params().max_degree() / 4;
-        let degrees = graph.keys().live_slots().map(|slot| graph.adjacency().neighbors(slot).len());
-        let (mut thin, mut all) = (0, 0);
-        for degree in degrees {
-            thin += usize::from(degree < few);
-            all += 1;
-        }
-        f64::from(thin as u32) / f64::from(all)
-    })?;
     let stats = index.stats();
     let points: Vec<Value> =
         points.iter().map(|point| json!([point.width, rounded(point.recall), point.rate.round()])).collect();
     let line = json!({
-        "what": "distribution", "set": set.name, "rows": set.keys.len(), "dimension": set.dimension,
-        "element": T::KIND.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
+        "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
+        "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
         "device_name": index.device_name(), "queries": set.queries().len(),
         "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (stats.mean_degree * 100.0).round() / 100.0,
-        "thin": rounded(thin), "points": points, "rates": rates,
+        "thin": rounded(thin(&index)?), "points": points, "rates": rates,
     });
     Ok((index, line))
 }
 
-/// Mean recall with a beam width.
-pub fn recall<T: Element>(index: &Index<T>, set: &Set<T>, truth: &GroundTruth, width: usize) -> Result<f64> {
-    let found = index.search_batch(set.queries(), SearchParams::new(K).beam_width(width))?;
-    Ok(set.recall(truth, found.keys()))
+/// The share of vertices with less than a quarter of the edges that they could have.
+fn thin(index: &AnyIndex) -> Result<f64> {
+    Ok(with_element!(index.element(), T => {
+        let index: &Index<T> = index.downcast_ref().expect("its element");
+        index.read_graph(|graph| {
+            let few = graph.params().max_degree() / 4;
+            let is_thin = |slot| graph.adjacency().neighbors(slot).len() < few;
+            graph.keys().live_slots().filter(|&slot| is_thin(slot)).count() as f64 / graph.keys().live() as f64
+        })
+    })?)
 }
 
 /// Queries per second: the median of some batches, on a GPU of launches with queries in its memory.
-fn rate<T: Element>(index: &Index<T>, set: &Set<T>, params: SearchParams<'_>) -> Result<f64> {
-    let mut times = Vec::new();
-    let median = match index.device_time(set.queries(), params)? {
-        Some(time) => time,
-        None => {
-            let begun = Instant::now();
-            while times.len() < ROUNDS || begun.elapsed() < TIMED {
-                let begun = Instant::now();
-                index.search_batch(set.queries(), params)?;
-                times.push(begun.elapsed());
-            }
-            times.sort_unstable();
-            times[times.len() / 2]
+fn rate(index: &AnyIndex, set: &Set, beam_width: usize) -> Result<f64> {
+    let params = SearchParams::new(K).beam_width(beam_width);
+    let median = set.with_queries(|queries| -> Result<Duration> {
+        if let Some(time) = index.device_time(queries, params)? {
+            return Ok(time);
         }
-    };
+        let (mut times, begun) = (Vec::new(), Instant::now());
+        while times.len() < ROUNDS || begun.elapsed() < TIMED {
+            let begun = Instant::now();
+            index.search_batch(queries, params)?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 2])
+    })?;
     Ok(set.queries().len() as f64 / median.as_secs_f64())
 }
 

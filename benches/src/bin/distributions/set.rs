@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jasper::cuda::Context;
@@ -9,7 +10,8 @@ use jasper::data::{
     GroundTruth, ThreadPool, ThreadPoolBuilder, VectorFile, VectorFileOptions, write_vectors,
 };
 use jasper::{
-    Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY,
+    AnyIndex, AnyMatrixView, AnyVectorSource, Device, DeviceChoice, Element, ElementKind, IndexBuilder, Key,
+    MatrixView, Metric, NO_KEY, SearchParams, VectorSource, with_element,
 };
 use jasper_benches::exact_neighbors;
 use serde_json::{Value, json};
@@ -34,21 +36,25 @@ pub struct Bench {
 
 /// Vectors under keys, and queries.
 #[derive(Clone)]
-pub struct Set<T> {
+pub struct Set {
     pub name: String,
+    /// That of its distribution, or `real`.
+    pub group: &'static str,
+    /// What the coordinates are rounded to.
+    pub element: ElementKind,
     pub metric: Metric,
     pub dimension: usize,
     /// One per row, ascending.
     pub keys: Vec<Key>,
-    pub rows: Vec<T>,
-    pub queries: Vec<T>,
+    pub rows: Vec<f32>,
+    pub queries: Vec<f32>,
 }
 
-/// The set of a folder, before its element is known.
+/// The files of a set.
 pub struct Stored {
     pub name: String,
+    element: ElementKind,
     metric: Metric,
-    pub element: ElementKind,
     rows: VectorFile,
     queries: VectorFile,
 }
@@ -66,35 +72,36 @@ impl Bench {
     }
 
     /// Draws the rows and queries of a distribution.
-    pub fn make<T: Element>(&self, distribution: &Distribution) -> Set<T> {
-        let &Distribution { name, dimension, metric, draw, .. } = distribution;
+    pub fn make(&self, distribution: &Distribution) -> Set {
+        let &Distribution { name, group, dimension, element, metric, draw } = distribution;
         let part = |rows, is_query| {
-            let values = self.pool.install(|| draw(Part { dimension, rows, is_query }));
-            let mut elements = vec![T::default(); values.len()];
-            T::slice_from_f32(&values, &mut elements);
-            elements
+            let mut values = self.pool.install(|| draw(Part { dimension, rows, is_query }));
+            round(element, &mut values);
+            values
         };
         let (rows, queries) = (part(self.rows, false), part(self.queries(), true));
-        Set { name: name.into(), metric, dimension, keys: (0..self.rows as Key).collect(), rows, queries }
+        let keys = (0..self.rows as Key).collect();
+        Set { name: name.into(), group, element, metric, dimension, keys, rows, queries }
     }
 
     /// Reads the rows and queries of a folder.
-    pub fn read<T: Element>(&self, stored: &Stored) -> Result<Set<T>> {
-        let Stored { name, metric, rows, queries, .. } = stored;
-        let first = |file: &VectorFile, rows: usize| -> Result<Vec<T>> {
+    pub fn read(&self, stored: &Stored) -> Result<Set> {
+        let &Stored { ref name, element, metric, ref rows, ref queries } = stored;
+        let first = |file: &VectorFile, rows: usize| -> Result<Vec<f32>> {
             let file = VectorFileOptions::new().max_rows(rows.min(file.len())).open(file.path())?;
-            let mut values = vec![T::default(); file.len() * file.dimension()];
+            let mut values = vec![0.0; file.len() * file.dimension()];
             file.read_rows_as(0..file.len(), &mut values)?;
+            round(element, &mut values);
             Ok(values)
         };
+        let dimension = rows.dimension();
         let (rows, queries) = (first(rows, self.rows)?, first(queries, self.queries())?);
-        let dimension = stored.rows.dimension();
         let keys = (0..(rows.len() / dimension) as Key).collect();
-        Ok(Set { name: name.clone(), metric: *metric, dimension, keys, rows, queries })
+        Ok(Set { name: name.clone(), group: "real", element, metric, dimension, keys, rows, queries })
     }
 
     /// The exact neighbors of the queries, as numbers of rows.
-    pub fn truth<T: Element>(&self, set: &Set<T>) -> Result<GroundTruth> {
+    pub fn truth(&self, set: &Set) -> Result<GroundTruth> {
         let k = KEPT.min(set.keys.len());
         Ok(exact_neighbors(self.context.as_ref(), set.rows(), set.queries(), k, set.metric, &self.pool)?)
     }
@@ -107,29 +114,50 @@ impl Stored {
         let metric = meta["metric"].as_str().context("meta.json has no metric")?.parse()?;
         let open = |part: &str| {
             let named = |extension: &&str| folder.join(format!("{part}.{extension}")).exists();
-            let extension = ["fbin", "f16bin", "u8bin", "i8bin"].into_iter().find(named);
-            let extension = extension.with_context(|| format!("no {part}.fbin, f16bin, u8bin or i8bin"))?;
+            let extension = ["fbin", "u8bin"].into_iter().find(named);
+            let extension = extension.with_context(|| format!("no {part}.fbin or {part}.u8bin"))?;
             anyhow::Ok(VectorFile::open(folder.join(format!("{part}.{extension}")))?)
         };
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (rows, queries) = (open("base")?, open("query")?);
         let element = if meta["element"] == "f16" { ElementKind::F16 } else { rows.element() };
-        Ok(Self { name, metric, element, rows, queries })
+        Ok(Self { name, element, metric, rows, queries })
     }
 }
 
-impl<T: Element> Set<T> {
-    pub fn rows(&self) -> MatrixView<'_, T> {
+impl Set {
+    /// Builds an index with the default parameters. Returns it and the seconds that took.
+    pub fn build(&self, device: Device) -> Result<(AnyIndex, f64)> {
+        self.with_source(|vectors| {
+            let begun = Instant::now();
+            let index = IndexBuilder::new(self.metric).device(device).keys(&self.keys).build_any(vectors)?;
+            Ok((index, begun.elapsed().as_secs_f64()))
+        })
+    }
+
+    /// Calls `use_vectors` with the rows in their element.
+    pub fn with_source<R>(&self, use_vectors: impl FnOnce(AnyVectorSource<'_>) -> R) -> R {
+        with_element!(self.element, T => {
+            let rows = typed::<T>(&self.rows);
+            let rows = MatrixView::new(&rows, self.dimension).expect("whole rows");
+            use_vectors((&rows as &dyn VectorSource<T>).into())
+        })
+    }
+
+    /// Calls `search` with the queries in their element.
+    pub fn with_queries<R>(&self, search: impl FnOnce(AnyMatrixView<'_>) -> R) -> R {
+        with_element!(self.element, T => {
+            let queries = typed::<T>(&self.queries);
+            search(MatrixView::new(&queries, self.dimension).expect("whole rows").into())
+        })
+    }
+
+    pub fn rows(&self) -> MatrixView<'_, f32> {
         MatrixView::new(&self.rows, self.dimension).expect("whole rows")
     }
 
-    pub fn queries(&self) -> MatrixView<'_, T> {
+    pub fn queries(&self) -> MatrixView<'_, f32> {
         MatrixView::new(&self.queries, self.dimension).expect("whole rows")
-    }
-
-    /// Builds an index with the default parameters.
-    pub fn build(&self, device: Device) -> Result<Index<T>> {
-        Ok(IndexBuilder::new(self.metric).device(device).keys(&self.keys).build(&self.rows())?)
     }
 
     /// The rows of some keys, ascending, with the same queries.
@@ -139,18 +167,20 @@ impl<T: Element> Set<T> {
     }
 
     /// The vector of a key that is in the set.
-    pub fn row(&self, key: Key) -> &[T] {
+    pub fn row(&self, key: Key) -> &[f32] {
         let number = self.keys.binary_search(&key).expect("an index returns keys that were inserted");
         self.rows().row(number)
     }
 
-    /// Mean recall of `found`, [`K`] keys per query: the share of them that are no farther than the true neighbor of
-    /// rank [`K`].
-    pub fn recall(&self, truth: &GroundTruth, found: &[Key]) -> f64 {
+    /// Mean recall with a beam width: the share of [`K`] results that are no farther than the true neighbor of that
+    /// rank.
+    pub fn recall(&self, index: &AnyIndex, truth: &GroundTruth, beam_width: usize) -> Result<f64> {
+        let params = SearchParams::new(K).beam_width(beam_width);
+        let found = self.with_queries(|queries| index.search_batch(queries, params))?;
         let mut hits = 0;
-        for ((query, found), number) in self.queries().rows().zip(found.chunks(K)).zip(0..) {
-            let farthest =
-                distance(self.metric, query, self.rows().row(truth.truth(number).ids[K - 1] as usize));
+        for (number, (query, found)) in self.queries().rows().zip(found.keys().chunks(K)).enumerate() {
+            let last = self.rows().row(truth.truth(number).ids[K - 1] as usize);
+            let farthest = distance(self.metric, query, last);
             // Sums of floats depend on their order.
             let bound = farthest + 1e-9 * farthest.abs();
             let mut found: Vec<Key> = found.iter().copied().filter(|&key| key != NO_KEY).collect();
@@ -158,37 +188,44 @@ impl<T: Element> Set<T> {
             found.dedup();
             hits += found.iter().filter(|&&key| distance(self.metric, query, self.row(key)) <= bound).count();
         }
-        hits as f64 / (truth.len() * K) as f64
+        Ok(hits as f64 / (truth.len() * K) as f64)
     }
 
     /// Writes the set to `folder` as `benches/peers/files.py` describes it. f16 becomes f32, which it knows.
     pub fn write(&self, folder: &Path, truth: &GroundTruth) -> Result<()> {
         fs::create_dir_all(folder)?;
-        let (extension, dtype) = match T::KIND {
-            ElementKind::U8 => ("u8bin", "uint8"),
-            ElementKind::I8 => ("i8bin", "int8"),
-            ElementKind::F16 | ElementKind::F32 => ("fbin", "float32"),
-        };
-        for (part, rows) in [("base", self.rows()), ("query", self.queries())] {
-            let file = folder.join(format!("{part}.{extension}"));
-            if T::KIND == ElementKind::F16 {
-                let mut floats = vec![0.0_f32; rows.len() * self.dimension];
-                T::slice_to_f32(if part == "base" { &self.rows } else { &self.queries }, &mut floats);
-                write_vectors(file, MatrixView::new(&floats, self.dimension)?)?;
+        let is_u8 = self.element == ElementKind::U8;
+        for (part, rows) in [("base", &self.rows), ("query", &self.queries)] {
+            let (u8s, floats) = (folder.join(format!("{part}.u8bin")), folder.join(format!("{part}.fbin")));
+            if is_u8 {
+                write_vectors(u8s, MatrixView::new(&typed::<u8>(rows), self.dimension)?)?;
             } else {
-                write_vectors(file, rows)?;
+                write_vectors(floats, MatrixView::new(rows, self.dimension)?)?;
             }
         }
         truth.write(folder.join("gt.ibin"))?;
-        let meta = json!({"metric": self.metric.to_string(), "dtype": dtype, "element": T::KIND.name()});
+        let (metric, dtype) = (self.metric.to_string(), if is_u8 { "uint8" } else { "float32" });
+        let meta = json!({"metric": metric, "dtype": dtype, "element": self.element.name()});
         Ok(fs::write(folder.join("meta.json"), meta.to_string())?)
     }
 }
 
-/// The distance of two vectors in 64 bits; exact for integers, but for cosine.
-fn distance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
-    let sum = |term: fn(f64, f64) -> f64, a: &[T], b: &[T]| -> f64 {
-        a.iter().zip(b).map(|(x, y)| term(f64::from(x.to_f32()), f64::from(y.to_f32()))).sum()
+/// Values in an element that holds them exactly.
+fn typed<T: Element>(values: &[f32]) -> Vec<T> {
+    let mut elements = vec![T::default(); values.len()];
+    T::slice_from_f32(values, &mut elements);
+    elements
+}
+
+/// Rounds values to what an element holds.
+pub fn round(element: ElementKind, values: &mut [f32]) {
+    with_element!(element, T => values.iter_mut().for_each(|x| *x = T::from_f32(*x).to_f32()));
+}
+
+/// The distance of two vectors in 64 bits.
+fn distance(metric: Metric, a: &[f32], b: &[f32]) -> f64 {
+    let sum = |term: fn(f64, f64) -> f64, a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(&x, &y)| term(f64::from(x), f64::from(y))).sum()
     };
     let dot = |a, b| sum(|x, y| x * y, a, b);
     match metric {

@@ -9,6 +9,8 @@ use crate::draw::{Draw, Part, multiply, norm, normals};
 /// A distribution of rows, and of queries, which are never rows.
 pub struct Distribution {
     pub name: &'static str,
+    /// What it has in common with others, for plots.
+    pub group: &'static str,
     pub dimension: usize,
     pub element: ElementKind,
     pub metric: Metric,
@@ -17,44 +19,50 @@ pub struct Distribution {
 
 const fn set(
     name: &'static str,
+    group: &'static str,
     dimension: usize,
     element: ElementKind,
     metric: Metric,
     draw: fn(Part) -> Vec<f32>,
 ) -> Distribution {
-    Distribution { name, dimension, element, metric, draw }
+    Distribution { name, group, dimension, element, metric, draw }
 }
 
-/// All distributions, the usual ones first, those of inner products last.
+const USUAL: &str = "usual";
+const SHAPE: &str = "shape and order";
+const SCALE: &str = "scale and place";
+const IP: &str = "inner products";
+
+/// All distributions.
 pub const SETS: [Distribution; 28] = [
-    set("clusters", 96, F32, L2, clusters),
-    set("clusters-u8", 128, U8, L2, clusters_u8),
-    set("uniform", 16, F32, L2, |part| part.rows(|draw, row| row.fill_with(|| draw.uniform()))),
-    set("gaussian-10", 10, F32, L2, gaussian),
-    set("gaussian-128", 128, F32, L2, gaussian),
-    set("sphere", 48, F32, Cosine, gaussian),
-    set("surface", 256, F32, L2, surface),
-    set("spectrum", 1024, F16, L2, spectrum),
-    set("heavy-tails", 160, F32, L2, heavy_tails),
-    set("large-coordinates", 768, F16, L2, |part| large_coordinates(part, 30.0)),
-    set("sorted", 200, F16, L2, sorted),
-    set("duplicates", 256, F32, L2, duplicates),
-    set("offset", 96, F32, L2, offset),
-    set("far-clusters", 64, F32, L2, far_clusters),
-    set("scales", 32, F32, L2, scales),
-    set("tight-cluster", 64, F32, L2, tight_cluster),
-    set("interleaved", 64, F32, L2, interleaved),
-    set("binary", 256, U8, L2, binary),
-    set("one-hot", 256, U8, L2, one_hot),
-    set("other-queries", 200, F32, Cosine, other_queries),
-    set("ip-hubs", 64, F32, Ip, hubs),
-    set("ip-norms", 96, F32, Ip, norms),
-    set("ip-large-coordinates", 96, F32, Ip, |part| large_coordinates(part, 5.0)),
-    set("ip-one-long", 96, F32, Ip, one_long),
-    set("ip-negative", 64, F32, Ip, negative),
-    set("ip-equal-norms", 256, F16, Ip, equal_norms),
-    set("ip-other-queries", 200, F32, Ip, other_queries),
-    set("ip-clusters-u8", 128, U8, Ip, clusters_u8),
+    set("clusters", USUAL, 96, F32, L2, clusters),
+    set("clusters-u8", USUAL, 128, U8, L2, clusters_u8),
+    set("uniform", USUAL, 16, F32, L2, |part| part.rows(|draw, row| row.fill_with(|| draw.uniform()))),
+    set("gaussian-10", USUAL, 10, F32, L2, gaussian),
+    set("gaussian-128", USUAL, 128, F32, L2, gaussian),
+    set("sphere", USUAL, 48, F32, Cosine, gaussian),
+    set("surface", SHAPE, 256, F32, L2, surface),
+    set("spectrum", SHAPE, 1024, F16, L2, spectrum),
+    set("sorted", SHAPE, 200, F16, L2, sorted),
+    set("interleaved", SHAPE, 64, F32, L2, interleaved),
+    set("duplicates", SHAPE, 256, F32, L2, duplicates),
+    set("binary", SHAPE, 256, U8, L2, binary),
+    set("one-hot", SHAPE, 256, U8, L2, one_hot),
+    set("other-queries", SHAPE, 200, F32, Cosine, other_queries),
+    set("heavy-tails", SCALE, 160, F32, L2, heavy_tails),
+    set("large-coordinates", SCALE, 768, F16, L2, |part| large_coordinates(part, 30.0)),
+    set("offset", SCALE, 96, F32, L2, offset),
+    set("far-clusters", SCALE, 64, F32, L2, far_clusters),
+    set("scales", SCALE, 32, F32, L2, scales),
+    set("tight-cluster", SCALE, 64, F32, L2, tight_cluster),
+    set("ip-clusters-u8", IP, 128, U8, Ip, clusters_u8),
+    set("ip-equal-norms", IP, 256, F16, Ip, equal_norms),
+    set("ip-norms", IP, 96, F32, Ip, norms),
+    set("ip-one-long", IP, 96, F32, Ip, one_long),
+    set("ip-hubs", IP, 64, F32, Ip, hubs),
+    set("ip-large-coordinates", IP, 96, F32, Ip, |part| large_coordinates(part, 5.0)),
+    set("ip-negative", IP, 64, F32, Ip, negative),
+    set("ip-other-queries", IP, 200, F32, Ip, other_queries),
 ];
 
 /// Latent dimensions of most sets.
@@ -245,4 +253,35 @@ fn negative(part: Part) -> Vec<f32> {
 
 fn equal_norms(part: Part) -> Vec<f32> {
     latent(part, |_, row| multiply(row, 1.0 / norm(row)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn sets_are_seeded_and_queries_are_no_rows() {
+        let mut names = HashSet::new();
+        for Distribution { name, dimension, element, draw, .. } in SETS {
+            assert!(names.insert(name), "{name} occurs twice");
+            let part = |is_query| draw(Part { dimension, rows: 100, is_query });
+            let (rows, queries) = (part(false), part(true));
+            assert_eq!(rows, part(false), "{name}");
+            assert_eq!((rows.len(), queries.len()), (100 * dimension, 100 * dimension), "{name}");
+            let limit = if element == F16 { 6e4 } else { 1e9 };
+            assert!(rows.iter().chain(&queries).all(|x| x.abs() < limit), "{name}");
+            let is_row = |query: &[f32]| rows.chunks_exact(dimension).any(|row| row == query);
+            assert!(!queries.chunks_exact(dimension).any(is_row), "{name}");
+        }
+    }
+
+    #[test]
+    fn four_in_ten_are_copies() {
+        let rows = duplicates(Part { dimension: 8, rows: 1000, is_query: false });
+        let different: HashSet<Vec<u32>> =
+            rows.chunks_exact(8).map(|row| row.iter().map(|x| x.to_bits()).collect()).collect();
+        assert!((560..640).contains(&different.len()), "{}", different.len());
+    }
 }
