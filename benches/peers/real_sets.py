@@ -19,7 +19,8 @@ import numpy as np
 from files import EXTENSION, write_rows
 
 QUERIES = 10_000
-PHOTOGRAPHS, HELD_OUT = "usr/share/backgrounds/mate/*/*", ("Dune", "Wood", "LadyBird")
+PHOTOGRAPHS = "nature/*.jpg", "abstract/Elephants_5640x3172.jpg"
+HELD_OUT = "Dune.jpg", "LadyBird.jpg", "Wood.jpg"
 
 
 def words():
@@ -58,17 +59,13 @@ def texts():
 def photographs():
     import cv2
 
-    detector = cv2.SIFT_create(contrastThreshold=0.01)
+    detector = cv2.SIFT_create(nfeatures=60_000, contrastThreshold=0.01)
     rows, queries = [], []
     with tempfile.TemporaryDirectory() as folder:
         unpack(folder, "mate-backgrounds")
-        for file in sorted(glob.glob(f"{folder}/{PHOTOGRAPHS}")):
-            image = cv2.imread(file, cv2.IMREAD_GRAYSCALE)
-            if image is None:
-                continue
-            _, found = detector.detectAndCompute(image, None)
-            if found is not None:
-                (queries if os.path.basename(file).startswith(HELD_OUT) else rows).append(found.astype(np.uint8))
+        for file in (file for part in PHOTOGRAPHS for file in sorted(glob.glob(f"{folder}/usr/share/backgrounds/mate/{part}"))):
+            _, found = detector.detectAndCompute(cv2.imread(file, cv2.IMREAD_GRAYSCALE), None)
+            (queries if os.path.basename(file) in HELD_OUT else rows).append(found.astype(np.uint8))
     return shuffled(np.vstack(rows)), shuffled(np.vstack(queries))[:QUERIES], "l2", "u8"
 
 

@@ -49,7 +49,7 @@ pub fn measure(
 
 /// Names of deletes, and the keys that they delete, ascending.
 fn deletes(set: &Set) -> [(&'static str, Vec<Key>); 4] {
-    let Moments { mean, .. } = Moments::new(set);
+    let (mean, _) = moments(set);
     let mut random = rng(7);
     let direction: Vec<f32> = mean.iter().map(|_| StandardNormal.sample(&mut random)).collect();
     let share = |percent: usize, value: &dyn Fn(f32, usize) -> f32| {
@@ -84,9 +84,9 @@ fn grow(bench: &Bench, set: &Set) -> Result<AnyIndex> {
 }
 
 /// Builds on the first half, and replaces it part by part by the second, which moves away. Returns the index and what is
-/// left in it, with queries of the last place.
+/// left in it, with queries of all places.
 fn drift(bench: &Bench, set: &Set) -> Result<(AnyIndex, Set)> {
-    let Moments { deviation, .. } = Moments::new(set);
+    let (_, deviation) = moments(set);
     let mut random = rng(9);
     let direction: Vec<f32> =
         (0..set.dimension).map(|_| if random.random() { deviation } else { -deviation }).collect();
@@ -94,10 +94,13 @@ fn drift(bench: &Bench, set: &Set) -> Result<(AnyIndex, Set)> {
     let new = &new[..old.len()];
     let mut moved = set.part(new.to_vec());
     let len = new.len().div_ceil(DRIFT_PARTS);
-    for (part, rows) in (1..).zip(moved.rows.chunks_mut(len * set.dimension)) {
-        shift(rows, &direction, DRIFT * part as f32 / DRIFT_PARTS as f32);
+    let distance = |part: usize| DRIFT * (part + 1) as f32 / DRIFT_PARTS as f32;
+    for (part, rows) in moved.rows.chunks_mut(len * set.dimension).enumerate() {
+        shift(rows, &direction, distance(part));
     }
-    shift(&mut moved.queries, &direction, DRIFT);
+    for (number, query) in moved.queries.chunks_mut(set.dimension).enumerate() {
+        shift(query, &direction, distance(number % DRIFT_PARTS));
+    }
     round(set.element, &mut moved.rows);
     round(set.element, &mut moved.queries);
     let (index, _) = set.part(old.to_vec()).build(bench.device)?;
@@ -138,25 +141,35 @@ fn compare(bench: &Bench, change: &str, begun: Instant, index: &AnyIndex, left: 
 }
 
 /// The mean of the rows, and the standard deviation of a coordinate from it.
-struct Moments {
-    mean: Vec<f32>,
-    deviation: f32,
+fn moments(set: &Set) -> (Vec<f32>, f32) {
+    let mut sums = vec![0.0_f64; set.dimension];
+    for row in set.rows().rows() {
+        sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
+    let mean: Vec<f32> = sums.iter().map(|sum| (sum / set.keys.len() as f64) as f32).collect();
+    let squares = set.rows.iter().zip(mean.iter().cycle()).map(|(x, mean)| f64::from(x - mean).powi(2));
+    let variance = squares.sum::<f64>() / set.rows.len() as f64;
+    (mean, variance.sqrt() as f32)
 }
 
-impl Moments {
-    fn new(set: &Set) -> Self {
-        let count = set.keys.len() as f64;
-        let (mut sums, mut squares) = (vec![0.0_f64; set.dimension], 0.0);
-        for row in set.rows().rows() {
-            for (sum, x) in sums.iter_mut().zip(row) {
-                let x = f64::from(*x);
-                *sum += x;
-                squares += x * x;
-            }
-        }
-        let mean: Vec<f64> = sums.into_iter().map(|sum| sum / count).collect();
-        let variance = squares / count - mean.iter().map(|mean| mean * mean).sum::<f64>();
-        let deviation = (variance / set.dimension as f64).sqrt() as f32;
-        Self { mean: mean.into_iter().map(|mean| mean as f32).collect(), deviation }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sets::SETS;
+    use jasper::Device;
+
+    #[test]
+    fn every_change_is_beside_a_new_index() {
+        let bench = Bench::new(Device::Cpu.into(), 201).unwrap();
+        let set = bench.make(&SETS[0]);
+        let (index, _) = set.build(bench.device).unwrap();
+        let mut rows = Vec::new();
+        measure(&bench, &set, &index, &mut |line| {
+            assert!(line["points"][0][1].as_f64() > Some(0.9), "{line}");
+            rows.push(line["rows"].as_u64().unwrap());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(rows, [141, 141, 101, 101, 201, 100]);
     }
 }

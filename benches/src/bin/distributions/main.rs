@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use jasper::DeviceChoice;
 
-use set::{Bench, Set, Stored};
+use set::{Bench, Set};
 use sets::{Distribution, SETS};
 
 /// Measures indexes of default parameters on many distributions.
@@ -58,6 +58,9 @@ struct Options {
     output: PathBuf,
 }
 
+/// With fewer rows, some changes would leave less than is searched for.
+const MIN_ROWS: usize = 100;
+
 /// What to do with each set.
 struct Run {
     bench: Bench,
@@ -68,11 +71,12 @@ struct Run {
 /// Where a set comes from.
 enum Source {
     Made(&'static Distribution),
-    Read(Stored),
+    Read(PathBuf),
 }
 
 fn main() -> Result<()> {
     let options: Options = clap::Parser::parse();
+    ensure!(options.rows >= MIN_ROWS, "--rows ({}) must be at least {MIN_ROWS}", options.rows);
     let sources = sources(&options)?;
     if let Some(folder) = options.output.parent() {
         fs::create_dir_all(folder)?;
@@ -83,7 +87,7 @@ fn main() -> Result<()> {
     let mut failed = Vec::new();
     for (name, source) in sources {
         // A set that fails does not prevent the others.
-        if let Err(error) = run.set(&source) {
+        if let Err(error) = run.set(&name, &source) {
             eprintln!("{name}: {error:#}");
             failed.push(name);
         }
@@ -96,11 +100,14 @@ fn main() -> Result<()> {
 fn sources(options: &Options) -> Result<Vec<(String, Source)>> {
     let mut sources: Vec<(String, Source)> =
         SETS.iter().map(|distribution| (distribution.name.into(), Source::Made(distribution))).collect();
-    for entry in options.real.iter().flat_map(fs::read_dir).flatten() {
-        let folder = entry?.path();
-        if folder.join("meta.json").exists() {
-            let stored = Stored::open(&folder).with_context(|| folder.display().to_string())?;
-            sources.push((stored.name.clone(), Source::Read(stored)));
+    if let Some(real) = &options.real {
+        let entries = fs::read_dir(real).with_context(|| format!("--real {}", real.display()))?;
+        for entry in entries {
+            let folder = entry?.path();
+            if folder.join("meta.json").exists() {
+                let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                sources.push((name, Source::Read(folder)));
+            }
         }
     }
     if let Some(unknown) = options.names.iter().find(|&name| sources.iter().all(|(known, _)| known != name)) {
@@ -112,10 +119,10 @@ fn sources(options: &Options) -> Result<Vec<(String, Source)>> {
 }
 
 impl Run {
-    fn set(&mut self, source: &Source) -> Result<()> {
+    fn set(&mut self, name: &str, source: &Source) -> Result<()> {
         let set = match source {
             Source::Made(distribution) => self.bench.make(distribution),
-            Source::Read(stored) => self.bench.read(stored)?,
+            Source::Read(folder) => self.bench.read(name, folder)?,
         };
         if let Some(folder) = &self.options.write {
             return self.write(&set, &folder.join(&set.name));

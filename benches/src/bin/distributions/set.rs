@@ -50,15 +50,6 @@ pub struct Set {
     pub queries: Vec<f32>,
 }
 
-/// The files of a set.
-pub struct Stored {
-    pub name: String,
-    element: ElementKind,
-    metric: Metric,
-    rows: VectorFile,
-    queries: VectorFile,
-}
-
 impl Bench {
     pub fn new(device: DeviceChoice, rows: usize) -> Result<Self> {
         let device = device.resolve()?.context("--device is cpu or cuda:0, ..")?;
@@ -84,44 +75,31 @@ impl Bench {
         Set { name: name.into(), group, element, metric, dimension, keys, rows, queries }
     }
 
-    /// Reads the rows and queries of a folder.
-    pub fn read(&self, stored: &Stored) -> Result<Set> {
-        let &Stored { ref name, element, metric, ref rows, ref queries } = stored;
-        let first = |file: &VectorFile, rows: usize| -> Result<Vec<f32>> {
-            let file = VectorFileOptions::new().max_rows(rows.min(file.len())).open(file.path())?;
+    /// Reads the rows and queries of a folder, which `benches/peers/files.py` describes.
+    pub fn read(&self, name: &str, folder: &Path) -> Result<Set> {
+        let meta: Value = serde_json::from_str(&fs::read_to_string(folder.join("meta.json"))?)?;
+        let metric = meta["metric"].as_str().context("meta.json has no metric")?.parse()?;
+        let extension = if folder.join("base.u8bin").exists() { "u8bin" } else { "fbin" };
+        let read = |part: &str, rows: usize| -> Result<(VectorFile, Vec<f32>)> {
+            let path = folder.join(format!("{part}.{extension}"));
+            let rows = rows.min(VectorFile::open(&path)?.len());
+            let file = VectorFileOptions::new().max_rows(rows).open(&path)?;
             let mut values = vec![0.0; file.len() * file.dimension()];
             file.read_rows_as(0..file.len(), &mut values)?;
-            round(element, &mut values);
-            Ok(values)
+            Ok((file, values))
         };
-        let dimension = rows.dimension();
-        let (rows, queries) = (first(rows, self.rows)?, first(queries, self.queries())?);
-        let keys = (0..(rows.len() / dimension) as Key).collect();
-        Ok(Set { name: name.clone(), group: "real", element, metric, dimension, keys, rows, queries })
+        let ((file, mut rows), (_, mut queries)) = (read("base", self.rows)?, read("query", self.queries())?);
+        let element = if meta["element"] == "f16" { ElementKind::F16 } else { file.element() };
+        round(element, &mut rows);
+        round(element, &mut queries);
+        let (dimension, keys) = (file.dimension(), (0..file.len() as Key).collect());
+        Ok(Set { name: name.into(), group: "real", element, metric, dimension, keys, rows, queries })
     }
 
     /// The exact neighbors of the queries, as numbers of rows.
     pub fn truth(&self, set: &Set) -> Result<GroundTruth> {
         let k = KEPT.min(set.keys.len());
         Ok(exact_neighbors(self.context.as_ref(), set.rows(), set.queries(), k, set.metric, &self.pool)?)
-    }
-}
-
-impl Stored {
-    /// Opens the files of a folder as `benches/peers/files.py` describes them.
-    pub fn open(folder: &Path) -> Result<Self> {
-        let meta: Value = serde_json::from_str(&fs::read_to_string(folder.join("meta.json"))?)?;
-        let metric = meta["metric"].as_str().context("meta.json has no metric")?.parse()?;
-        let open = |part: &str| {
-            let named = |extension: &&str| folder.join(format!("{part}.{extension}")).exists();
-            let extension = ["fbin", "u8bin"].into_iter().find(named);
-            let extension = extension.with_context(|| format!("no {part}.fbin or {part}.u8bin"))?;
-            anyhow::Ok(VectorFile::open(folder.join(format!("{part}.{extension}")))?)
-        };
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (rows, queries) = (open("base")?, open("query")?);
-        let element = if meta["element"] == "f16" { ElementKind::F16 } else { rows.element() };
-        Ok(Self { name, element, metric, rows, queries })
     }
 }
 
@@ -196,11 +174,11 @@ impl Set {
         fs::create_dir_all(folder)?;
         let is_u8 = self.element == ElementKind::U8;
         for (part, rows) in [("base", &self.rows), ("query", &self.queries)] {
-            let (u8s, floats) = (folder.join(format!("{part}.u8bin")), folder.join(format!("{part}.fbin")));
             if is_u8 {
-                write_vectors(u8s, MatrixView::new(&typed::<u8>(rows), self.dimension)?)?;
+                let rows = typed::<u8>(rows);
+                write_vectors(folder.join(format!("{part}.u8bin")), MatrixView::new(&rows, self.dimension)?)?;
             } else {
-                write_vectors(floats, MatrixView::new(rows, self.dimension)?)?;
+                write_vectors(folder.join(format!("{part}.fbin")), MatrixView::new(rows, self.dimension)?)?;
             }
         }
         truth.write(folder.join("gt.ibin"))?;
@@ -232,5 +210,28 @@ fn distance(metric: Metric, a: &[f32], b: &[f32]) -> f64 {
         Metric::L2 => sum(|x, y| (x - y) * (x - y), a, b),
         Metric::InnerProduct => -dot(a, b),
         Metric::Cosine => 1.0 - dot(a, b) / (dot(a, a) * dot(b, b)).sqrt(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sets::SETS;
+
+    #[test]
+    fn ties_count_and_files_hold_the_set() {
+        let bench = Bench::new(Device::Cpu.into(), 300).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["one-hot", "ip-equal-norms", "sphere"] {
+            let set = bench.make(SETS.iter().find(|distribution| distribution.name == name).unwrap());
+            let truth = bench.truth(&set).unwrap();
+            let (index, _) = set.build(bench.device).unwrap();
+            // A beam that holds all rows finds neighbors as near as the true ones, if not the same.
+            assert_eq!(set.recall(&index, &truth, 300).unwrap(), 1.0, "{name}");
+            set.write(&folder.path().join(name), &truth).unwrap();
+            let read = bench.read(name, &folder.path().join(name)).unwrap();
+            assert_eq!((read.element, read.metric), (set.element, set.metric));
+            assert!(read.rows == set.rows && read.queries == set.queries && read.name == name);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Recall, rates and costs of indexes on many distributions, and recall after changes.
 
 use anyhow::Result;
-use jasper_benches::front::{Reached, rate_at};
+use jasper_benches::front::{Reached, front, rate_at};
 use jasper_plot::{Axis, Series};
 use serde_json::Value;
 
@@ -12,6 +12,8 @@ use crate::tables::{table, thousands};
 
 /// Beam widths that the table lists.
 const WIDTHS: [f64; 4] = [32.0, 64.0, 128.0, 512.0];
+/// Higher recalls are drawn here.
+const HIGHEST: f64 = 0.999;
 /// Series of a chart after which colors repeat.
 const COLORS: usize = 6;
 /// Recall that a change may lose and is not emphasized.
@@ -84,7 +86,9 @@ impl<'a> OnDevice<'a> {
                 let points = line.map(|line| points(line)).unwrap_or_default();
                 let lost = points.iter().map(|point| number(&point[2]) - number(&point[1])).reduce(f64::max);
                 let Some((lost, middle)) = lost.zip(points.get(1)) else { return "-".to_owned() };
-                let cell = format!("{:.4} ({:+.3})", number(&middle[1]), 0.0 - lost);
+                // Without a negative zero.
+                let gained = 0.0 - (lost * 1e3).round() / 1e3;
+                let cell = format!("{:.4} ({:+.3})", number(&middle[1]), gained);
                 if lost > TOLERATED { format!("**{cell}**") } else { cell }
             };
             [set.as_str().unwrap_or_default().to_owned()].into_iter().chain(names.iter().map(cell)).collect()
@@ -93,7 +97,7 @@ impl<'a> OnDevice<'a> {
         table(&format!("set | {}", head.join(" | ")), distinct(&self.changes, "set").into_iter().map(row))
     }
 
-    /// Recall@10 against queries per second, a chart per group of sets.
+    /// Recall@10 against queries per second, a chart per group of sets: the Pareto fronts.
     ///
     /// # Errors
     /// Those of the drawing library.
@@ -101,9 +105,9 @@ impl<'a> OnDevice<'a> {
         let charts = distinct(&self.sets, "group").into_iter().map(|group| {
             let of_group = self.sets.iter().filter(|line| line["group"] == *group);
             let series = of_group.enumerate().map(|(number_in_group, line)| {
-                let points =
-                    points(line).iter().map(|point| (number(&point[1]), number(&point[2]))).collect();
-                let series = Series::line(text(line, "set"), points);
+                let points = points(line).iter();
+                let points = points.map(|point| (number(&point[1]).min(HIGHEST), number(&point[2])));
+                let series = Series::line(text(line, "set"), front(&points.collect::<Vec<_>>()));
                 if number_in_group < COLORS { series } else { series.dashed() }
             });
             plots::chart(
