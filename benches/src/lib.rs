@@ -2,16 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod front;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
 use jasper::bench::recall::mean_recall;
-use jasper::data::GroundTruth;
+use jasper::cuda::{Context, DeviceKnnError, exact_knn_on_device};
+use jasper::data::{GroundTruth, ThreadPool, exact_knn};
 use jasper::{
     DeviceChoice, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchError,
-    SearchParams,
+    SearchParams, no_progress,
 };
 use serde_json::json;
 
@@ -93,6 +96,24 @@ pub fn measure_search<T: Element>(
         "{{\"what\": \"{what}\", \"beam_width\": {beam_width}, \"recall\": {recall:.4}, \"queries_per_second\": {rate:.0}}}"
     );
     Ok((recall, rate))
+}
+
+/// The exact neighbors of queries, by brute force on a CUDA device or, without a context, by the threads of `pool`.
+///
+/// # Errors
+/// Those of [`exact_knn_on_device`].
+pub fn exact_neighbors<T: Element>(
+    context: Option<&Context>,
+    rows: MatrixView<'_, T>,
+    queries: MatrixView<'_, T>,
+    k: usize,
+    metric: Metric,
+    pool: &ThreadPool,
+) -> Result<GroundTruth, DeviceKnnError> {
+    Ok(match context {
+        Some(context) => exact_knn_on_device(context, rows, queries, k, metric, pool, &mut no_progress)?,
+        None => exact_knn(rows, queries, k, metric, pool, &mut no_progress)?,
+    })
 }
 
 /// When each stage of a call ended, in seconds.

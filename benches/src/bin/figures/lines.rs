@@ -56,6 +56,11 @@ impl Lines {
         self.0.iter().filter(|line| line["what"] == what).collect()
     }
 
+    /// Settings of all systems of one run, as `benches/peers/compare.py` writes them.
+    pub fn systems(&self) -> Vec<&Value> {
+        self.0.iter().filter(|line| line["system"].is_string()).collect()
+    }
+
     /// Splits into lines of exact searches and of quantized searches.
     pub fn split_by_codes(self) -> [Self; 2] {
         let devices: Vec<Value> = self.kind("device").into_iter().cloned().collect();

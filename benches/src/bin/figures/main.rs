@@ -18,10 +18,12 @@
 //! | [`peers`] | the best of other libraries |
 //! | [`plots`] | curves as SVG |
 //! | [`tables`] | numbers as Markdown |
+//! | [`distributions`] | plots and tables of many kinds of data |
 //! | [`page`] | the pages' marks |
 
 #![forbid(unsafe_code)]
 
+mod distributions;
 mod lines;
 mod page;
 mod peers;
@@ -33,6 +35,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use distributions::OnDevice;
 use lines::Lines;
 use peers::Peers;
 
@@ -100,6 +103,7 @@ fn stale() -> Result<Vec<(String, String)>> {
 /// Every figure, by its name.
 fn figures(lines: Lines, peers: &Peers) -> Result<Vec<(String, Figure)>> {
     let [lines, quantized] = &lines.split_by_codes();
+    let [cpu, gpu] = [true, false].map(|on_cpu| OnDevice::new(lines, on_cpu));
     let figures = [
         ("search-recall", plots::recall(lines, peers)?, tables::recall(lines, peers, 10)),
         ("search-recall-100", None, tables::recall(lines, peers, 100)),
@@ -112,6 +116,10 @@ fn figures(lines: Lines, peers: &Peers) -> Result<Vec<(String, Figure)>> {
         ("scale", plots::scale(lines)?, tables::scale(lines)),
         ("row-lengths", plots::row_lengths(lines)?, tables::row_lengths(lines)),
         ("search-graphs", None, tables::graphs(lines, peers)),
+        ("distributions-cpu", cpu.plot()?, cpu.table()),
+        ("distributions-gpu", gpu.plot()?, gpu.table()),
+        ("changes-cpu", None, cpu.changes()),
+        ("changes-gpu", None, gpu.changes()),
     ];
     Ok(figures.map(|(name, plot, table)| (name.to_owned(), Figure { plot, table })).into())
 }

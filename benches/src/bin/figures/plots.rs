@@ -114,10 +114,10 @@ fn of_elements(lines: &[&Value], set: &Value) -> Vec<Series> {
 }
 
 /// A kind of axis, made from its name and the values along it.
-type AxisKind = fn(String, std::vec::IntoIter<f64>) -> Axis;
+pub type AxisKind = fn(String, std::vec::IntoIter<f64>) -> Axis;
 
 /// A chart whose axes, given by name and kind, have room for all points.
-fn chart(title: &str, x: (&str, AxisKind), y: (&str, AxisKind), series: Vec<Series>) -> Chart {
+pub fn chart(title: &str, x: (&str, AxisKind), y: (&str, AxisKind), series: Vec<Series>) -> Chart {
     let axis = |(name, kind): (&str, AxisKind), value: fn(&(f64, f64)) -> f64| {
         let values: Vec<f64> = series.iter().flat_map(|series| series.points().iter().map(value)).collect();
         kind(name.into(), values.into_iter())
@@ -127,7 +127,7 @@ fn chart(title: &str, x: (&str, AxisKind), y: (&str, AxisKind), series: Vec<Seri
 }
 
 /// The vertical axis of most charts.
-const QUERIES: (&str, AxisKind) = ("queries per second", Axis::rate);
+pub const QUERIES: (&str, AxisKind) = ("queries per second", Axis::rate);
 
 /// The first two numbers of each point: recall or width, and queries per second. Points below [`LEAST_RECALL`] are left
 /// out.
@@ -141,7 +141,8 @@ fn conditions(lines: &Lines) -> String {
     format!("One {} · batches of 10,000 queries on the device · 64 edges per vertex", lines.device())
 }
 
-fn sheet(title: &str, subtitle: &str, charts: Vec<Chart>, shown: &str) -> Result<Option<Plot>> {
+/// Charts on one sheet, if there are any.
+pub fn sheet(title: &str, subtitle: &str, charts: Vec<Chart>, shown: &str) -> Result<Option<Plot>> {
     if charts.is_empty() {
         return Ok(None);
     }

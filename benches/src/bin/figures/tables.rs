@@ -167,7 +167,7 @@ fn millions(number: f64) -> String {
 }
 
 /// `1,234,567`
-fn thousands(number: f64) -> String {
+pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
@@ -179,7 +179,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A table of a header, its cells separated by ` | `, and rows; the first column holds names, the others numbers.
-fn table(head: &str, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table(head: &str, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let rows: Vec<String> = rows.into_iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
     if rows.is_empty() {
         return String::new();

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 use jasper::{Element, LaunchParams};
+use jasper_benches::front::{fastest_at, front, rate_at};
 
-use super::front::{fastest_at, front, rate_at};
 use super::measure::{Bench, MAX_QUERIES, ONE_WARP, Point, Setting};
 use super::report::Report;
 

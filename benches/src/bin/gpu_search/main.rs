@@ -21,7 +21,6 @@ mod callers;
 mod curve;
 mod devices;
 mod filters;
-mod front;
 mod latency;
 mod measure;
 mod report;

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
 use jasper::{Distances, Element, Index, LaunchParams, Matches, MatrixView, SearchParams};
+use jasper_benches::front::Measured;
 use jasper_core::padded_len;
 use serde_json::{Value, json};
 
@@ -41,6 +42,16 @@ pub struct Point {
     pub distances: f64,
     /// Bytes of vectors, codes and edges requested per second, from any memory.
     pub bytes_per_second: f64,
+}
+
+impl Measured for Point {
+    fn recall(&self) -> f64 {
+        self.recall
+    }
+
+    fn rate(&self) -> f64 {
+        self.rate
+    }
 }
 
 /// An index on a device, and the queries of its set.

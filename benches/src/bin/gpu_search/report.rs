@@ -1,9 +1,9 @@
 //! Reports on a curve: queries per second at equal recall, and the cost of wider beams.
 
+use jasper_benches::front::{Reached, fastest_at, front, rate_at};
 use serde_json::{Value, json};
 
 use super::curve::RECALLS;
-use super::front::{Reached, fastest_at, front, rate_at};
 use super::measure::{ONE_WARP, Point, merge, rounded};
 
 /// The curve of a set.

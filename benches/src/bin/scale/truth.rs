@@ -5,9 +5,10 @@ use std::ops::Range;
 use anyhow::Result;
 use jasper::bench::recall::Truth;
 use jasper::cuda::Context;
-use jasper::data::{GroundTruth, ThreadPool, exact_knn};
-use jasper::{DeviceChoice, Element, MatrixView, Metric, no_progress};
-use jasper_cuda::{DeviceInfo, exact_knn_on_device};
+use jasper::data::{GroundTruth, ThreadPool};
+use jasper::{DeviceChoice, Element, MatrixView, Metric};
+use jasper_benches::exact_neighbors;
+use jasper_cuda::DeviceInfo;
 
 use super::rule::Rule;
 
@@ -40,13 +41,7 @@ impl Scanner<'_> {
             let block: Vec<T> = vectors.collect(first..numbers.len().min(first + BLOCK));
             let block = MatrixView::new(&block, queries.dimension())?;
             let k = KEPT.min(block.len());
-            let found = match &context {
-                Some(context) => {
-                    let (metric, progress) = (Metric::L2, &mut no_progress);
-                    exact_knn_on_device(context, block, queries, k, metric, self.pool, progress)?
-                }
-                None => exact_knn(block, queries, k, Metric::L2, self.pool, &mut no_progress)?,
-            };
+            let found = exact_neighbors(context.as_ref(), block, queries, k, Metric::L2, self.pool)?;
             nearest.add(&found, (numbers.start + first) as u32);
         }
         Ok(nearest)

@@ -1,0 +1,100 @@
+//! Building an index of a set and searching it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use jasper::bench::Measure as _;
+use jasper::{AnyIndex, Index, SearchParams, with_element};
+use jasper_benches::front::{Measured, Reached, rate_at};
+use serde_json::{Value, json};
+
+use crate::set::{Bench, K, Set};
+
+/// Beam widths of a curve.
+const WIDTHS: [usize; 7] = [10, 16, 32, 64, 128, 256, 512];
+/// Recalls at which rates are compared.
+const RECALLS: [f64; 3] = [0.95, 0.98, 0.99];
+/// A batch is repeated on a CPU for at least as long, and at least as often.
+const TIMED: Duration = Duration::from_millis(200);
+const ROUNDS: usize = 3;
+
+/// Recall and queries per second at a beam width.
+#[derive(Clone, Copy)]
+struct Point {
+    width: usize,
+    recall: f64,
+    rate: f64,
+}
+
+impl Measured for Point {
+    fn recall(&self) -> f64 {
+        self.recall
+    }
+
+    fn rate(&self) -> f64 {
+        self.rate
+    }
+}
+
+/// Builds an index, searches it, and returns it with the line of the set.
+pub fn measure(bench: &Bench, set: &Set) -> Result<(AnyIndex, Value)> {
+    let truth = bench.truth(set)?;
+    let (index, seconds) = set.build(bench.device)?;
+    index.warm_up()?;
+    let points = WIDTHS.map(|width| -> Result<Point> {
+        Ok(Point { width, recall: set.recall(&index, &truth, width)?, rate: rate(&index, set, width)? })
+    });
+    let points = points.into_iter().collect::<Result<Vec<_>>>()?;
+    let rates = RECALLS.map(|recall| match rate_at(&points, recall) {
+        Some(Reached::At(rate)) => json!([recall, rate.round(), false]),
+        Some(Reached::AtLeast(rate)) => json!([recall, rate.round(), true]),
+        None => json!([recall, null, false]),
+    });
+    let stats = index.stats();
+    let points: Vec<Value> =
+        points.iter().map(|point| json!([point.width, rounded(point.recall), point.rate.round()])).collect();
+    let line = json!({
+        "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
+        "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
+        "device_name": index.device_name(), "queries": set.queries().len(),
+        "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (stats.mean_degree * 100.0).round() / 100.0,
+        "thin": rounded(thin(&index)?), "points": points, "rates": rates,
+    });
+    Ok((index, line))
+}
+
+/// The share of vertices with less than a quarter of the edges that they could have.
+fn thin(index: &AnyIndex) -> Result<f64> {
+    Ok(with_element!(index.element(), T => {
+        let index: &Index<T> = index.downcast_ref().expect("its element");
+        index.read_graph(|graph| {
+            let few = graph.params().max_degree() / 4;
+            let is_thin = |slot| graph.adjacency().neighbors(slot).len() < few;
+            graph.keys().live_slots().filter(|&slot| is_thin(slot)).count() as f64 / graph.keys().live() as f64
+        })
+    })?)
+}
+
+/// Queries per second: the median of some batches, on a GPU of launches with queries in its memory.
+fn rate(index: &AnyIndex, set: &Set, beam_width: usize) -> Result<f64> {
+    let params = SearchParams::new(K).beam_width(beam_width);
+    let median = set.with_queries(|queries| -> Result<Duration> {
+        if let Some(time) = index.device_time(queries, params)? {
+            return Ok(time);
+        }
+        let (mut times, begun) = (Vec::new(), Instant::now());
+        while times.len() < ROUNDS || begun.elapsed() < TIMED {
+            let begun = Instant::now();
+            index.search_batch(queries, params)?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 2])
+    })?;
+    Ok(set.queries().len() as f64 / median.as_secs_f64())
+}
+
+/// Rounds a share to four decimals.
+pub fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
+}
