@@ -160,7 +160,7 @@ pub struct Linked {
 pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Linked {
     let params = graph.params();
     let (sampling, max_kept) = match mode {
-        LinkMode::Bulk => (None, params.merged_degree()),
+        LinkMode::Bulk | LinkMode::Again => (None, params.merged_degree()),
         LinkMode::Insert(sampling) => (Some(sampling), params.max_degree()),
     };
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
@@ -196,6 +196,9 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
         let mut all = sorted(all);
         all.truncate(params.max_degree());
         all.extend(expanded);
+        if let LinkMode::Again = mode {
+            all.extend(with_distances(&computer, row(graph, vertex)));
+        }
         let kept = filled_prune(graph, ordered(all), params.max_degree(), &[], &[]);
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
