@@ -52,12 +52,16 @@ fn leading_subspace(covariance: &DMatrix<f64>, count: usize, seed: u64) -> DMatr
     (0..ITERATIONS).fold(gaussian, |basis, _| (covariance * basis).qr().q())
 }
 
-/// The covariance matrix. The residuals are centered.
+/// The covariance matrix, but for a scale at which no sum of squares overflows or vanishes: directions do not depend on
+/// it. The residuals are centered.
 fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
     let rows = residuals.len() / dimension;
+    let max_abs = residuals.iter().fold(0.0, |max_abs: f32, x| max_abs.max(x.abs()));
+    // A power of two, which changes no digit.
+    let scale = max_abs.recip().log2().floor().clamp(-126.0, 126.0).exp2();
     let mut sums = DMatrix::<f64>::zeros(dimension, dimension);
     for panel in residuals.chunks(PANEL_ROWS * dimension) {
-        let columns = transposed(panel, dimension);
+        let columns = transposed(panel, dimension, scale);
         let length = columns.len() / dimension;
         let column = |i: usize| &columns[i * length..][..length];
         // Column-major: one thread writes a tile of columns.
@@ -76,13 +80,13 @@ fn covariance(residuals: &[f32], dimension: usize) -> DMatrix<f64> {
     sums / rows as f64
 }
 
-/// The transpose of `rows`.
-fn transposed(rows: &[f32], dimension: usize) -> Vec<f32> {
+/// The transpose of `rows`, multiplied by `scale`.
+fn transposed(rows: &[f32], dimension: usize, scale: f32) -> Vec<f32> {
     let length = rows.len() / dimension;
     let mut columns = vec![0.0; rows.len()];
     columns.par_chunks_mut(length).enumerate().for_each(|(i, column)| {
         for (out, row) in column.iter_mut().zip(rows.chunks_exact(dimension)) {
-            *out = row[i];
+            *out = row[i] * scale;
         }
     });
     columns
