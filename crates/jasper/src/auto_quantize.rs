@@ -18,7 +18,7 @@ use std::sync::Arc;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
-use jasper_vamana::{Distances, SearchError, SearchReport};
+use jasper_vamana::{CodeCheck, Distances, SearchError, SearchReport};
 
 use crate::error::AutoQuantizeError;
 use crate::journal::{Change, Record};
@@ -201,7 +201,7 @@ long_calls! {
     /// Returns [`AutoQuantizeError`], also if the index has several shards; the index is as it was, but without codes if
     /// some were tried.
     pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
-        index.change_codes(None, progress, |change, progress| {
+        index.change_codes(progress, |change, progress| {
             index.choose_codes(CostUnit::of(device.into()), change, progress)
         })
     }
@@ -248,7 +248,7 @@ impl<T: Element> Index<T> {
                 step(1 + i, progress)?;
                 // Only the codes of one candidate are in memory at a time.
                 self.backend.change(|graph| graph.drop_codes())?;
-                self.quantize_locked(quantization, progress)?;
+                self.set_codes_locked(self.encode_locked(quantization, CodeCheck::Skip, progress)?)?;
                 let (bytes, estimate) = self.backend.read(|graph| {
                     let layout = graph.vectors().codes().expect("just quantized").quantizer().layout();
                     (layout.bytes(), unit.estimate(layout))
@@ -305,7 +305,7 @@ impl<T: Element> Index<T> {
         let chosen = choose(unit, exact_cost, &tried);
         if let Some(chosen) = chosen {
             change.log::<T>(&Record::Quantize(chosen))?;
-            index.quantize_locked(chosen, progress)?;
+            index.set_codes_locked(index.encode_locked(chosen, CodeCheck::Skip, progress)?)?;
         }
         Ok(QuantizeReport { chosen, recall, unit, exact_cost, tried })
     }
