@@ -11,13 +11,12 @@ use rayon::prelude::*;
 use crate::top_k::TopK;
 use crate::{CpuExecutor, UpdateError};
 
-/// Maximum number of vectors that a quantizer is trained on. More would not improve its mean and components.
-const TRAINING_VECTORS: usize = 32_768;
+/// Maximum number of vectors that a quantizer is trained on and checked with. More would not improve its mean and
+/// components.
+const SAMPLE_VECTORS: usize = 32_768;
 
-/// Vectors whose nearest neighbors are looked for by code, to check codes.
+/// Vectors of the sample whose nearest neighbors are looked for by code, to check codes.
 const CHECKED_VECTORS: usize = 256;
-/// Most vectors among which they are looked for.
-const COMPARED_VECTORS: usize = 32_768;
 /// Neighbors that are looked for.
 const CHECKED_NEIGHBORS: usize = 10;
 /// A neighbor is found if it is among one in this many that are nearest by code, or among as many as usual beams hold.
@@ -185,7 +184,7 @@ fn kept_neighbors<T: Element>(
     graph: &Graph<T>,
     quantizer: &dyn Quantizer,
 ) -> (f64, f64) {
-    let compared: Vec<Slot> = sample(graph).take(COMPARED_VECTORS).collect();
+    let compared: Vec<Slot> = sample(graph).take(SAMPLE_VECTORS).collect();
     let rows = rows_of(graph, &compared);
     let rows = MatrixView::new(&rows, graph.dimension()).expect("whole rows");
     let codes = CodeTable::from_vectors(quantizer, rows, executor.pool());
@@ -230,10 +229,11 @@ fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = Slot> {
 }
 
 /// Maximum memory of [`encode`] in bytes, for `rows` vectors of `dimension` coordinates, before there are codes: the
-/// vectors of the sample, and what training takes.
+/// vectors of a sample, and what training or the check takes.
 pub fn training_bytes<T: Element>(quantization: Quantization, rows: usize, dimension: usize) -> usize {
-    let sample = rows.min(TRAINING_VECTORS);
-    sample * dimension * size_of::<T>() + quantization.training_bytes(sample, dimension)
+    let sample = rows.min(SAMPLE_VECTORS);
+    let codes = sample * quantization.bytes(dimension);
+    sample * dimension * size_of::<T>() + codes.max(quantization.training_bytes(sample, dimension))
 }
 
 /// Trains a quantizer of this kind on a sample of the vectors of `graph`.
@@ -242,6 +242,6 @@ fn train<T: Element>(
     graph: &Graph<T>,
     code: Quantization,
 ) -> Result<Arc<dyn Quantizer>, TrainError> {
-    let rows = rows_of(graph, &sample(graph).take(TRAINING_VECTORS).collect::<Vec<_>>());
+    let rows = rows_of(graph, &sample(graph).take(SAMPLE_VECTORS).collect::<Vec<_>>());
     code.train(graph.metric(), MatrixView::new(&rows, graph.dimension())?, executor.pool())
 }

@@ -69,6 +69,8 @@ const MAX_LOST: f64 = 0.002;
 const SQ4_CLAMPED_SLACK: f64 = 0.005;
 /// Most vectors among which they are looked for, a random sample: the trial of a larger set takes no longer.
 const MAX_COMPARED: usize = 1 << 22;
+/// Most vectors of a change among which they are looked for.
+const MAX_NEW_COMPARED: usize = 8192;
 /// Vectors that are compared with the whole sample while they are in the cache.
 const TRIAL_CHUNK: usize = 128;
 
@@ -115,9 +117,7 @@ impl ScalarQuantizer {
 
     /// The vectors whose nearest neighbors a trial looks for.
     pub fn trial_sample<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
-        let vertices: Vec<Slot> = graph.keys().vertices().collect();
-        let most = (vertices.len() / TRIAL_ONE_IN).clamp(*TRIAL_VECTORS.start(), *TRIAL_VECTORS.end());
-        sampled(vertices, most)
+        trial_sample_of(graph.keys().vertices().collect())
     }
 
     /// Returns the quantizer, with the step of SQ4 that suits the vectors best, if SQ8 tells the vectors of the graph
@@ -131,13 +131,9 @@ impl ScalarQuantizer {
     ) -> Option<Self> {
         let nearest = nearest.iter().map(|nearest| &nearest[..nearest.len().min(TRIAL_CANDIDATES)]);
         let trials: Vec<_> = sample.iter().copied().zip(nearest).collect();
-        let exact = |&(query, nearest): &(Slot, &[Slot])| {
-            let mut distances = vec![0.0; nearest.len()];
-            graph.vectors().slot_distance_computer(query).compute(nearest, &mut distances);
-            Overlap::of(nearest, &distances)
-        };
-        let overlap = trials.par_iter().map(exact).reduce(Overlap::default, Overlap::plus);
-        overlap.is_enough(MIN_FOUND).then(|| Self { sq4: self.best_sq4(graph, &trials), ..self })
+        Overlap::with_exact(graph, &trials)
+            .is_enough(MIN_FOUND)
+            .then(|| Self { sq4: self.best_sq4(graph, &trials), ..self })
     }
 
     /// The base-2 logarithm of the number of SQ8 steps in a step of SQ4. `None` before a trial, if SQ4 does not tell the
@@ -184,7 +180,8 @@ impl ScalarQuantizer {
     }
 
     /// Whether the quantizer suits `new` vectors of the graph, which was made before them: SQ8 clamps as few of their
-    /// coordinates, or none for inner products, and SQ4 at most twice as many. Runs in the current rayon pool.
+    /// coordinates, or none for inner products, and SQ4 at most twice as many; and a trial among some of them accepts
+    /// it, which a tight cluster fails. Runs in the current rayon pool.
     pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
         let (most, one_in) = match graph.metric() {
             Metric::InnerProduct => (new.len(), usize::MAX),
@@ -198,7 +195,15 @@ impl ScalarQuantizer {
             let most = (2.0 * sq4.clamped + SQ4_CLAMPED_SLACK) * coordinates as f64;
             self.clamped_by_sq4(graph, &sample, sq4.shift) as f64 <= most
         });
-        suits_sq8 && suits_sq4
+        suits_sq8 && suits_sq4 && self.tells_apart(graph, sampled(new.to_vec(), MAX_NEW_COMPARED))
+    }
+
+    /// Whether a trial among some vectors accepts SQ8.
+    fn tells_apart<T: Element>(&self, graph: &Graph<T>, slots: Vec<Slot>) -> bool {
+        let sample = trial_sample_of(slots.clone());
+        let nearest = self.nearest(graph, &slots, &sample);
+        let trials: Vec<_> = sample.into_iter().zip(nearest.iter().map(Vec::as_slice)).collect();
+        Overlap::with_exact(graph, &trials).is_enough(MIN_FOUND)
     }
 
     /// Coordinates of some vectors that SQ4 clamps.
@@ -367,6 +372,16 @@ impl Overlap {
         Self { found, neighbors: first.len(), lost: is_lost.into(), vectors: 1 }
     }
 
+    /// Of bytes, by which these are the nearest of each vector, with exact distances. Runs in the current rayon pool.
+    fn with_exact<T: Element>(graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Self {
+        let of_vector = |&(query, nearest): &(Slot, &[Slot])| {
+            let mut distances = vec![0.0; nearest.len()];
+            graph.vectors().slot_distance_computer(query).compute(nearest, &mut distances);
+            Self::of(nearest, &distances)
+        };
+        trials.par_iter().map(of_vector).reduce(Self::default, Self::plus)
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             found: self.found + other.found,
@@ -381,6 +396,12 @@ impl Overlap {
         self.found as f64 >= min_found * self.neighbors as f64
             && self.lost as f64 <= MAX_LOST * self.vectors as f64
     }
+}
+
+/// The vectors of a trial among `slots`.
+fn trial_sample_of(slots: Vec<Slot>) -> Vec<Slot> {
+    let most = (slots.len() / TRIAL_ONE_IN).clamp(*TRIAL_VECTORS.start(), *TRIAL_VECTORS.end());
+    sampled(slots, most)
 }
 
 /// At most `most` of the vertices of a graph: a random sample, so that no order of the rows hides a part of them.
@@ -412,176 +433,4 @@ fn nearest_byte(x: f32) -> i8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, MatrixView, no_progress};
-
-    use super::*;
-    use crate::{CpuExecutor, bulk_build, ingest, link_on_host};
-
-    #[test]
-    fn bytes_are_the_nearest() {
-        for x in [-300.0, -127.0, -126.51, -1.5, -0.5, -0.4, 0.0, 0.6, 1.5, 2.5, 126.6, 1e9] {
-            assert_eq!(f32::from(nearest_byte(x)), x.round_ties_even().clamp(-LARGEST, LARGEST), "{x}");
-        }
-    }
-
-    #[test]
-    fn sq4_values_are_the_nearest() {
-        for (byte, shift) in (i8::MIN..=i8::MAX).flat_map(|byte| (1..=4).map(move |shift| (byte, shift))) {
-            let steps = f64::from(byte) / f64::from(1 << shift);
-            // Halves are rounded up.
-            let nearest = (steps + 0.5).floor().clamp(-8.0, 7.0);
-            assert_eq!(f64::from(ScalarQuantizer::sq4_value(byte, shift)), nearest, "{byte}, {shift}");
-        }
-    }
-
-    /// Clusters, and their quantizer; the first `wide` dimensions are four times as wide.
-    fn by_trial_of(dimension: usize, wide: usize) -> (Graph<f32>, ScalarQuantizer) {
-        let mut values: Vec<f32> = Clusters::new(dimension, 3).rows(400, 0);
-        values.chunks_mut(dimension).for_each(|row| row[..wide].iter_mut().for_each(|x| *x *= 4.0));
-        let rows = MatrixView::new(&values, dimension).unwrap();
-        let cpu = CpuExecutor::new(2).unwrap();
-        let ingested = ingest(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress);
-        let graph = ingested.unwrap().graph;
-        let quantizer = cpu.pool().install(|| ScalarQuantizer::by_trial(&graph));
-        (graph, quantizer.unwrap())
-    }
-
-    const LONG: usize = ScalarQuantizer::MIN_SQ4_DIMENSION;
-
-    #[test]
-    fn the_step_of_sq4_is_finer_where_few_coordinates_fill_the_range() {
-        let shift = |dimension, wide| by_trial_of(dimension, wide).1.sq4_shift();
-        let (of_all, of_one) = (shift(LONG, 0).unwrap(), shift(LONG, 1).unwrap());
-        assert!(of_one < of_all, "{of_one}, {of_all}");
-        assert_eq!(shift(LONG - 1, 0), None, "rows are too short");
-    }
-
-    #[test]
-    fn a_quantizer_does_not_suit_what_sq4_clamps() {
-        let (graph, quantizer) = by_trial_of(LONG, 1);
-        let slots: Vec<_> = graph.keys().vertices().collect();
-        assert!(quantizer.suits(&graph, &slots));
-        // All coordinates of these are as far out as one of those.
-        let (wide, _) = by_trial_of(LONG, LONG);
-        assert!(ScalarQuantizer { sq4: None, ..quantizer.clone() }.suits(&wide, &slots));
-        assert!(!quantizer.suits(&wide, &slots));
-    }
-
-    /// Edges that two graphs share, of those of the first.
-    fn shared(a: &Graph<f32>, b: &Graph<f32>) -> f64 {
-        let rows =
-            || a.keys().vertices().map(|slot| (a.adjacency().neighbors(slot), b.adjacency().neighbors(slot)));
-        let same: usize = rows().map(|(a, b)| a.iter().filter(|id| b.contains(id)).count()).sum();
-        same as f64 / rows().map(|(a, _)| a.len()).sum::<usize>() as f64
-    }
-
-    #[test]
-    fn sq8_links_are_nearly_those_by_rows() {
-        let executor = CpuExecutor::new(2).unwrap();
-        // Far from the origin, and no dimension like another.
-        let mut rows: Vec<f32> = Clusters::new(24, 3).rows(3000, 0);
-        rows.iter_mut().enumerate().for_each(|(i, x)| *x = *x * (1.0 + (i % 24) as f32) + 100.0);
-        let view = MatrixView::new(&rows, 24).unwrap();
-        let params = BuildParams::builder().max_degree(16).build_beam_width(32).build().unwrap();
-        for metric in Metric::ALL {
-            let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
-            let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-            let quantizer = ScalarQuantizer::by_trial(&ingested.graph);
-            assert!(quantizer.is_some(), "{metric}: bytes tell these vectors apart");
-            let linked =
-                link_on_host(&executor, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
-            let (sq8, _) = linked.finish();
-            assert!(sq8.check_structure().is_sound() && sq8.vectors().sq8().is_none());
-            let shared = shared(&exact, &sq8);
-            assert!(shared > 0.8, "{metric}: {shared} of the edges");
-        }
-    }
-
-    #[test]
-    fn vectors_that_bytes_do_not_tell_apart_are_not_quantized() {
-        let executor = CpuExecutor::new(2).unwrap();
-        let params = BuildParams::builder().build().unwrap();
-        let clusters: Vec<f32> = Clusters::new(24, 3).rows(1500, 0);
-        // Clusters so narrow that the vectors of one are rounded to nearly the same bytes.
-        let narrow: Vec<f32> = (0..1500 * 24)
-            .map(|i| clusters[i % (10 * 24)] + clusters[(i * 7 + i / 24) % clusters.len()] * 3e-3)
-            .collect();
-        for (rows, is_bytes) in [(&clusters, true), (&narrow, false)] {
-            for metric in [Metric::L2, Metric::InnerProduct] {
-                let view = MatrixView::new(rows, 24).unwrap();
-                let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-                assert_eq!(ScalarQuantizer::by_trial(&graph).is_some(), is_bytes, "{metric}");
-            }
-        }
-    }
-
-    /// Bytes do not suit a part of the vectors, which take turns with the others or are together.
-    #[test]
-    fn a_tight_cluster_among_other_vectors_is_not_quantized() {
-        let executor = CpuExecutor::new(2).unwrap();
-        let wide: Vec<f32> = Clusters::new(24, 3).rows(2048, 0);
-        let refuses = |is_tight: &dyn Fn(usize) -> bool, width: f32| {
-            let value = |i: usize| wide[i % 24] + wide[i] * width;
-            let rows: Vec<f32> =
-                (0..wide.len()).map(|i| if is_tight(i / 24) { value(i) } else { wide[i] }).collect();
-            let view = MatrixView::new(&rows, 24).unwrap();
-            let params = BuildParams::default();
-            let graph = ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph;
-            ScalarQuantizer::by_trial(&graph).is_none()
-        };
-        assert!(!refuses(&|_| false, 0.0));
-        assert!(refuses(&|row| row < 100, 1e-3));
-        for (every, width) in [(2, 1e-3), (3, 1e-5), (20, 1e-4)] {
-            assert!(refuses(&|row| row % every == 1, width), "one in {every} of width {width}");
-        }
-    }
-
-    #[test]
-    fn the_trial_finds_the_nearest_by_definition() {
-        let executor = CpuExecutor::new(2).unwrap();
-        let rows: Vec<f32> = Clusters::new(5, 8).rows(700, 0);
-        let view = MatrixView::new(&rows, 5).unwrap();
-        for metric in Metric::ALL {
-            let params = BuildParams::default();
-            let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-            let quantizer = ScalarQuantizer::new(&graph);
-            let slots: Vec<Slot> = graph.keys().vertices().collect();
-            let sample = [3, 400, 699].map(Slot::from_index);
-            let bytes = quantizer.quantize_slots(&graph, &slots);
-            let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
-            for (query, found) in sample.iter().zip(quantizer.nearest(&graph, &slots, &sample)) {
-                let distance = |slot: Slot| match metric {
-                    Metric::InnerProduct => -(i8::distance_fns().dot)(vector(*query), vector(slot)),
-                    _ => (i8::distance_fns().squared_l2)(vector(*query), vector(slot)),
-                };
-                let others = slots.iter().filter(|slot| *slot != query);
-                let mut expected: Vec<_> = others.map(|&slot| Neighbor::new(distance(slot), slot)).collect();
-                expected.sort_unstable();
-                let expected = expected.iter().map(|near| near.slot());
-                assert!(found.into_iter().eq(expected.take(TRIAL_CANDIDATES)));
-            }
-        }
-    }
-
-    #[test]
-    fn vectors_of_another_range_do_not_suit() {
-        let executor = CpuExecutor::new(2).unwrap();
-        let rows: Vec<f32> = Clusters::new(8, 8).rows(500, 0);
-        let far: Vec<f32> =
-            rows[..80].iter().enumerate().map(|(i, x)| x + f32::from(i % 8 == 3) * 1e3).collect();
-        for metric in [Metric::L2, Metric::InnerProduct] {
-            let all = [&rows[..], &far].concat();
-            let view = MatrixView::new(&all, 8).unwrap();
-            let params = BuildParams::default();
-            let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-            let near = MatrixView::new(&rows, 8).unwrap();
-            let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
-            let quantizer = ScalarQuantizer::by_trial(&before).unwrap();
-            let slots: Vec<Slot> = graph.keys().vertices().collect();
-            assert!(quantizer.suits(&graph, &slots[..500]) && quantizer.suits(&graph, &[]), "{metric}");
-            assert!(!quantizer.suits(&graph, &slots[500..]), "{metric}");
-        }
-    }
-}
+mod tests;
