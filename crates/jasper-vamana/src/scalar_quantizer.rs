@@ -14,8 +14,8 @@
 //! The mean says whether bytes suit most vectors. It hides the few that they do not suit: of the vectors of a tight
 //! cluster, they find one neighbor in ten, and searches find none (docs/src/experiments.md#sq8-vectors-that-lose-all).
 //! If a share p of the vectors is like this, at most two of them are in a random sample of n with the probability of a
-//! binomial distribution, about exp(-n p) (1 + n p + (n p)² / 2): 0.3% for one vector in a hundred. What is accepted
-//! therefore loses less than 0.62% of the vectors with a confidence of 95%, and less than 0.82% with 99%.
+//! binomial distribution, about exp(-n p) (1 + n p + (n p)² / 2): 0.2% for one vector in a hundred. What is accepted
+//! therefore loses less than 0.62% of 8,192 vectors or more with a confidence of 95%, and less than 0.82% with 99%.
 //!
 //! On a device, searches for the candidates of edges may read SQ4, 4 bits per coordinate, rounded from SQ8. The trial
 //! chooses its step by how many of the nearest neighbors by SQ8 are also the nearest by SQ4, and refuses it if they are

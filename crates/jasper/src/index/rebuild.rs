@@ -37,8 +37,8 @@ long_calls! {
     /// ```
     ///
     /// The new index has no deleted keys, no tuned searches and no journal. Codes are trained again, on the vectors that
-    /// are left; if these are too few, one for mixed codes or none at all, the new index has no codes. The cost is that of a build. Searches
-    /// continue meanwhile; changes wait.
+    /// are left; if these are too few, of one shard or all, the new index has no codes. The cost is that of a build.
+    /// Searches continue meanwhile; changes wait.
     ///
     /// This index keeps its device memory meanwhile, so `device` may have too little for both. The error
     /// [`BuildError::Move`] has the new index, in host memory.
@@ -56,6 +56,10 @@ long_calls! {
             shards => {
                 let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
                 let (mut rebuilt, executor) = (rebuilt?, Arc::clone(&index.executor));
+                let has_codes = |shard: &Index<T>| shard.is_empty() || shard.quantization().is_some();
+                if !rebuilt.iter().all(has_codes) {
+                    rebuilt.iter().try_for_each(Index::drop_codes)?;
+                }
                 let reports = rebuilt.iter_mut().filter_map(|shard| shard.build_report.take());
                 let build_report = reports.reduce(BuildReport::merge);
                 let graphs = rebuilt.into_iter().flat_map(Index::into_graphs);
