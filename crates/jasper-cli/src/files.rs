@@ -63,7 +63,10 @@ fn subject(error: &anyhow::Error) -> Option<Subject> {
         }
         (
             Some(
-                UpdateError::Key(KeyError::NoneLeft { .. }) | UpdateError::NoCodes | UpdateError::Quantize(_),
+                UpdateError::Key(KeyError::NoneLeft { .. })
+                | UpdateError::NoCodes
+                | UpdateError::Quantize(_)
+                | UpdateError::CodesLose { .. },
             ),
             ..,
         )

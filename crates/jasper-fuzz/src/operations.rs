@@ -301,7 +301,7 @@ impl<T: Element> Subject<T> {
 
     fn quantize(&mut self, quantization: Quantization, cancel: u8) -> bool {
         let mut stop = Stop::new(cancel);
-        let result = self.index.with_progress(&mut |p| stop.report(p)).quantize(quantization);
+        let result = self.index.with_progress(&mut |p| stop.report(p)).force_quantize(quantization);
         let is_too_few = matches!(&result, Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })));
         assert!(!is_too_few || self.index.stats().live_vertices < 2);
         let can_train = self.model.has_vectors && !is_too_few;

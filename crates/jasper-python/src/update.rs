@@ -144,21 +144,28 @@ impl Index {
     /// cost least, within the precision of the costs, on the device of the index; if exact searches cost less, it returns
     /// None, and the index has no codes. Replaces the codes that there are.
     ///
+    /// Raises ParameterError for codes by which searches would lose most neighbors of some vectors, as those of few far
+    /// clusters or of a tight one in other data do; force=True takes them.
+    ///
     /// >>> import jasper, numpy as np
     /// >>> vectors = np.random.default_rng(0).random((1000, 32), dtype=np.float32)
     /// >>> index = jasper.Index.build(vectors)
     /// >>> index.quantize("rabitq:4")
     /// 'rabitq:4'
-    #[pyo3(signature = (quantization = "auto", *, progress = None))]
+    #[pyo3(signature = (quantization = "auto", *, force = false, progress = None))]
     fn quantize(
         &self,
         py: Python<'_>,
         quantization: &str,
+        force: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Option<String>> {
         let chosen = (quantization != "auto").then(|| parse::<Quantization>(quantization)).transpose()?;
         let kept = match chosen {
-            Some(chosen) => self.long(py, progress, |index| index.quantize(chosen).map(|()| Some(chosen)))?,
+            Some(chosen) => self.long(py, progress, |index| {
+                let quantized = if force { index.force_quantize(chosen) } else { index.quantize(chosen) };
+                quantized.map(|()| Some(chosen))
+            })?,
             None => {
                 let device = self.call(py, |index| Ok(index.device()))?;
                 self.long(py, progress, |index| index.auto_quantize(device))?.chosen

@@ -153,6 +153,15 @@ def test_a_rerank_of_exact_searches_has_no_effect(shared, vectors):
     assert (found.keys == exact.keys).all() and (found.distances == exact.distances).all()
 
 
+def test_codes_that_lose_neighbors_are_refused_unless_forced():
+    rows = np.random.default_rng(0).standard_normal((2000, 16)).astype("f4")
+    rows[1000:] += 1e4
+    index = jasper.Index.build(rows)
+    with pytest.raises(jasper.ParameterError, match="rabitq:8.*`force`"):
+        index.quantize("rabitq:8")
+    assert index.quantize("rabitq:8", force=True) == "rabitq:8"
+
+
 def test_quantized_searches(index, vectors):
     assert index.quantize("rabitq:4") == "rabitq:4"
     truth = index.search(vectors[:100], 10, distances="exact")

@@ -2,6 +2,8 @@
 
 use jasper_core::MatrixError;
 
+use crate::Quantization;
+
 /// A quantizer could not be trained.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -23,6 +25,12 @@ pub enum TrainError {
     /// The half-width of the error bound, in standard deviations, is out of range.
     #[error("bound_sigmas ({0}) must be finite and above 0; 1.9 is the default")]
     BoundSigmas(f32),
+    /// The values of the vectors are too large or too small for the arithmetic of training.
+    #[error(
+        "{0} codes of these vectors have parameters that are not finite, because values are near the limits of f32; divide \
+         all vectors by a power of two, or use no codes"
+    )]
+    Range(Quantization),
     /// A value is not finite, or the shape is wrong.
     #[error(transparent)]
     Matrix(#[from] MatrixError),

@@ -10,7 +10,7 @@ use crate::parameters::{CodeParameters, RotationParameters};
 use crate::section::{Reader, Writer};
 use crate::simd::Buffers;
 use crate::space::{Space, dot};
-use crate::{DecodeError, Layout, Mixed, Parameters, Quantization, QueryCode, Rabitq};
+use crate::{DecodeError, Layout, Mixed, Parameters, Quantization, QueryCode, Rabitq, TrainError};
 
 /// A trained quantizer: encodes vectors, and encodes queries that estimate distances from codes.
 ///
@@ -147,20 +147,23 @@ pub(crate) trait Codec: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The units of factors, from a sample of residuals.
+    /// The units of factors, from the first [`UNIT_ROWS`] residuals of a random sample.
     fn train_units(&self, residuals: &[f32]) -> Units {
         let dimension = self.common().space.dimension();
-        let (mut scratch, mut factors) = (EncodeBuffers::default(), Vec::new());
-        for residual in residuals.chunks_exact(dimension).step_by(unit_stride(residuals.len() / dimension)) {
-            self.quantize_all(residual, &mut scratch, |_, of_row, _| factors.push(of_row));
-        }
+        let residuals = &residuals[..residuals.len().min(UNIT_ROWS * dimension)];
+        let mut factors = Vec::new();
+        self.quantize_all(residuals, &mut EncodeBuffers::default(), |_, of_row, _| factors.push(of_row));
         Units::from_sample(&factors)
     }
-}
 
-/// The stride at which `rows` are sampled to determine the units.
-pub(crate) fn unit_stride(rows: usize) -> usize {
-    rows.div_ceil(UNIT_ROWS)
+    /// The quantizer, once it is known that [`open`] reads it: with values near the limits of f32, parameters overflow.
+    fn checked(self) -> Result<Self, TrainError>
+    where
+        Self: Sized,
+    {
+        open(&self.to_bytes()).map_err(|_| TrainError::Range(self.kind()))?;
+        Ok(self)
+    }
 }
 
 impl<C: Codec> Quantizer for C {

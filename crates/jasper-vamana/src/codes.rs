@@ -3,15 +3,29 @@
 use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{Element, MatrixView, Progress, ProgressFn, Slot, Stage, no_progress};
+use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, no_progress};
 use jasper_graph::{CodeChunk, Codes, Graph};
-use jasper_quant::{EncodeBuffers, Quantization, Quantizer, TrainError};
+use jasper_quant::{CodeTable, EncodeBuffers, Quantization, Quantizer, TrainError};
 use rayon::prelude::*;
 
+use crate::top_k::TopK;
 use crate::{CpuExecutor, UpdateError};
 
-/// Maximum number of vectors that a quantizer is trained on. More would not improve its mean and components.
-const TRAINING_VECTORS: usize = 65_536;
+/// Maximum number of vectors that a quantizer is trained on and checked with. More would not improve its mean and
+/// components.
+const SAMPLE_VECTORS: usize = 32_768;
+
+/// Vectors of the sample whose nearest neighbors are looked for by code, to check codes.
+const CHECKED_VECTORS: usize = 256;
+/// Neighbors that are looked for.
+const CHECKED_NEIGHBORS: usize = 10;
+/// A neighbor is found if it is among one in this many that are nearest by code, or among as many as usual beams hold.
+const WITHIN_ONE_IN: usize = 64;
+const WITHIN_AT_LEAST: usize = 64;
+/// A vector of which fewer neighbors than this share are found is lost.
+const MIN_KEPT: f64 = 0.4;
+/// The share of the vectors that may be lost.
+const MAX_LOST: f64 = 0.02;
 
 /// Chunks encoded between two progress reports.
 const CHUNKS_PER_REPORT: usize = 64;
@@ -25,28 +39,45 @@ pub fn quantize<T: Element>(
     graph: &mut Graph<T>,
     quantization: Quantization,
 ) -> Result<(), UpdateError> {
-    let codes = encode(executor, graph, quantization, &mut no_progress)?;
+    let codes = encode(executor, graph, quantization, CodeCheck::Skip, &mut no_progress)?;
     graph.set_codes(codes);
     Ok(())
 }
 
+/// Whether [`encode`] refuses codes by which searches would lose most neighbors of some vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeCheck {
+    /// Refuses them.
+    Refuse,
+    /// Takes the codes as they are.
+    Skip,
+}
+
 /// Trains a quantizer on the vectors of `graph` and encodes all of them, for [`Graph::set_codes`].
 ///
-/// The codes do not depend on the number of threads. The cost is that of [`Quantization::train`] on a sample, and a
-/// pass over the vectors.
+/// The codes do not depend on the number of threads. The cost is that of [`Quantization::train`] on a sample, a pass over
+/// the vectors, and for the check 256 distances and estimates of each vector of a sample.
 ///
 /// # Errors
-/// Returns [`UpdateError`] if the vectors were dropped or cannot be quantized, or the call was cancelled.
+/// Returns [`UpdateError`] if the vectors were dropped or cannot be quantized, or the call was cancelled;
+/// [`UpdateError::CodesLose`] if the check refuses the codes.
 pub fn encode<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
     quantization: Quantization,
+    check: CodeCheck,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Codes, UpdateError> {
     graph.require_vectors()?;
     let mut report = |done, total| Progress { stage: Stage::Quantizing, done, total }.report(progress);
     report(0, graph.slots())?;
     let quantizer = train(executor, graph, quantization)?;
+    if check == CodeCheck::Refuse {
+        let (recall, lost) = executor.pool().install(|| kept_neighbors(executor, graph, &*quantizer));
+        if lost > MAX_LOST {
+            return Err(UpdateError::CodesLose { quantization, recall, lost: 100.0 * lost });
+        }
+    }
     graph.encode(quantizer, |chunks| {
         let (total, mut chunks) = (chunks.len(), chunks.into_iter());
         while chunks.len() > 0 {
@@ -110,13 +141,12 @@ fn estimates<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Sl
     let neighbors = graph.adjacency().neighbors(vertex);
     let mut distances = vec![0.0; neighbors.len()];
     graph.vectors().slot_distance_computer(vertex).compute(neighbors, &mut distances);
-    let values = |slot| graph.vectors().get(slot).iter().map(|x| x.to_f32());
-    let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(slot)).collect();
+    let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(graph, slot)).collect();
     let words = quantizer.layout().words();
     let mut codes = vec![0; neighbors.len() * words];
     quantizer.encode(&mut rows, &mut EncodeBuffers::default(), &mut codes);
     let mut estimates = vec![0.0; neighbors.len()];
-    let query = quantizer.query(&values(vertex).collect::<Vec<f32>>());
+    let query = quantizer.query(&values(graph, vertex));
     query.estimate_rows(|i| &codes[i * words..][..words], &mut estimates);
     distances
         .into_iter()
@@ -139,6 +169,59 @@ fn relative_error(pairs: &[(f64, f64)]) -> f64 {
     }
 }
 
+/// The share of the nearest neighbors that wide searches by codes would find, and the share of vectors that lose most.
+///
+/// ```text
+/// compared <- a random sample of the vectors
+/// for each of some of them:
+///     nearest <- the 10 nearest of the others                                   brute force
+///     found <- those of nearest to which few of the others are nearer by code
+/// ```
+///
+/// A search reranks vectors that are nearest by code, so it finds no more.
+fn kept_neighbors<T: Element>(
+    executor: &CpuExecutor,
+    graph: &Graph<T>,
+    quantizer: &dyn Quantizer,
+) -> (f64, f64) {
+    let compared: Vec<Slot> = sample(graph).take(SAMPLE_VECTORS).collect();
+    let rows = rows_of(graph, &compared);
+    let rows = MatrixView::new(&rows, graph.dimension()).expect("whole rows");
+    let codes = CodeTable::from_vectors(quantizer, rows, executor.pool());
+    let within = (compared.len() / WITHIN_ONE_IN).max(WITHIN_AT_LEAST);
+    let found_of = |vertex: usize| {
+        let (mut distances, mut estimates) = (vec![0.0; compared.len()], vec![0.0; compared.len()]);
+        graph.vectors().slot_distance_computer(compared[vertex]).compute(&compared, &mut distances);
+        quantizer.query(&values(graph, compared[vertex])).estimate_rows(|i| codes.row(i), &mut estimates);
+        let mut nearest = TopK::new(CHECKED_NEIGHBORS);
+        let others = (0..compared.len()).filter(|&other| other != vertex);
+        others.for_each(|other| nearest.add(Neighbor::new(distances[other], Slot::from_index(other))));
+        let nearest = nearest.into_sorted();
+        let is_found = |near: &&Neighbor| {
+            // Vectors of equal estimates precede it: a search has no reason to prefer it.
+            let estimate = estimates[near.slot().index()];
+            estimates.iter().filter(|other| other.total_cmp(&estimate).is_le()).count() <= within
+        };
+        (nearest.iter().filter(is_found).count(), nearest.len())
+    };
+    let vertices = 0..compared.len().min(CHECKED_VECTORS);
+    let all: Vec<(usize, usize)> = vertices.into_par_iter().map(found_of).collect();
+    let is_lost = |&&(found, wanted): &&(usize, usize)| (found as f64) < MIN_KEPT * wanted as f64;
+    let lost = all.iter().filter(is_lost).count() as f64 / all.len().max(1) as f64;
+    let (found, wanted) = all.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    (if wanted == 0 { 1.0 } else { found as f64 / wanted as f64 }, lost)
+}
+
+/// The coordinates of a vector.
+fn values<T: Element>(graph: &Graph<T>, slot: Slot) -> Vec<f32> {
+    graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect()
+}
+
+/// `[slots][dimension]`: the vectors of some slots.
+fn rows_of<T: Element>(graph: &Graph<T>, slots: &[Slot]) -> Vec<T> {
+    slots.iter().flat_map(|&slot| graph.vectors().get(slot).iter().copied()).collect()
+}
+
 /// Live vertices in a random order.
 fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = Slot> {
     let slots = permutation(graph.slots(), graph.params().seed());
@@ -146,10 +229,11 @@ fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = Slot> {
 }
 
 /// Maximum memory of [`encode`] in bytes, for `rows` vectors of `dimension` coordinates, before there are codes: the
-/// vectors of the sample, and what training takes.
+/// vectors of a sample, and what training or the check takes.
 pub fn training_bytes<T: Element>(quantization: Quantization, rows: usize, dimension: usize) -> usize {
-    let sample = rows.min(TRAINING_VECTORS);
-    sample * dimension * size_of::<T>() + quantization.training_bytes(sample, dimension)
+    let sample = rows.min(SAMPLE_VECTORS);
+    let codes = sample * quantization.bytes(dimension);
+    sample * dimension * size_of::<T>() + codes.max(quantization.training_bytes(sample, dimension))
 }
 
 /// Trains a quantizer of this kind on a sample of the vectors of `graph`.
@@ -158,9 +242,6 @@ fn train<T: Element>(
     graph: &Graph<T>,
     code: Quantization,
 ) -> Result<Arc<dyn Quantizer>, TrainError> {
-    let rows: Vec<T> = sample(graph)
-        .take(TRAINING_VECTORS)
-        .flat_map(|slot| graph.vectors().get(slot).iter().copied())
-        .collect();
+    let rows = rows_of(graph, &sample(graph).take(SAMPLE_VECTORS).collect::<Vec<_>>());
     code.train(graph.metric(), MatrixView::new(&rows, graph.dimension())?, executor.pool())
 }

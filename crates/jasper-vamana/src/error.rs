@@ -4,7 +4,7 @@ use std::io;
 
 use jasper_core::{Cancelled, DeviceError, Key};
 use jasper_graph::{KeyError, VectorError};
-use jasper_quant::TrainError;
+use jasper_quant::{Quantization, TrainError};
 
 use crate::CheckpointError;
 
@@ -35,6 +35,20 @@ pub enum UpdateError {
     /// No quantizer can be trained on the vectors.
     #[error(transparent)]
     Quantize(#[from] TrainError),
+    /// Searches by codes would not find what exact searches find.
+    #[error(
+        "by {quantization} codes, {lost:.0}% of the vectors lose most of their nearest neighbors, and at most 2% may: even of \
+         one in 64 vectors that are nearest by code, recall@10 is {recall:.3}; use auto, another quantization or none, or \
+         `force` this one"
+    )]
+    CodesLose {
+        /// The quantization.
+        quantization: Quantization,
+        /// Recall@10 of a sample, if one in 64 vectors are reranked that are nearest by code.
+        recall: f64,
+        /// Vectors that lose more than 6 of 10 neighbors, in percent.
+        lost: f64,
+    },
     /// The operation needs codes, and there are none.
     #[error("the index has no codes; quantize it first (`Index::quantize`, `jasper quantize`)")]
     NoCodes,

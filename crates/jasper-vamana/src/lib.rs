@@ -78,7 +78,7 @@ mod top_k;
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
 pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
-pub use codes::{CodeReport, code_report, encode, quantize, training_bytes};
+pub use codes::{CodeCheck, CodeReport, code_report, encode, quantize, training_bytes};
 pub use compact::{CompactReport, compact, compaction_moves};
 pub use connectivity::{Vertices, unreachable_slots};
 pub use consolidate::{ConsolidateReport, consolidate};

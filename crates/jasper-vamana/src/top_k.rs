@@ -26,6 +26,11 @@ impl TopK {
         }
     }
 
+    /// Neighbors that are farther than this are not among the nearest.
+    pub(crate) fn farthest(&self) -> f32 {
+        if self.bound == Neighbor::NONE { f32::INFINITY } else { self.bound.distance() }
+    }
+
     /// The neighbors, nearest first.
     pub(crate) fn into_sorted(mut self) -> Vec<Neighbor> {
         self.found.sort_unstable();

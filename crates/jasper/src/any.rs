@@ -296,6 +296,7 @@ forward! {
     long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
+    long fn force_quantize(quantization: Quantization) -> Result<(), UpdateError>;
     long fn check() -> Result<CheckReport, CheckError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;

@@ -1,9 +1,14 @@
 //! The quantization trial: chooses between exact distances and several quantizations by measuring.
 //!
-//! Sampled vectors are held out, as in [`crate::tune`], and searched for exactly and with each quantization in turn, at
-//! the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is
+//! Sampled vectors are held out, as in [`crate::tune`], and searched for exactly and with one quantization after another,
+//! at the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is
 //! kept or, where costs are estimates, a robust one of those that may cost least. Counts of hops and distances are weighed,
 //! and nothing is timed, so the choice does not depend on the load of the machine.
+//!
+//! Training and encoding take nearly all of the time, so what cannot win is not tried. The counts of exact searches tell
+//! what each quantization would cost if its estimates were exact. They are tried in this order, until the next would cost
+//! more than the best one does. True neighbors are those of wide exact searches, because brute force would take as long as
+//! a build.
 //!
 //! **On a GPU**, the cost is the bytes that searches read, in whole sectors of memory: the edges of expanded vertices,
 //! the codes or vectors of visited ones, and the vectors of reranked ones.
@@ -18,7 +23,7 @@ use std::sync::Arc;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
-use jasper_vamana::{Distances, SearchError, SearchReport};
+use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, SearchReport};
 
 use crate::error::AutoQuantizeError;
 use crate::journal::{Change, Record};
@@ -33,13 +38,13 @@ use crate::{Device, DeviceChoice, Index, UpdateError, backend};
 pub struct QuantizeReport {
     /// The quantization that is kept; `None` if exact searches cost least, and the index has no codes.
     pub chosen: Option<Quantization>,
-    /// Recall@10 that every search had to reach.
+    /// Recall@10 that every search had to reach, of what exact searches with a beam of 512 find.
     pub recall: f64,
     /// What costs are measured in.
     pub unit: CostUnit,
     /// Cost of an exact search, per query.
     pub exact_cost: f64,
-    /// The results, one per quantization.
+    /// The results, one per quantization that was tried: others would cost more even at the recall of exact distances.
     pub tried: Vec<QuantizeTrial>,
 }
 
@@ -190,76 +195,98 @@ long_calls! {
     /// ```
     ///
     /// 400 sampled vectors are searched for exactly and with each quantization, at the narrowest beam that reaches the
-    /// recall of an exact search with a beam of 64, or 32 on a CPU. Costs are [estimated from counts](CostUnit), and
-    /// nothing is timed: the same index gets the same quantization on any GPU, and on any CPU.
+    /// recall of an exact search with a beam of 64, or 32 on a CPU, where what exact searches with a beam of 512 find
+    /// counts as true. Costs are [estimated from counts](CostUnit), and nothing is timed: the same index gets the same
+    /// quantization on any GPU, and on any CPU.
     ///
-    /// The trial takes seven times as long as [`Self::quantize`], dozens of searches of 400 queries with each
-    /// quantization, and the distance from each query to every vector. Changes wait meanwhile; searches continue, with
-    /// the codes being tried.
+    /// A quantization is tried if it would cost less than the best one so far, should its searches visit no more vertices
+    /// than exact ones: usually one or two for a GPU, more for a CPU. Each takes the time of [`Self::quantize`] and dozens
+    /// of searches of 400 queries. Changes wait meanwhile; searches continue, with the codes being tried.
     ///
     /// # Errors
     /// Returns [`AutoQuantizeError`], also if the index has several shards; the index is as it was, but without codes if
     /// some were tried.
     pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
-        index.change_codes(None, progress, |change, progress| {
+        index.change_codes(progress, |change, progress| {
             index.choose_codes(CostUnit::of(device.into()), change, progress)
         })
     }
 }
 
 impl<T: Element> Index<T> {
-    /// Returns the recall to reach, the cost of exact searches, and the result of each candidate.
+    /// Returns the recall to reach, the cost of exact searches, and the result of each candidate that was tried.
     fn try_candidates(
         &self,
         unit: CostUnit,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(f64, f64, Vec<QuantizeTrial>), AutoQuantizeError> {
         step(0, progress)?;
-        let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, progress)?;
+        let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, |queries, k| {
+            let params = SearchParams::new(k).beam_width(WIDEST).distances(Distances::Exact);
+            let mut matches = Matches::new(queries.len(), k)?;
+            self.backend.search_matrix(queries, params, matches.as_mut())?;
+            Ok(matches.iter().map(|hits| hits.map(|hit| (hit.key, hit.distance)).collect()).collect())
+        })?;
         if held_out.len() < 2 {
             return Err(AutoQuantizeError::TooFew);
         }
         self.without_edges(&vertices, || {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
+            let (dimension, queries) = (self.dimension(), held_out.len() as f64);
             let hop = unit.hop(self.params().max_degree());
-            let dimension = self.dimension();
             let vector =
                 unit.distance(padded_len::<T>(dimension) * size_of::<T>(), dimension.div_ceil(GROUP));
-            // The narrowest beam that reaches the recall, and the cost per query if a visited vertex costs `visited`.
-            let least_cost = |distances, widest, visited: f64| {
-                let cost = Cell::new(0.0);
+            // The narrowest beam that reaches the recall, and what its searches did.
+            let narrowest = |distances, widest| {
+                let last = Cell::default();
                 let width = least_width(1, widest, |width| {
-                    let (found, SearchReport { cost: counts, reranked, .. }) =
-                        self.recall(&held_out, width, distances)?;
+                    let (found, report) = self.recall(&held_out, width, distances)?;
                     let reaches = found + SLACK >= recall;
                     if reaches {
-                        let all = counts.hops as f64 * hop
-                            + (counts.distances - reranked) as f64 * visited
-                            + reranked as f64 * vector;
-                        cost.set(all / held_out.len() as f64);
+                        last.set(Some(report));
                     }
                     Ok::<_, AutoQuantizeError>(reaches)
                 })?;
-                Ok::<_, AutoQuantizeError>(width.map(|width| (width, cost.get())))
+                Ok::<_, AutoQuantizeError>(width.zip(last.take()))
             };
-            let exact = least_cost(Distances::Exact, unit.beam_width(), vector)?;
-            let mut tried = Vec::new();
-            for (i, quantization) in CANDIDATES.into_iter().enumerate() {
+            // The cost of a query, if a visited vertex costs `visited`.
+            let cost = |report: &SearchReport, visited: f64| {
+                let all = report.cost.hops as f64 * hop
+                    + (report.cost.distances - report.reranked) as f64 * visited
+                    + report.reranked as f64 * vector;
+                all / queries
+            };
+            let (width, exact) = narrowest(Distances::Exact, unit.beam_width())?
+                .expect("the widest of these beams gave the recall");
+            let exact_cost = cost(&exact, vector);
+            // Codes visit about as many vertices as exact distances at best, and rerank the beam.
+            let floor = |quantization: Quantization| {
+                let code = unit.distance(quantization.bytes(dimension), 0);
+                unit.query(quantization, dimension) + cost(&exact, code) + width as f64 * vector
+            };
+            let mut candidates = CANDIDATES.map(|quantization| (quantization, floor(quantization)));
+            candidates.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+            let (mut tried, mut least) = (Vec::<QuantizeTrial>::new(), exact_cost);
+            self.backend.change(|graph| graph.drop_codes())?;
+            for (i, (quantization, floor)) in candidates.into_iter().enumerate() {
+                if floor > least * (1.0 + unit.error()) {
+                    break;
+                }
                 step(1 + i, progress)?;
                 // Only the codes of one candidate are in memory at a time.
                 self.backend.change(|graph| graph.drop_codes())?;
-                self.quantize_locked(quantization, progress)?;
+                self.set_codes_locked(self.encode_locked(quantization, CodeCheck::Skip, progress)?)?;
                 let (bytes, estimate) = self.backend.read(|graph| {
                     let layout = graph.vectors().codes().expect("just quantized").quantizer().layout();
                     (layout.bytes(), unit.estimate(layout))
                 });
                 let estimated = Distances::Quantized { rerank: usize::MAX };
-                let (beam_width, cost) = least_cost(estimated, WIDEST, estimate)?.unzip();
-                let cost = cost.map(|cost| cost + unit.query(quantization, dimension));
+                let (beam_width, report) = narrowest(estimated, WIDEST)?.unzip();
+                let cost = report.map(|report| cost(&report, estimate) + unit.query(quantization, dimension));
+                least = cost.map_or(least, |cost| cost.min(least));
                 tried.push(QuantizeTrial { quantization, bytes, beam_width, cost });
             }
             step(1 + CANDIDATES.len(), progress)?;
-            let (_, exact_cost) = exact.expect("the widest of these beams gave the recall");
             Ok((recall, exact_cost, tried))
         })
     }
@@ -297,15 +324,23 @@ impl<T: Element> Index<T> {
         let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = index.backend.read(quantizer);
         let tried = index.try_candidates(unit, progress);
-        if !before.zip(index.backend.read(quantizer)).is_some_and(|(before, now)| Arc::ptr_eq(&before, &now))
-        {
+        let chosen = tried.as_ref().map_or(None, |(_, exact_cost, tried)| choose(unit, *exact_cost, tried));
+        let now = index.backend.read(quantizer);
+        let is_before = before.zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(&before, now));
+        // The codes that were tried last are often those chosen.
+        let is_chosen = now.is_some_and(|now| Some(now.quantization()) == chosen);
+        if !is_before && !is_chosen {
             index.backend.change(|graph| graph.drop_codes())?;
         }
         let (recall, exact_cost, tried) = tried?;
-        let chosen = choose(unit, exact_cost, &tried);
         if let Some(chosen) = chosen {
-            change.log::<T>(&Record::Quantize(chosen))?;
-            index.quantize_locked(chosen, progress)?;
+            if let Err(error) = change.log::<T>(&Record::Quantize(chosen)) {
+                index.backend.change(|graph| graph.drop_codes())?;
+                return Err(error.into());
+            }
+            if !is_chosen {
+                index.set_codes_locked(index.encode_locked(chosen, CodeCheck::Skip, progress)?)?;
+            }
         }
         Ok(QuantizeReport { chosen, recall, unit, exact_cost, tried })
     }

@@ -142,8 +142,9 @@ impl Args {
         let index = built.map_err(|error| stopped(named(error.into())))?;
         let report = index.build_report().expect("it was just built");
         // The index is saved even if it cannot be quantized.
-        let quantized = (self.quantization != QuantizationChoice::None)
-            .then(|| quantize(&index, self.quantization, report.device.into(), self.drop_vectors, terminal));
+        let quantized = (self.quantization != QuantizationChoice::None).then(|| {
+            quantize(&index, self.quantization, report.device.into(), false, self.drop_vectors, terminal)
+        });
         let seconds = start.elapsed().as_secs_f64();
         let (saved, save_seconds) = timed(|| {
             let index = index.with_progress(&mut progress);

@@ -29,6 +29,9 @@ pub struct Args {
     /// Where auto expects searches: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is a GPU if there is one
     #[arg(long, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
+    /// Take the named quantization even if searches will not find most neighbors of some vectors
+    #[arg(long)]
+    force: bool,
     /// Keep only the quantized codes: results have estimated distances, and the index accepts no inserts
     #[arg(long)]
     drop_vectors: bool,
@@ -42,9 +45,9 @@ impl Args {
 
     /// Quantizes and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let Self { output, quantization, device, drop_vectors } = self;
-        let (quantized, updated) =
-            output.update(terminal, |index| quantize(index, quantization, device, drop_vectors, terminal))?;
+        let Self { output, quantization, device, force, drop_vectors } = self;
+        let (quantized, updated) = output
+            .update(terminal, |index| quantize(index, quantization, device, force, drop_vectors, terminal))?;
         updated.report(terminal, &quantized, &quantized)
     }
 }
@@ -75,6 +78,7 @@ pub fn quantize(
     index: &AnyIndex,
     choice: QuantizationChoice,
     device: DeviceChoice,
+    force: bool,
     drop_vectors: bool,
     terminal: Terminal,
 ) -> Result<Quantized> {
@@ -83,6 +87,7 @@ pub fn quantize(
     match choice {
         QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize(device)?),
         QuantizationChoice::None => index.drop_codes()?,
+        QuantizationChoice::Fixed(quantization) if force => with_progress.force_quantize(quantization)?,
         QuantizationChoice::Fixed(quantization) => with_progress.quantize(quantization)?,
     }
     if drop_vectors {

@@ -74,7 +74,7 @@ fn vectors_are_stored_where_requested() {
         // Next to the codes there is the quantizer.
         assert!((before + codes + 1..before + codes + 4096).contains(&after), "{before} {after}");
         assert_eq!(bytes(&quantized, "device_bytes_with_host_vectors"), after - vectors);
-        let again = ["quantize", "vectors.jasper", "--quantization", "mixed:1"];
+        let again = ["quantize", "vectors.jasper", "--quantization", "mixed:1", "--force"];
         let text = String::from_utf8(sandbox.jasper(&again).stdout).unwrap();
         assert!(text.contains(" with vectors in host memory"), "{text}");
     }

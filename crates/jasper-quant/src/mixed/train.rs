@@ -31,7 +31,8 @@ impl Mixed {
     /// save the quantizer instead of training it again.
     ///
     /// # Errors
-    /// Returns [`TrainError`] on less than two vectors, values that are not finite, or sectors out of range.
+    /// Returns [`TrainError`] on less than two vectors, values that are not finite or near the limits of f32, or sectors
+    /// out of range.
     pub fn train<T: Element>(
         rows: MatrixView<'_, T>,
         params: &MixedParams,
@@ -50,7 +51,7 @@ impl Mixed {
         let taken = sample.len() / dimension;
         let held_out = FIT_QUERIES.min(taken / 10);
         let (sample, queries) = sample.split_at((taken - held_out) * dimension);
-        Ok(pool.install(|| Self::learn(space, sample, queries, params)))
+        pool.install(|| Self::learn(space, sample, queries, params)).checked()
     }
 
     /// Memory of training on `rows` vectors, without these: their residuals, and the larger of what the components and

@@ -28,11 +28,12 @@ mod grid;
 
 use std::sync::Arc;
 
+use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, MatrixView, Metric};
 
-use crate::factors::{Factors, Units};
+use crate::factors::{Factors, UNIT_ROWS, Units};
 use crate::parameters::{CodeParameters, RotationParameters};
-use crate::quantizer::{Codec, Common, unit_stride};
+use crate::quantizer::{Codec, Common};
 use crate::rotation::rotated_dimension;
 use crate::section::{self, Reader, Writer};
 use crate::simd::Buffers;
@@ -82,7 +83,8 @@ impl Rabitq {
     /// Costs one pass over `rows`. Deterministic.
     ///
     /// # Errors
-    /// Returns [`TrainError`] if `rows` is empty or not finite, or a parameter is out of range.
+    /// Returns [`TrainError`] if `rows` is empty or not finite, its values are near the limits of f32, or a parameter is
+    /// out of range.
     pub fn train<T: Element>(rows: MatrixView<'_, T>, params: &RabitqParams) -> Result<Self, TrainError> {
         if rows.is_empty() {
             return Err(TrainError::TooFewVectors { given: 0, min: 1 });
@@ -94,10 +96,12 @@ impl Rabitq {
         rows.check_finite()?;
         let space = Space::from_vectors(params.metric, rows);
         let rotation = Rotation::new(rows.dimension(), params.seed);
-        let some = space.residuals(rows, (0..rows.len()).step_by(unit_stride(rows.len())));
+        let order = Permutation::new(rows.len(), params.seed);
+        let chosen = (0..rows.len().min(UNIT_ROWS)).map(|position| order.at(position as u32) as usize);
+        let sample = space.residuals(rows, chosen);
         let mut quantizer = Self::new(space, rotation, params.bits, params.bound_sigmas, Units::ONE);
-        quantizer.common.units = quantizer.train_units(&some);
-        Ok(quantizer)
+        quantizer.common.units = quantizer.train_units(&sample);
+        quantizer.checked()
     }
 
     fn new(space: Space, rotation: Rotation, bits: u32, bound_sigmas: f32, units: Units) -> Self {

@@ -113,6 +113,8 @@ fn zero_residuals_are_exact_and_bounded_by_nothing() {
     }
 }
 
+const KINDS: [&str; 6] = ["rabitq:1", "rabitq:4", "rabitq:8", "mixed:1", "mixed:2", "mixed:4"];
+
 /// On a flat spectrum a mixed code is no worse than a uniform code of the same size.
 #[test]
 fn flat_spectra_cost_mixed_codes_nothing() {
@@ -171,6 +173,45 @@ fn far_and_large_rows_lose_nothing() {
     for scale in [1e-6, 1.0, 1e6] {
         let got = errors(&moved(&near, scale), &moved(&queries, scale));
         assert!((got / expected - 1.0).abs() < 0.1, "{scale}: {got} {expected}");
+    }
+}
+
+/// Training reaches neither the largest nor the smallest squares of f32, or refuses the values: what it returns can be read.
+#[test]
+fn values_of_any_size_are_trained_on_or_refused() {
+    let normal = gaussian(300, 16, 11);
+    let scaled = |scale: f32| normal.iter().map(|x| x * scale).collect::<Vec<f32>>();
+    let mut mixture = scaled(1.0);
+    mixture.iter_mut().step_by(37).for_each(|x| *x *= 1e18);
+    let constant = |x: f32| vec![x; normal.len()];
+    let sets = [1e-45, 1e-38, 1e-30, 1e-18, 1e15, 1e18, 1e20, 5e37].map(scaled).into_iter();
+    for rows in sets.chain([mixture]).chain([0.0, 1e-40, 1.0, 1e18, 1e38].map(constant)) {
+        let view = MatrixView::new(&rows, 16).unwrap();
+        for (metric, name) in Metric::ALL.into_iter().flat_map(|metric| KINDS.map(|name| (metric, name))) {
+            let quantization: Quantization = name.parse().unwrap();
+            match quantization.train(metric, view, &pool()) {
+                Ok(quantizer) => drop(open(&quantizer.to_bytes()).unwrap()),
+                Err(error) => assert_eq!(error, TrainError::Range(quantization), "{metric}, {}", rows[0]),
+            }
+        }
+    }
+}
+
+/// The principal components of long and of short vectors are those of others.
+#[test]
+fn components_do_not_depend_on_the_size_of_values() {
+    let rows: Vec<f32> = Clusters::new(16, 4).rows(3000, 0);
+    let levels = |scale: f32| {
+        let rows: Vec<f32> = rows.iter().map(|x| x * scale).collect();
+        let view = MatrixView::new(&rows, 16).unwrap();
+        let params = MixedParams { metric: Metric::L2, sectors: 2, seed: 0 };
+        let codes = CodeTable::from_vectors(&Mixed::train(view, &params, &pool()).unwrap(), view, &pool());
+        let factors = codes.layout().factor_word();
+        (0..3000).flat_map(|row| codes.row(row)[..factors].to_vec()).collect::<Vec<u32>>()
+    };
+    let expected = levels(1.0);
+    for exponent in [-55, 50] {
+        assert!(levels(2_f32.powi(exponent)) == expected, "2^{exponent}");
     }
 }
 

@@ -12,7 +12,7 @@ use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, Key, Metric, ParamError, ProgressFn, VectorSource,
 };
 use jasper_graph::Graph;
-use jasper_quant::Quantization;
+use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, MemorySpace,
     OperationCounts, SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host,
@@ -59,6 +59,9 @@ pub struct BuildReport {
 #[derive(Clone, Copy, Debug)]
 enum QuantizeStep {
     By(Quantization),
+    /// The quantization of an index that is built again, which was checked or forced before. Left out if too few vectors
+    /// are left to train on.
+    Again(Quantization),
     Auto,
 }
 
@@ -66,7 +69,7 @@ impl QuantizeStep {
     /// The quantizations that vectors may have, one at a time.
     fn candidates(&self) -> &[Quantization] {
         match self {
-            Self::By(quantization) => slice::from_ref(quantization),
+            Self::By(quantization) | Self::Again(quantization) => slice::from_ref(quantization),
             Self::Auto => &CANDIDATES,
         }
     }
@@ -264,9 +267,16 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Quantizes the vectors once the graph is built: see [`Index::quantize`].
+    /// Quantizes the vectors once the graph is built: see [`Index::quantize`]. If the codes are refused, so is the build;
+    /// call [`Index::quantize`] or [`Index::force_quantize`] after the build to keep the index.
     pub fn quantize(mut self, quantization: Quantization) -> Self {
         self.quantize = Some(QuantizeStep::By(quantization));
+        self
+    }
+
+    /// Quantizes the vectors as those of an index that is built again.
+    pub(crate) fn quantize_again(mut self, quantization: Quantization) -> Self {
+        self.quantize = Some(QuantizeStep::Again(quantization));
         self
     }
 
@@ -573,6 +583,10 @@ long_calls! {
         };
         match builder.quantize {
             Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
+            Some(QuantizeStep::Again(quantization)) => match index.with_progress(progress).force_quantize(quantization) {
+                Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
+                quantized => quantized?,
+            },
             Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize(report.device)?),
             None => {}
         }

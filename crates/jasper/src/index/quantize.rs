@@ -3,9 +3,9 @@
 use std::io;
 
 use jasper_core::{Element, ProgressFn, no_progress};
-use jasper_graph::{Graph, VectorError};
+use jasper_graph::{Codes, Graph, VectorError};
 use jasper_quant::Quantization;
-use jasper_vamana::{CodeReport, UpdateError, code_report, encode};
+use jasper_vamana::{CodeCheck, CodeReport, UpdateError, code_report, encode};
 
 use crate::Index;
 use crate::backend::Backend;
@@ -13,18 +13,22 @@ use crate::journal::{Change, Record};
 use crate::progress::long_calls;
 
 impl<T: Element> Index<T> {
-    /// Quantizes as [`Self::quantize`] does. The caller holds the writer lock.
-    pub(crate) fn quantize_locked(
+    /// Encodes the vectors of each shard. The caller holds the writer lock.
+    pub(crate) fn encode_locked(
         &self,
         quantization: Quantization,
+        check: CodeCheck,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(), UpdateError> {
-        let shards = self.backend.shards_or_self();
+    ) -> Result<Vec<Codes>, UpdateError> {
         let encode = |shard: &&dyn Backend<T>| {
-            shard.read(|graph| encode(&self.executor, graph, quantization, progress))
+            shard.read(|graph| encode(&self.executor, graph, quantization, check, progress))
         };
-        let all = shards.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
-        for (shard, codes) in shards.iter().zip(all) {
+        self.backend.shards_or_self().iter().map(encode).collect()
+    }
+
+    /// Gives each shard its codes. The caller has held the writer lock since they were made.
+    pub(crate) fn set_codes_locked(&self, codes: Vec<Codes>) -> Result<(), UpdateError> {
+        for (shard, codes) in self.backend.shards_or_self().iter().zip(codes) {
             let copies: io::Result<Vec<_>> = (1..shard.replicas()).map(|_| codes.try_clone()).collect();
             let mut copies = copies.map_err(VectorError::Memory)?;
             copies.push(codes);
@@ -33,18 +37,32 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
+    /// Quantizes all vectors. Codes are logged once they have passed the check, which a replay does not repeat.
+    fn quantize_by(
+        &self,
+        quantization: Quantization,
+        check: CodeCheck,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(), UpdateError> {
+        quantization.check()?;
+        self.change_codes(progress, |change, progress| {
+            let codes = self.encode_locked(quantization, check, progress)?;
+            change.log::<T>(&Record::Quantize(quantization))?;
+            self.set_codes_locked(codes)
+        })
+    }
+
     /// Makes a [change](Self::change) of the codes. If it leaves no codes, whether it fails or not, the drop is logged
     /// in its place.
     pub(crate) fn change_codes<R, E: From<UpdateError>>(
         &self,
-        record: Option<&Record<'_, T>>,
         progress: &mut ProgressFn<'_>,
         make: impl FnOnce(&mut Change<'_>, &mut ProgressFn<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let kept = |graph: &Graph<T>| {
             (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty())
         };
-        self.change(record, progress, |change, hooks| {
+        self.change(None, progress, |change, hooks| {
             let before @ (had_codes, _) = self.backend.read(kept);
             let made = make(change, hooks.progress);
             let after @ (has_codes, _) = self.backend.read(kept);
@@ -120,16 +138,28 @@ long_calls! {
     /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
     /// drifts, call this again (see [`Self::measure_code_error`]).
     ///
+    /// Codes that do not tell near vectors apart are refused. In a sample of 32,768 vectors, or all, the 10 nearest
+    /// neighbors of 256 of them must be among one in 64 vectors (but no fewer than 64) that are nearest by code. A vector
+    /// of which less than 4 are is lost to searches, even with wide beams, and more than 2% are too many. Data of few
+    /// far clusters, or of tight ones among others, is like this: the error of a code is in proportion to the distance
+    /// of its vector from the mean of all. [`Self::force_quantize`] takes such codes, too.
+    ///
     /// Takes seconds of training on the CPU and the time of about one search per vector. The codes take
     /// [`crate::IndexStats::code_bytes`] of memory, and as much on a CUDA device. Searches continue meanwhile, with the
     /// existing codes; changes wait.
     ///
     /// # Errors
-    /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
+    /// Returns [`UpdateError`], which is [`UpdateError::CodesLose`] if codes are refused; the index is unchanged, but
+    /// has no codes if the device had no room for them.
     pub fn quantize(quantization: Quantization) -> Result<(), UpdateError> {
-        quantization.check()?;
-        index.change_codes(Some(&Record::Quantize(quantization)), progress, |_, progress| {
-            index.quantize_locked(quantization, progress)
-        })
+        index.quantize_by(quantization, CodeCheck::Refuse, progress)
+    }
+
+    /// Quantizes as [`Self::quantize`] does, whatever neighbors searches will lose.
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
+    pub fn force_quantize(quantization: Quantization) -> Result<(), UpdateError> {
+        index.quantize_by(quantization, CodeCheck::Skip, progress)
     }
 }

@@ -36,8 +36,9 @@ long_calls! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The new index has no deleted keys, no tuned searches and no journal. The cost is that of a build. Searches
-    /// continue meanwhile; changes wait.
+    /// The new index has no deleted keys, no tuned searches and no journal. Codes are trained again, on the vectors that
+    /// are left; if these are too few, of one shard or all, the new index has no codes. The cost is that of a build.
+    /// Searches continue meanwhile; changes wait.
     ///
     /// This index keeps its device memory meanwhile, so `device` may have too little for both. The error
     /// [`BuildError::Move`] has the new index, in host memory.
@@ -55,6 +56,10 @@ long_calls! {
             shards => {
                 let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
                 let (mut rebuilt, executor) = (rebuilt?, Arc::clone(&index.executor));
+                let has_codes = |shard: &Index<T>| shard.is_empty() || shard.quantization().is_some();
+                if !rebuilt.iter().all(has_codes) {
+                    rebuilt.iter().try_for_each(Index::drop_codes)?;
+                }
                 let reports = rebuilt.iter_mut().filter_map(|shard| shard.build_report.take());
                 let build_report = reports.reduce(BuildReport::merge);
                 let graphs = rebuilt.into_iter().flat_map(Index::into_graphs);
@@ -91,7 +96,7 @@ pub(super) fn build_again<T: Element>(
     live.sort_unstable();
     let (keys, slots): (Vec<Key>, Vec<Slot>) = live.into_iter().unzip();
     let builder = match graph.vectors().codes() {
-        Some(codes) => builder.quantize(codes.quantizer().quantization()),
+        Some(codes) => builder.quantize_again(codes.quantizer().quantization()),
         None => builder,
     };
     let vectors = LiveVectors { graph, slots };
@@ -175,5 +180,20 @@ mod tests {
         let index = IndexBuilder::new(Metric::L2).max_degree(7).empty::<u8>(4).unwrap();
         let rebuilt = index.rebuild(Device::Cpu).unwrap();
         assert_eq!((rebuilt.len(), rebuilt.dimension(), rebuilt.params()), (0, 4, index.params()));
+    }
+
+    #[test]
+    fn codes_are_left_out_where_too_few_vectors_remain_to_train_on() {
+        let vectors: Vec<f32> = Clusters::new(16, 7).rows(30, 0);
+        for shards in [1, 2] {
+            let builder = IndexBuilder::new(Metric::L2).shards(shards);
+            let index = builder.build(&MatrixView::new(&vectors, 16).unwrap()).unwrap();
+            index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
+            index.delete(&(1..30).collect::<Vec<_>>()).unwrap();
+            let rebuilt = index.rebuild(Device::Cpu).unwrap();
+            assert_eq!((rebuilt.len(), rebuilt.quantization()), (1, None));
+            index.delete(&[0]).unwrap();
+            assert!(index.rebuild(Device::Cpu).unwrap().is_empty());
+        }
     }
 }

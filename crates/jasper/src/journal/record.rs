@@ -128,7 +128,7 @@ pub(super) fn replay<T: Element>(index: &Index<T>, log: &Log, number: u64) -> Re
         "compact" => drop(index.compact()?),
         "quantize" => {
             let name = std::str::from_utf8(&argument).map_err(|_| invalid())?;
-            index.quantize(name.parse().map_err(|_| invalid())?)?;
+            index.force_quantize(name.parse().map_err(|_| invalid())?)?;
         }
         "drop codes" => index.drop_codes()?,
         "drop vectors" => index.drop_vectors()?,

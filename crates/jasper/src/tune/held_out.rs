@@ -1,7 +1,7 @@
 //! Queries with known true neighbors: half for selection, half for validation.
 
 use jasper_core::recall::{Truth, recall_at};
-use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot, synthetic};
+use jasper_core::{Element, Key, MatrixView, Slot, synthetic};
 use jasper_data::GroundTruth;
 use jasper_vamana::{Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
@@ -52,16 +52,17 @@ impl<T: Element> HeldOut<T> {
         Ok(Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k()))
     }
 
-    /// A sample of the index's vectors as queries, and their true neighbors among all others. Also returns the vertices
-    /// of the sample, which must have no edges while it is searched for.
+    /// A sample of the index's vectors as queries, and their neighbors among all others: as many as asked for of what
+    /// `nearest` finds, which gets the queries and the number of neighbors of each, itself included. Also returns the
+    /// vertices of the sample, which must have no edges while it is searched for. The caller holds the writer lock.
     pub(crate) fn sampled(
         index: &Index<T>,
         count: usize,
         k: usize,
         seed: u64,
-        progress: &mut ProgressFn<'_>,
+        nearest: impl FnOnce(MatrixView<'_, T>, usize) -> Result<Vec<Vec<(Key, f32)>>, SearchError>,
     ) -> Result<(Self, Vec<Slot>), SearchError> {
-        index.backend.read(|graph| {
+        let (sample, rows, keys) = index.backend.read(|graph| {
             graph.require_vectors()?;
             // Vertices of several keys are not sampled, nor are start points, without whose edges a search finds
             // nothing.
@@ -78,25 +79,19 @@ impl<T: Element> HeldOut<T> {
                 .collect();
             let rows: Vec<T> =
                 sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
-            // More than k neighbors are found, so that ties with the k-th are recognized.
-            let depth = k.saturating_mul(2).min(graph.keys().len().saturating_sub(1));
-            let queries = MatrixView::new(&rows, graph.dimension()).expect("whole rows");
-            let nearest = index.executor.nearest(graph, queries, depth + 1, progress)?;
-            let truths = nearest.into_iter().zip(&sample).map(|(nearest, &(own, _))| {
-                let others = nearest.into_iter().filter(|near| near.slot() != own);
-                let (keys, distances): (Vec<Key>, Vec<f32>) = others
-                    .flat_map(|near| graph.keys().keys_of(near.slot()).map(move |key| (key, near.distance())))
-                    .take(depth)
-                    .unzip();
-                Neighbors { keys, distances: Some(distances) }
-            });
-            let own = sample.iter().map(|&(_, key)| Some(key));
-            let held_out = Self::halve(
-                queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own)),
-                depth,
-            );
-            Ok((held_out, sample.into_iter().map(|(slot, _)| slot).collect()))
-        })
+            Ok::<_, SearchError>((sample, rows, graph.keys().len()))
+        })?;
+        // More than k neighbors are found, so that ties with the k-th are recognized.
+        let depth = k.saturating_mul(2).min(keys.saturating_sub(1));
+        let queries = MatrixView::new(&rows, index.dimension()).expect("whole rows");
+        let truths = nearest(queries, depth + 1)?.into_iter().zip(&sample).map(|(nearest, &(_, own))| {
+            let others = nearest.into_iter().filter(|&(key, _)| key != own);
+            let (keys, distances) = others.take(depth).unzip();
+            Neighbors { keys, distances: Some(distances) }
+        });
+        let own = sample.iter().map(|&(_, key)| Some(key));
+        let queries = queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own));
+        Ok((Self::halve(queries, depth), sample.into_iter().map(|(slot, _)| slot).collect()))
     }
 
     fn halve<'a>(queries: impl Iterator<Item = (&'a [T], Neighbors, Option<Key>)>, depth: usize) -> Self {

@@ -24,11 +24,11 @@ mod search;
 mod stored;
 mod width;
 
-use jasper_core::{Element, MatrixView, Slot};
+use jasper_core::{Element, Key, MatrixView, Neighbor, ProgressFn, Slot};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
-use jasper_vamana::SearchParams;
+use jasper_vamana::{SearchError, SearchParams};
 
 use crate::journal::Record;
 use crate::progress::long_calls;
@@ -133,7 +133,9 @@ long_calls! {
             let (held_out, vertices) = match queries {
                 TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
                 TuneQueries::Sampled { count, seed } => {
-                    HeldOut::sampled(index, count, goal.k, seed, hooks.progress)?
+                    HeldOut::sampled(index, count, goal.k, seed, |queries, k| {
+                        index.true_neighbors(queries, k, hooks.progress)
+                    })?
                 }
             };
             held_out.check(goal.k)?;
@@ -156,6 +158,21 @@ long_calls! {
 }
 
 impl<T: Element> Index<T> {
+    /// At least the `k` nearest keys of each query, if there are as many, by brute force.
+    fn true_neighbors(
+        &self,
+        queries: MatrixView<'_, T>,
+        k: usize,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Vec<Vec<(Key, f32)>>, SearchError> {
+        self.backend.read(|graph| {
+            let keys =
+                |near: Neighbor| graph.keys().keys_of(near.slot()).map(move |key| (key, near.distance()));
+            let nearest = self.executor.nearest(graph, queries, k, progress)?;
+            Ok(nearest.into_iter().map(|nearest| nearest.into_iter().flat_map(keys).collect()).collect())
+        })
+    }
+
     /// Removes the out-edges of some vertices, runs `work`, and restores the edges. The caller holds the writer lock.
     pub(crate) fn without_edges<R, E: From<DeviceError>>(
         &self,

@@ -215,12 +215,12 @@ class Cluster:
         """Returns freed memory to the system: see Index.compact. Returns a report per shard."""
         return self._maintain("compact")
 
-    def quantize(self, quantization: str = "auto") -> list[str | None]:
+    def quantize(self, quantization: str = "auto", *, force: bool = False) -> list[str | None]:
         """Quantizes the shards, and returns the name of each one's quantization, or None: see Index.quantize.
 
         Raises Error if a shard cannot be quantized; it then has no codes, and others do.
         """
-        return self._maintain("quantize", quantization=quantization)
+        return self._maintain("quantize", quantization=quantization, force=force)
 
     def drop_codes(self) -> None:
         """Drops the codes of quantized shards."""

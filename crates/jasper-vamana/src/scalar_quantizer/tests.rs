@@ -1,0 +1,188 @@
+//! Bytes keep the order of neighbors, or the trial refuses them.
+
+use jasper_core::synthetic::Clusters;
+use jasper_core::{BuildParams, MatrixView, no_progress};
+
+use super::*;
+use crate::{CpuExecutor, bulk_build, ingest, link_on_host};
+
+#[test]
+fn bytes_are_the_nearest() {
+    for x in [-300.0, -127.0, -126.51, -1.5, -0.5, -0.4, 0.0, 0.6, 1.5, 2.5, 126.6, 1e9] {
+        assert_eq!(f32::from(nearest_byte(x)), x.round_ties_even().clamp(-LARGEST, LARGEST), "{x}");
+    }
+}
+
+#[test]
+fn sq4_values_are_the_nearest() {
+    for (byte, shift) in (i8::MIN..=i8::MAX).flat_map(|byte| (1..=4).map(move |shift| (byte, shift))) {
+        let steps = f64::from(byte) / f64::from(1 << shift);
+        // Halves are rounded up.
+        let nearest = (steps + 0.5).floor().clamp(-8.0, 7.0);
+        assert_eq!(f64::from(ScalarQuantizer::sq4_value(byte, shift)), nearest, "{byte}, {shift}");
+    }
+}
+
+/// Clusters, and their quantizer; the first `wide` dimensions are four times as wide.
+fn by_trial_of(dimension: usize, wide: usize) -> (Graph<f32>, ScalarQuantizer) {
+    let mut values: Vec<f32> = Clusters::new(dimension, 3).rows(400, 0);
+    values.chunks_mut(dimension).for_each(|row| row[..wide].iter_mut().for_each(|x| *x *= 4.0));
+    let rows = MatrixView::new(&values, dimension).unwrap();
+    let cpu = CpuExecutor::new(2).unwrap();
+    let ingested = ingest(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress);
+    let graph = ingested.unwrap().graph;
+    let quantizer = cpu.pool().install(|| ScalarQuantizer::by_trial(&graph));
+    (graph, quantizer.unwrap())
+}
+
+const LONG: usize = ScalarQuantizer::MIN_SQ4_DIMENSION;
+
+#[test]
+fn the_step_of_sq4_is_finer_where_few_coordinates_fill_the_range() {
+    let shift = |dimension, wide| by_trial_of(dimension, wide).1.sq4_shift();
+    let (of_all, of_one) = (shift(LONG, 0).unwrap(), shift(LONG, 1).unwrap());
+    assert!(of_one < of_all, "{of_one}, {of_all}");
+    assert_eq!(shift(LONG - 1, 0), None, "rows are too short");
+}
+
+#[test]
+fn a_quantizer_does_not_suit_what_sq4_clamps() {
+    let (graph, quantizer) = by_trial_of(LONG, 1);
+    let slots: Vec<_> = graph.keys().vertices().collect();
+    assert!(quantizer.suits(&graph, &slots));
+    // All coordinates of these are as far out as one of those.
+    let (wide, _) = by_trial_of(LONG, LONG);
+    assert!(ScalarQuantizer { sq4: None, ..quantizer.clone() }.suits(&wide, &slots));
+    assert!(!quantizer.suits(&wide, &slots));
+}
+
+/// Edges that two graphs share, of those of the first.
+fn shared(a: &Graph<f32>, b: &Graph<f32>) -> f64 {
+    let rows =
+        || a.keys().vertices().map(|slot| (a.adjacency().neighbors(slot), b.adjacency().neighbors(slot)));
+    let same: usize = rows().map(|(a, b)| a.iter().filter(|id| b.contains(id)).count()).sum();
+    same as f64 / rows().map(|(a, _)| a.len()).sum::<usize>() as f64
+}
+
+#[test]
+fn sq8_links_are_nearly_those_by_rows() {
+    let executor = CpuExecutor::new(2).unwrap();
+    // Far from the origin, and no dimension like another.
+    let mut rows: Vec<f32> = Clusters::new(24, 3).rows(3000, 0);
+    rows.iter_mut().enumerate().for_each(|(i, x)| *x = *x * (1.0 + (i % 24) as f32) + 100.0);
+    let view = MatrixView::new(&rows, 24).unwrap();
+    let params = BuildParams::builder().max_degree(16).build_beam_width(32).build().unwrap();
+    for metric in Metric::ALL {
+        let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
+        let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
+        let quantizer = ScalarQuantizer::by_trial(&ingested.graph);
+        assert!(quantizer.is_some(), "{metric}: bytes tell these vectors apart");
+        let linked = link_on_host(&executor, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
+        let (sq8, _) = linked.finish();
+        assert!(sq8.check_structure().is_sound() && sq8.vectors().sq8().is_none());
+        let shared = shared(&exact, &sq8);
+        assert!(shared > 0.8, "{metric}: {shared} of the edges");
+    }
+}
+
+#[test]
+fn vectors_that_bytes_do_not_tell_apart_are_not_quantized() {
+    let executor = CpuExecutor::new(2).unwrap();
+    let params = BuildParams::builder().build().unwrap();
+    let clusters: Vec<f32> = Clusters::new(24, 3).rows(1500, 0);
+    // Clusters so narrow that the vectors of one are rounded to nearly the same bytes.
+    let narrow: Vec<f32> = (0..1500 * 24)
+        .map(|i| clusters[i % (10 * 24)] + clusters[(i * 7 + i / 24) % clusters.len()] * 3e-3)
+        .collect();
+    for (rows, is_bytes) in [(&clusters, true), (&narrow, false)] {
+        for metric in [Metric::L2, Metric::InnerProduct] {
+            let view = MatrixView::new(rows, 24).unwrap();
+            let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+            assert_eq!(ScalarQuantizer::by_trial(&graph).is_some(), is_bytes, "{metric}");
+        }
+    }
+}
+
+/// Bytes do not suit a part of the vectors, which take turns with the others or are together.
+#[test]
+fn a_tight_cluster_among_other_vectors_is_not_quantized() {
+    let executor = CpuExecutor::new(2).unwrap();
+    let wide: Vec<f32> = Clusters::new(24, 3).rows(2048, 0);
+    let refuses = |is_tight: &dyn Fn(usize) -> bool, width: f32| {
+        let value = |i: usize| wide[i % 24] + wide[i] * width;
+        let rows: Vec<f32> =
+            (0..wide.len()).map(|i| if is_tight(i / 24) { value(i) } else { wide[i] }).collect();
+        let view = MatrixView::new(&rows, 24).unwrap();
+        let params = BuildParams::default();
+        let graph = ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph;
+        ScalarQuantizer::by_trial(&graph).is_none()
+    };
+    assert!(!refuses(&|_| false, 0.0));
+    assert!(refuses(&|row| row < 100, 1e-3));
+    for (every, width) in [(2, 1e-3), (3, 1e-5), (20, 1e-4)] {
+        assert!(refuses(&|row| row % every == 1, width), "one in {every} of width {width}");
+    }
+}
+
+#[test]
+fn the_trial_finds_the_nearest_by_definition() {
+    let executor = CpuExecutor::new(2).unwrap();
+    let rows: Vec<f32> = Clusters::new(5, 8).rows(700, 0);
+    let view = MatrixView::new(&rows, 5).unwrap();
+    for metric in Metric::ALL {
+        let params = BuildParams::default();
+        let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+        let quantizer = ScalarQuantizer::new(&graph);
+        let slots: Vec<Slot> = graph.keys().vertices().collect();
+        let sample = [3, 400, 699].map(Slot::from_index);
+        let bytes = quantizer.quantize_slots(&graph, &slots);
+        let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
+        for (query, found) in sample.iter().zip(quantizer.nearest(&graph, &slots, &sample)) {
+            let distance = |slot: Slot| match metric {
+                Metric::InnerProduct => -(i8::distance_fns().dot)(vector(*query), vector(slot)),
+                _ => (i8::distance_fns().squared_l2)(vector(*query), vector(slot)),
+            };
+            let others = slots.iter().filter(|slot| *slot != query);
+            let mut expected: Vec<_> = others.map(|&slot| Neighbor::new(distance(slot), slot)).collect();
+            expected.sort_unstable();
+            let expected = expected.iter().map(|near| near.slot());
+            assert!(found.into_iter().eq(expected.take(TRIAL_CANDIDATES)));
+        }
+    }
+}
+
+#[test]
+fn vectors_of_another_range_do_not_suit() {
+    let executor = CpuExecutor::new(2).unwrap();
+    let rows: Vec<f32> = Clusters::new(8, 8).rows(500, 0);
+    let far: Vec<f32> = rows[..80].iter().enumerate().map(|(i, x)| x + f32::from(i % 8 == 3) * 1e3).collect();
+    for metric in [Metric::L2, Metric::InnerProduct] {
+        let all = [&rows[..], &far].concat();
+        let view = MatrixView::new(&all, 8).unwrap();
+        let params = BuildParams::default();
+        let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+        let near = MatrixView::new(&rows, 8).unwrap();
+        let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
+        let quantizer = ScalarQuantizer::by_trial(&before).unwrap();
+        let slots: Vec<Slot> = graph.keys().vertices().collect();
+        assert!(quantizer.suits(&graph, &slots[..500]) && quantizer.suits(&graph, &[]), "{metric}");
+        assert!(!quantizer.suits(&graph, &slots[500..]), "{metric}");
+    }
+}
+
+#[test]
+fn a_tight_cluster_of_new_vectors_does_not_suit() {
+    let executor = CpuExecutor::new(2).unwrap();
+    let wide: Vec<f32> = Clusters::new(24, 3).rows(1000, 0);
+    let tight: Vec<f32> = (0..200 * 24).map(|i| wide[i % 24] + wide[i] * 1e-3).collect();
+    let graph_of = |rows: &[f32]| {
+        let view = MatrixView::new(rows, 24).unwrap();
+        let params = BuildParams::default();
+        ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph
+    };
+    let graph = graph_of(&[&wide[..], &tight].concat());
+    let quantizer = ScalarQuantizer::by_trial(&graph_of(&wide)).unwrap();
+    let slots: Vec<Slot> = graph.keys().vertices().collect();
+    assert!(quantizer.suits(&graph, &slots[..1000]));
+    assert!(!quantizer.suits(&graph, &slots[700..]));
+}
