@@ -68,6 +68,7 @@ class Index:
         spread: Spread = "replicated",
         shards: int | None = None,
         exact_linking: bool = False,
+        skip_zero_vectors: bool = False,
         quantization: str | None = None,
         checkpoint: Path | None = None,
         checkpoint_interval: float = 300.0,
