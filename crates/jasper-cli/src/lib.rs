@@ -38,11 +38,17 @@ mod update;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::{panic, thread};
 
+use anyhow::anyhow;
 use clap::Parser;
 
 /// Returns the contents of a file by its name.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> io::Result<Cow<'static, [u8]>>;
+pub type ReadFile<'a> = &'a (dyn Fn(&str) -> io::Result<Cow<'static, [u8]>> + Sync);
+
+/// Bytes of stack of a command, which runs on a thread of its own: that of the main thread may be limited to less than it
+/// needs (`ulimit -s`).
+const STACK_BYTES: usize = 8 << 20;
 
 /// Runs the command with arguments, the first of which is its name. Returns its exit code: 0 for success, 1 for invalid
 /// input, 2 for invalid usage, 3 if the output files are complete but the report is not. Writes to standard output and
@@ -55,7 +61,20 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> io::Result<Cow<'static, [u8]>>;
 /// assert_eq!(jasper_cli::run(["jasper", "--version"], &none), 0);
 /// assert_eq!(jasper_cli::run(["jasper", "no-such-command"], &none), 2);
 /// ```
-pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>, dictionary: ReadFile<'_>) -> u8 {
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, dictionary: ReadFile<'_>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    thread::scope(|scope| {
+        let command = thread::Builder::new().name("jasper".to_owned()).stack_size(STACK_BYTES);
+        match command.spawn_scoped(scope, || run_command(arguments, dictionary)) {
+            Ok(command) => command.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
+            Err(error) => {
+                error::report(Err(anyhow!(error).context("a thread cannot be started; end other threads")))
+            }
+        }
+    })
+}
+
+fn run_command(arguments: Vec<OsString>, dictionary: ReadFile<'_>) -> u8 {
     let code = match commands::Cli::try_parse_from(arguments) {
         Ok(cli) => {
             interrupt::install();

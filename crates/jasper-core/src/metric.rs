@@ -36,6 +36,12 @@ impl Metric {
         }
     }
 
+    /// The distance within the bounds of the metric, which rounding may exceed: cosine distances are from 0 to 2.
+    #[inline]
+    pub fn clamp(self, distance: f32) -> f32 {
+        if self == Self::Cosine { distance.clamp(0.0, 2.0) } else { distance }
+    }
+
     /// The number of the metric in the index file.
     pub const fn code(self) -> u32 {
         self as u32
@@ -72,6 +78,12 @@ impl FromStr for Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounding_does_not_leave_the_bounds() {
+        assert_eq!([-1e-7, 0.5, 2.000_000_2].map(|distance| Metric::Cosine.clamp(distance)), [0.0, 0.5, 2.0]);
+        assert_eq!([-3.0, 5.0].map(|distance| Metric::InnerProduct.clamp(distance)), [-3.0, 5.0]);
+    }
 
     #[test]
     fn names_and_codes_round_trip() {

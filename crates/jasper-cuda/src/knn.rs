@@ -82,7 +82,7 @@ pub fn exact_knn_on_device<T: Element>(
     let news = Progress { stage: Stage::Scanning, done: total, total };
     news.report(progress).map_err(jasper_data::KnnError::from)?;
     let found = found.expect("the base was checked not to be empty, so there was a chunk");
-    let distances = found.distances().iter().map(|&distance| distance as f32).collect();
+    let distances = found.distances().iter().map(|&distance| metric.clamp(distance as f32)).collect();
     Ok(GroundTruth::new(k, found.ids().to_vec(), Some(distances))
         .expect("every query has k neighbors, since k is at most the rows"))
 }

@@ -51,6 +51,7 @@ mod read_at;
 mod rows;
 mod runbook;
 mod temporary;
+mod threads;
 mod truth;
 mod vectors;
 mod write;
@@ -70,6 +71,7 @@ pub use write::{VectorWriter, WriteCause, write_vectors};
 
 /// The thread pool of [`exact_knn`].
 pub use rayon::{ThreadPool, ThreadPoolBuilder};
+pub use threads::pool_builder;
 
 const _: () =
     assert!(cfg!(target_endian = "little"), "files are little-endian and copied to memory as they are");

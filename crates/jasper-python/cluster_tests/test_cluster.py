@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -314,3 +315,49 @@ def test_programs_share_a_cluster(cluster, vectors):
     for thread in threads:
         thread.join()
     assert not errors and len(cluster) == 3999 + 30
+
+
+def test_a_check_beside_inserts_ends(cluster, vectors):
+    stop = threading.Event()
+    inserted = []
+
+    def insert():
+        while not stop.is_set():
+            inserted.append(len(cluster.insert(np.random.default_rng(len(inserted)).normal(size=(3000, 16)).astype("f4"))))
+
+    thread = threading.Thread(target=insert)
+    thread.start()
+    try:
+        for _ in range(3):
+            before = len(inserted)
+            report = cluster.check(timeout=120)
+            assert report.is_sound and report.are_equal
+            assert len(cluster.search(vectors[:5], 3).keys) == 5
+            while len(inserted) == before and thread.is_alive():
+                time.sleep(0.01)
+    finally:
+        stop.set()
+        thread.join(timeout=120)
+    assert not thread.is_alive() and len(cluster) == 3999 + sum(inserted)
+
+
+def test_a_cluster_may_begin_empty(nodes, vectors, tmp_path):
+    empty = pa.FixedSizeListArray.from_arrays(pa.array([], pa.float32()), 16)
+    table = pa.table({"vector": empty, "key": pa.array([], pa.int64())})
+    pq.write_table(table, tmp_path / "empty.parquet")
+    for name, dataset in {"array": vectors[:0], "file": str(tmp_path / "empty.parquet")}.items():
+        cluster = Cluster.build(dataset, str(tmp_path / name), shards=2, replicas=1, num_cpus=0.5)
+        try:
+            assert len(cluster) == 0 and cluster.dim == 16 and cluster.dtype == np.float32
+            cluster.insert(vectors[:100])
+            assert (cluster.search(vectors[:100], 1).keys[:, 0] == np.arange(100)).all()
+        finally:
+            cluster.close()
+
+
+def test_filters_and_bfloat16_reach_the_shards(shared, vectors):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    rows = vectors[:5].astype(ml_dtypes.bfloat16)
+    expected = shared.search(rows.astype(np.float32), 3, filter=[5, 6, 7])
+    for filter in ([5, 6, 7], jasper.Filter.keys([5, 6, 7]), [False] * 5 + [True] * 3):
+        assert (shared.search(rows, 3, filter=filter).keys == expected.keys).all()

@@ -10,10 +10,10 @@ use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyUntypedArray, PyUntypedArrayMethods,
 };
-use pyo3::basic::CompareOp;
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PySlice;
+use pyo3::types::{PySequence, PySlice};
 
 use crate::call;
 use crate::errors::{Error, ParameterError, Raise};
@@ -52,8 +52,8 @@ pub fn parse_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
     })
 }
 
-/// The element type of vectors to build an index from; float32 for lists of numbers.
-pub fn element(vectors: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
+/// The element type of vectors to build an index from; float32 for lists of numbers. `what` names them in messages.
+pub fn element(vectors: &Bound<'_, PyAny>, what: &str) -> PyResult<ElementKind> {
     let array = match described(vectors)? {
         Some((dtype, _)) => dtype,
         None if vectors.hasattr("__array__")? => {
@@ -63,11 +63,35 @@ pub fn element(vectors: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
         None => return Ok(ElementKind::F32),
     };
     element_of(&array).ok_or_else(|| {
+        let remedy = remedy(&array, what, ElementKind::F32);
+        let or = if is_convertible(&array) { ", or pass dtype=\"float32\" to Index.build" } else { "" };
         ParameterError::new_err(format!(
-            "vectors are {array}, and an index stores float32, float16, uint8 or int8; pass dtype=\"float32\" to convert \
-             them"
+            "{what} are {array}, and an index stores float32, float16, uint8 or int8; {remedy}{or}"
         ))
     })
+}
+
+/// Whether values of a type may be numbers, or are some of another library.
+fn is_convertible(dtype: &Bound<'_, PyArrayDescr>) -> bool {
+    matches!(dtype.kind(), b'b' | b'f' | b'i' | b'u' | b'O' | interop::FOREIGN) && !dtype.has_fields()
+}
+
+/// How to convert an array of a type to an element type, for messages.
+fn remedy(dtype: &Bound<'_, PyArrayDescr>, what: &str, element: ElementKind) -> String {
+    let name = dtype_name(element);
+    if !is_convertible(dtype) {
+        return format!("give numbers of {name}");
+    }
+    match dtype.kind() {
+        b'O' => {
+            format!("if they are lists of numbers, convert them with numpy.array(list({what}), \"{name}\")")
+        }
+        _ if element.is_integer() => format!(
+            "build the index with their type, or bring them into its range and then convert them with \
+             numpy.asarray({what}, \"{name}\")"
+        ),
+        _ => format!("convert them with numpy.asarray({what}, \"{name}\")"),
+    }
 }
 
 /// One vector or several, in memory: borrowed, or a converted copy.
@@ -90,18 +114,18 @@ impl<'py, T: Scalar> Array<'py, T> {
         what: &str,
         is_strict: impl FnOnce(&Bound<'py, PyArrayDescr>) -> bool,
     ) -> PyResult<Self> {
+        let object = &interop::to_numpy(object, what)?;
         if let Some(array) = Self::borrow(object, what)? {
             return Ok(array);
         }
         let py = object.py();
-        let numpy = numpy::get_array_module(py)?;
-        let object = &interop::to_numpy(object, what)?;
-        let array = numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?;
+        let array = whole_array(object, what)?;
         let dtype = array.dtype();
         // Numbers of Python have no type that could be wrong, only values.
-        let is_list = !object.hasattr(intern!(py, "__array__"))?;
+        let is_list = object.is_instance_of::<PySequence>() && !object.hasattr(intern!(py, "__array__"))?;
         let is_number = matches!(dtype.kind(), b'f' | b'i' | b'u');
-        if !is_number || !is_list && is_strict(&dtype) {
+        let is_exact = if is_list { !is_number } else { is_strict(&dtype) };
+        if is_exact {
             check_element::<T>(&dtype, what)?;
         }
         if !matches!(array.ndim(), 1 | 2) {
@@ -111,13 +135,9 @@ impl<'py, T: Scalar> Array<'py, T> {
             return Ok(array);
         }
         // A copy, which is contiguous and aligned.
-        let converted = array.call_method1(intern!(py, "astype"), (T::get_dtype(py), "C"))?;
-        if T::KIND.is_integer()
-            && converted.rich_compare(&array, CompareOp::Ne)?.call_method0("any")?.is_truthy()?
-        {
-            let name = dtype_name(T::KIND);
-            return Err(ParameterError::new_err(format!("{what} must be whole numbers that fit {name}")));
-        }
+        let interop = py.import(intern!(py, "jasper._interop"))?;
+        let converted =
+            interop.call_method1(intern!(py, "converted"), (&array, dtype_name(T::KIND), what))?;
         Self::borrow(&converted, what)?.ok_or_else(|| wrong_shape(what, array.shape()))
     }
 
@@ -185,6 +205,7 @@ impl<'py, T: Scalar> Vectors<'py, T> {
         if let Some(array) = Array::borrow(object, "vectors")? {
             return Ok(Self::Array(array));
         }
+        let convert = convert || !T::KIND.is_integer() && interop::is_bfloat16(object)?;
         let chunks = match described(object)? {
             Some((dtype, shape)) if let [len, dimension] = shape[..] => {
                 if !convert {
@@ -278,6 +299,29 @@ fn described<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyA
     Ok(PyArrayDescr::new(py, dtype).ok().zip(shape.extract().ok()))
 }
 
+/// The array of an object, all of it. What only has slices is read as one.
+fn whole_array<'py>(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = object.py();
+    let has_slices_only = !object.hasattr(intern!(py, "__array__"))? && described(object)?.is_some();
+    let whole = if has_slices_only { &object.get_item(PySlice::full(py))? } else { object };
+    let array = numpy::get_array_module(py)?.call_method1(intern!(py, "asarray"), (whole,));
+    let array = array.map_err(|error| {
+        // What numpy says of lists of different lengths.
+        if error.is_instance_of::<PyValueError>(py) && !error.is_instance_of::<Error>(py) {
+            return ParameterError::new_err(format!(
+                "{what} cannot be read as an array: {}",
+                error.value(py)
+            ));
+        }
+        error
+    })?;
+    let array = array.cast_into::<PyUntypedArray>()?;
+    if array.dtype().kind() == interop::FOREIGN && !object.is(&array) {
+        return whole_array(&interop::to_numpy(&array, what)?, what);
+    }
+    Ok(array)
+}
+
 fn check_element<T: Scalar>(dtype: &Bound<'_, PyArrayDescr>, what: &str) -> PyResult<()> {
     match element_of(dtype) {
         Some(element) if element == T::KIND => Ok(()),
@@ -286,10 +330,8 @@ fn check_element<T: Scalar>(dtype: &Bound<'_, PyArrayDescr>, what: &str) -> PyRe
 }
 
 fn wrong_dtype(dtype: &Bound<'_, PyArrayDescr>, what: &str, expected: ElementKind) -> PyErr {
-    let name = dtype_name(expected);
-    ParameterError::new_err(format!(
-        "{what} are {dtype}, and those of the index {name}; convert them with {what}.astype(\"{name}\")"
-    ))
+    let (name, remedy) = (dtype_name(expected), remedy(dtype, what, expected));
+    ParameterError::new_err(format!("{what} are {dtype}, and those of the index {name}; {remedy}"))
 }
 
 fn wrong_shape(what: &str, shape: &[usize]) -> PyErr {
@@ -300,12 +342,12 @@ fn wrong_shape(what: &str, shape: &[usize]) -> PyErr {
 
 /// Keys given as one integer, an array or a list. Python's keys are not negative, so that -1 can mean none.
 pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
+    let object = interop::to_numpy(object, "keys")?;
     if let Ok(array) = object.cast::<PyArray1<i64>>() {
         return array.readonly().as_array().iter().map(|&key| checked(key)).collect();
     }
     let py = object.py();
     let numpy = numpy::get_array_module(py)?;
-    let object = interop::to_numpy(object, "keys")?;
     let array = numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?;
     let kind = array.dtype().kind();
     if array.ndim() > 1 || !(matches!(kind, b'i' | b'u') || array.is_empty()) {

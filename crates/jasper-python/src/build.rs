@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::arrays::{self, Array, Vectors, element, parse_dtype};
 use crate::call;
 use crate::device;
-use crate::errors::{ParameterError, Raise, count, message, parse};
+use crate::errors::{Integer, ParameterError, Raise, count, message, parse};
 use crate::index::Index;
 use crate::interop;
 use crate::options::{DeviceArgument, builder, quantize};
@@ -26,7 +26,8 @@ impl Index {
     /// vectors is an array of shape (n, dim), or anything with a shape, a dtype and slices, such as a memory map or an
     /// HDF5 data set, which is read chunk by chunk. A contiguous array of float32, float16, uint8 or int8 is read in
     /// place, also one of a library with DLPack. A column of Arrow whose values are lists of one length needs pyarrow.
-    /// Arrays on a device are copied to host memory first.
+    /// Arrays on a device are copied to host memory first. Vectors of bfloat16 are stored as float16, or as float32 if
+    /// some are too long or too short for it: see dtype of the index.
     ///
     /// keys
     ///     The key of each vector; 0, 1, 2 ... by default.
@@ -43,7 +44,7 @@ impl Index {
     /// seed
     ///     Seed of the order in which vectors are linked.
     /// threads
-    ///     Number of threads; one per CPU by default.
+    ///     Number of threads, at most one per CPU, which is the default.
     /// device
     ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to. The index is then on the
     ///     GPUs that were named; should it not fit there, it stays in host memory, with a RuntimeWarning. "auto" builds
@@ -54,6 +55,9 @@ impl Index {
     ///     Index.save then makes.
     /// exact_linking
     ///     Choose edges by exact distances instead of 8-bit copies (SQ8).
+    /// skip_zero_vectors
+    ///     If the metric is "cosine", leave out zero vectors, which have no distance, instead of raising ParameterError.
+    ///     The others keep the keys that they would have.
     /// quantization
     ///     Quantizes the vectors after the build: see Index.quantize.
     /// checkpoint, checkpoint_interval
@@ -70,12 +74,12 @@ impl Index {
     #[pyo3(signature = (vectors, *, keys = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
                         alpha = None, max_batch_share = None, seed = None, threads = None,
                         device = DeviceArgument(DeviceChoice::Auto), spread = "replicated", shards = None,
-                        exact_linking = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
+                        exact_linking = false, skip_zero_vectors = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
                         progress = None),
            text_signature = "(vectors, *, keys=None, metric=\"l2\", dtype=None, max_degree=None, \
                              build_beam_width=None, alpha=None, max_batch_share=None, seed=None, threads=None, \
                              device=\"auto\", spread=\"replicated\", shards=None, exact_linking=False, \
-                             quantization=None, checkpoint=None, checkpoint_interval=300.0, progress=None)")]
+                             skip_zero_vectors=False, quantization=None, checkpoint=None, checkpoint_interval=300.0, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn build(
         py: Python<'_>,
@@ -83,16 +87,17 @@ impl Index {
         keys: Option<&Bound<'_, PyAny>>,
         metric: &str,
         dtype: Option<&Bound<'_, PyAny>>,
-        max_degree: Option<usize>,
-        build_beam_width: Option<usize>,
+        max_degree: Option<Integer>,
+        build_beam_width: Option<Integer>,
         alpha: Option<f32>,
         max_batch_share: Option<f32>,
-        seed: Option<u64>,
-        threads: Option<usize>,
+        seed: Option<Integer>,
+        threads: Option<Integer>,
         device: DeviceArgument,
         spread: &str,
-        shards: Option<usize>,
+        shards: Option<Integer>,
         exact_linking: bool,
+        skip_zero_vectors: bool,
         quantization: Option<&str>,
         checkpoint: Option<PathBuf>,
         checkpoint_interval: f64,
@@ -104,8 +109,9 @@ impl Index {
             builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
                 .device(device.0)
                 .spread(parse(spread)?)
-                .shards(shards)
-                .exact_linking(exact_linking);
+                .shards(shards.map(|shards| count("shards", shards)).transpose()?)
+                .exact_linking(exact_linking)
+                .skip_zero_vectors(skip_zero_vectors);
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
@@ -118,7 +124,7 @@ impl Index {
             })?;
             builder = builder.checkpoint(path, interval);
         }
-        let element = dtype.map_or_else(|| element(vectors), parse_dtype)?;
+        let element = dtype.map_or_else(|| element(vectors, "vectors"), parse_dtype)?;
         with_element!(element, T => {
             let vectors = Vectors::<T>::new(vectors, dtype.is_some())?;
             if matches!(vectors, Vectors::Array(Array::One(_))) {
@@ -150,16 +156,16 @@ impl Index {
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn memory_plan<'py>(
         py: Python<'py>,
-        rows: i64,
-        dim: i64,
+        rows: Integer,
+        dim: Integer,
         metric: &str,
         dtype: Option<&Bound<'py, PyAny>>,
-        max_degree: Option<usize>,
-        build_beam_width: Option<usize>,
+        max_degree: Option<Integer>,
+        build_beam_width: Option<Integer>,
         max_batch_share: Option<f32>,
         device: DeviceArgument,
         spread: &str,
-        shards: Option<usize>,
+        shards: Option<Integer>,
         exact_linking: bool,
         quantization: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -167,7 +173,7 @@ impl Index {
         let builder = builder(metric, max_degree, build_beam_width, None, max_batch_share, None, None)?
             .device(device.0)
             .spread(parse(spread)?)
-            .shards(shards)
+            .shards(shards.map(|shards| count("shards", shards)).transpose()?)
             .exact_linking(exact_linking);
         let builder = quantize(builder, quantization)?;
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;

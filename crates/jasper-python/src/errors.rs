@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use jasper::data::KnnError;
 use jasper::error::{
-    AutoQuantizeError, CheckError, FileFault, JournalError, JournalFault, KeyError, OpenError, TuneError,
-    VectorError,
+    AutoQuantizeError, CheckError, CheckpointError, FileFault, JournalError, JournalFault, KeyError,
+    OpenError, TuneError, VectorError,
 };
 use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyOverflowError};
 use pyo3::prelude::*;
 
 macro_rules! exceptions {
@@ -35,17 +35,62 @@ pub trait Raise: StdError + Sized + 'static {
     }
 }
 
-/// The message of an error and of its causes. Messages name methods as Rust does.
+/// Remedies in messages of the library, and what they are in Python.
+const REMEDIES: [(&str, &str); 7] = [
+    ("`Index::save_durable` or `jasper build --durable`", "Index.save(path, durable=True)"),
+    ("(`Index::insert`, `--keys`)", "(the argument keys)"),
+    ("(`Index::quantize`, `jasper quantize`)", "(Index.quantize)"),
+    ("(`TuneQueries::Given`, `--queries` and `--truth`)", "(the arguments queries and truth)"),
+    (
+        "collect the keys into a KeyFilter, or call `search`",
+        "name the keys that may be returned, or call search",
+    ),
+    ("make one with `jasper build`", "make one with Index.save"),
+    ("Index::", "Index."),
+];
+
+/// The message of an error and of its causes, with the remedies of Python.
 pub fn message(error: &dyn StdError) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     let messages: Vec<String> = causes.map(ToString::to_string).collect();
-    messages.join(": ").replace("Index::", "Index.")
+    REMEDIES.iter().fold(messages.join(": "), |text, (rust, python)| text.replace(rust, python))
 }
 
-/// A number of things, which is not negative. `name` is that of the argument.
-pub fn count(name: &str, value: i64) -> PyResult<usize> {
-    usize::try_from(value)
-        .map_err(|_| ParameterError::new_err(format!("{name} ({value}) must be at least 0")))
+/// An integer argument of any size: its value, or its text if it is negative or beyond 64 bits.
+pub struct Integer(Result<u64, String>);
+
+impl From<u64> for Integer {
+    fn from(value: u64) -> Self {
+        Self(Ok(value))
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Integer {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<u64>() {
+            Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => {
+                Ok(Self(Err(object.to_string())))
+            }
+            value => value.map(Self::from),
+        }
+    }
+}
+
+/// A number of things, which Python may count: at least 0 and below 2^63. `name` is that of the argument.
+pub fn count(name: &str, value: Integer) -> PyResult<usize> {
+    let value = value.0.and_then(|value| i64::try_from(value).map_err(|_| value.to_string()));
+    let value = value.map_err(|text| {
+        let bound = if text.starts_with('-') { "at least 0" } else { "below 2**63" };
+        ParameterError::new_err(format!("{name} ({text}) must be {bound}"))
+    })?;
+    Ok(value as usize)
+}
+
+/// A seed. `name` is that of the argument.
+pub fn seed(name: &str, value: Integer) -> PyResult<u64> {
+    value.0.map_err(|text| ParameterError::new_err(format!("{name} ({text}) must be from 0 to 2**64 - 1")))
 }
 
 /// Parses the name of a metric, a device or the like.
@@ -114,6 +159,9 @@ impl Raise for UpdateError {
             Self::RepeatedKey(_) => DuplicateKeyError::new_err,
             Self::Device(error) => error.exception(),
             Self::Cancelled(_) => Cancelled::new_err,
+            Self::Checkpoint(CheckpointError::Open(error) | CheckpointError::Save(error)) => {
+                error.exception()
+            }
             Self::Checkpoint(_) => FormatError::new_err,
             Self::Journal(_) => PyOSError::new_err,
             _ => ParameterError::new_err,

@@ -1,16 +1,18 @@
 //! Which keys a search may return.
 
 use jasper::{BitSet, Filter as RustFilter, Key, KeyFilter};
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::{PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
 
-use crate::arrays;
+use crate::arrays::{self, key_array};
 use crate::errors::ParameterError;
 use crate::index::Index;
 
 /// Which keys a search may return. Make it once and use it in many searches: an index remembers what it looks up.
 ///
-/// Wherever a filter is expected, an array of keys or a mask will do.
+/// Wherever a filter is expected, keys or bools will do, as a list, an array, a series or the like.
 ///
 /// >>> import jasper, numpy as np
 /// >>> vectors = np.eye(4, dtype=np.float32)
@@ -35,11 +37,9 @@ impl Filter {
         if let Ok(filter) = argument.cast::<Self>() {
             return Ok(filter.clone().unbind());
         }
-        let filter = if argument.cast::<PyArray1<bool>>().is_ok() {
-            Self::mask(argument)?
-        } else {
-            Self::keys(argument, false)?
-        };
+        let selection = selection(argument)?;
+        let is_mask = selection.dtype().kind() == b'b';
+        let filter = if is_mask { Self::mask(&selection)? } else { Self::keys(&selection, false)? };
         Py::new(py, filter)
     }
 
@@ -50,6 +50,19 @@ impl Filter {
             Kind::Exclude(_, accepts) => RustFilter::Predicate(accepts),
         }
     }
+}
+
+/// What selects keys, as an array of numpy: of bools, or of keys.
+fn selection<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = given.py();
+    if let Ok(array) = given.cast_exact::<PyUntypedArray>()
+        && array.ndim() == 1
+        && array.dtype().kind() != b'O'
+    {
+        return Ok(array.clone());
+    }
+    let interop = py.import(intern!(py, "jasper._interop"))?;
+    Ok(interop.call_method1(intern!(py, "selection"), (given,))?.cast_into()?)
 }
 
 #[pymethods]
@@ -70,8 +83,12 @@ impl Filter {
     /// The keys whose entry in an array of bools is true: key 0 at position 0, and so on. Larger keys do not pass.
     #[staticmethod]
     fn mask(mask: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mask = selection(mask)?;
         let Ok(mask) = mask.cast::<PyArray1<bool>>() else {
-            return Err(ParameterError::new_err("mask must be an array of bools in one dimension"));
+            let (dtype, shape) = (mask.dtype(), mask.shape());
+            return Err(ParameterError::new_err(format!(
+                "mask is {dtype} of shape {shape:?}; it must be bools in one dimension"
+            )));
         };
         let mask = mask.try_readonly()?;
         let keys =
@@ -92,11 +109,26 @@ impl Filter {
     #[staticmethod]
     fn matching(index: &Bound<'_, Index>, predicate: &Bound<'_, PyAny>) -> PyResult<Self> {
         let keys = index.get().keys(index.py())?;
-        let passes = predicate.call1((&keys,))?;
-        if !passes.cast::<PyArray1<bool>>().is_ok_and(|passes| passes.len().ok() == keys.len().ok()) {
+        let passes = selection(&predicate.call1((&keys,))?)?;
+        if !passes.cast::<PyArray1<bool>>().is_ok_and(|passes| passes.len() == keys.len()) {
             return Err(ParameterError::new_err("predicate must return an array of one bool per key"));
         }
         Self::keys(&keys.get_item(passes)?, false)
+    }
+
+    /// Pickles the filter as its keys.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>,))> {
+        let py = slf.py();
+        let mut make = slf.get_type().getattr("keys")?;
+        let keys = match &slf.get().0 {
+            Kind::Include(keys) => keys,
+            Kind::Exclude(keys, _) => {
+                let exclude = [("exclude", true)].into_py_dict(py)?;
+                make = py.import("functools")?.getattr("partial")?.call((make,), Some(&exclude))?;
+                keys
+            }
+        };
+        Ok((make, (key_array(py, keys.keys().collect()).into_any(),)))
     }
 
     fn __repr__(&self) -> String {

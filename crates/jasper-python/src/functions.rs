@@ -1,7 +1,7 @@
 //! Functions that need no index: exact search, recall and devices.
 
 use jasper::bench::recall::{Truth, mean_recall};
-use jasper::data::{ThreadPoolBuilder, exact_knn};
+use jasper::data::{exact_knn, pool_builder};
 use jasper::{Key, Metric, with_element};
 use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -9,8 +9,9 @@ use pyo3::types::PyTuple;
 
 use crate::arrays::{Array, element};
 use crate::call;
-use crate::errors::{Error, ParameterError, Raise, count, parse};
+use crate::errors::{Error, Integer, ParameterError, Raise, count, parse};
 use crate::interop;
+use crate::options::threads as threads_of;
 use crate::results::{matches_of, report};
 
 /// Finds the k rows of base nearest to each of queries by computing every distance.
@@ -23,24 +24,25 @@ use crate::results::{matches_of, report};
 /// >>> jasper.exact_search(base, [[2.9]], k=2).keys
 /// array([[2, 1]])
 #[pyfunction]
-#[pyo3(signature = (base, queries, k = 10, *, metric = "l2", threads = None, progress = None))]
+#[pyo3(signature = (base, queries, k = Integer::from(10), *, metric = "l2", threads = None, progress = None),
+           text_signature = "(base, queries, k=10, *, metric=\"l2\", threads=None, progress=None)")]
 pub fn exact_search<'py>(
     py: Python<'py>,
     base: &Bound<'py, PyAny>,
     queries: &Bound<'py, PyAny>,
-    k: i64,
+    k: Integer,
     metric: &str,
-    threads: Option<usize>,
+    threads: Option<Integer>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (k, metric) = (count("k", k)?, parse::<Metric>(metric)?);
+    let threads = threads_of(threads)?;
     let base = &interop::to_numpy(base, "base")?;
-    with_element!(element(base)?, T => {
+    with_element!(element(base, "base")?, T => {
         let (base, rows) = (Array::<T>::queries(base, "base")?, Array::<T>::queries(queries, "queries")?);
         let (base, view) = (base.view()?, rows.view()?);
         let found = call::long(py, progress, |progress| {
-            let pool = ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
-            let pool = pool.map_err(|error| Error::new_err(error.to_string()))?;
+            let pool = pool_builder(threads).build().map_err(|error| Error::new_err(error.to_string()))?;
             exact_knn(base, view, k, metric, &pool, progress).map_err(Raise::raise)
         })?;
         let keys = found.ids().iter().map(|&id| Key::from(id)).collect();
@@ -60,10 +62,10 @@ pub fn exact_search<'py>(
 /// 0.75
 #[pyfunction]
 #[pyo3(signature = (found, truth, k = None))]
-pub fn recall(found: &Bound<'_, PyAny>, truth: &Bound<'_, PyAny>, k: Option<usize>) -> PyResult<f64> {
+pub fn recall(found: &Bound<'_, PyAny>, truth: &Bound<'_, PyAny>, k: Option<Integer>) -> PyResult<f64> {
     let (mut keys, _, width) = neighbors(found, "found")?;
     let (ids, distances, depth) = neighbors(truth, "truth")?;
-    let k = k.unwrap_or(width);
+    let k = k.map_or(Ok(width), |k| count("k", k))?;
     if k == 0 || k > width || k > depth {
         let message =
             format!("k ({k}) must be between 1 and the width of found ({width}) and truth ({depth})");

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
-use jasper::error::PoolError;
 use jasper::{AnyIndex, Device, ElementKind, Key, Metric, OpenOptions, WithProgress, with_element};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
@@ -12,9 +11,9 @@ use pyo3::types::{PyBytes, PyIterator};
 use crate::arrays::{self, dtype_name, key_array, parse_dtype};
 use crate::call::{self, Process};
 use crate::device;
-use crate::errors::{Error, FormatError, ParameterError, Raise, UnknownKeyError, count, message};
+use crate::errors::{Error, FormatError, Integer, Raise, UnknownKeyError, count, message};
 use crate::lock;
-use crate::options::{DeviceArgument, builder, device_options};
+use crate::options::{self, DeviceArgument, builder, device_options};
 use crate::results::report;
 
 /// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
@@ -115,15 +114,15 @@ impl Index {
                         max_batch_share = None, seed = None, threads = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn empty(
-        dim: i64,
+        dim: Integer,
         metric: &str,
         dtype: Option<&Bound<'_, PyAny>>,
-        max_degree: Option<usize>,
-        build_beam_width: Option<usize>,
+        max_degree: Option<Integer>,
+        build_beam_width: Option<Integer>,
         alpha: Option<f32>,
         max_batch_share: Option<f32>,
-        seed: Option<u64>,
-        threads: Option<usize>,
+        seed: Option<Integer>,
+        threads: Option<Integer>,
     ) -> PyResult<Self> {
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let builder = builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?;
@@ -156,14 +155,12 @@ impl Index {
         device: DeviceArgument,
         vector_storage: Option<&str>,
         spread: &str,
-        threads: Option<usize>,
+        threads: Option<Integer>,
         exact_linking: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        if threads == Some(0) {
-            return Err(ParameterError::new_err(PoolError::Zero.to_string()));
-        }
-        let options = OpenOptions::new().mapped(mmap).threads(threads).exact_linking(exact_linking);
+        let options =
+            OpenOptions::new().mapped(mmap).threads(options::threads(threads)?).exact_linking(exact_linking);
         let options = options.device(device.0, device_options(vector_storage, spread)?);
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
@@ -183,7 +180,8 @@ impl Index {
         index.map(Self::new)
     }
 
-    /// Saves the index to a path, or to an object with a method `write`. A file at the path is replaced in one step.
+    /// Saves the index to a path, or to an object with a method `write`, which may take a part at a time. A file at the
+    /// path is replaced in one step.
     ///
     /// With durable, the path is that of a new folder. Open it to get a durable index: every change is on disk before
     /// its call returns, and after a crash the folder opens with exactly these changes.
@@ -201,8 +199,9 @@ impl Index {
             let folder: PathBuf = file.extract()?;
             return self.long(py, progress, |index| index.save_durable(&folder).map(drop));
         }
-        if let Some(write) = file.getattr_opt("write")? {
-            return write.call1((self.bytes(py, progress)?,)).map(drop);
+        if file.hasattr("write")? {
+            let bytes = self.bytes(py, progress)?;
+            return py.import("jasper._files")?.call_method1("write_all", (file, bytes)).map(drop);
         }
         let path: PathBuf = file.extract()?;
         self.long(py, progress, |index| index.save(&path).map(drop))

@@ -1,26 +1,27 @@
 //! Names and keyword arguments that choose how an index is built, and where it is.
 
+use jasper::error::PoolError;
 use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MemorySpace, Quantization, Spread};
 use pyo3::prelude::*;
 
-use crate::errors::{ParameterError, parse};
+use crate::errors::{Integer, ParameterError, count, parse, seed as seed_of};
 
 /// A builder with the parameters that are given.
 pub fn builder<'a>(
     metric: &str,
-    max_degree: Option<usize>,
-    build_beam_width: Option<usize>,
+    max_degree: Option<Integer>,
+    build_beam_width: Option<Integer>,
     alpha: Option<f32>,
     max_batch_share: Option<f32>,
-    seed: Option<u64>,
-    threads: Option<usize>,
+    seed: Option<Integer>,
+    threads: Option<Integer>,
 ) -> PyResult<IndexBuilder<'a>> {
-    let mut builder = IndexBuilder::new(parse(metric)?).threads(threads);
+    let mut builder = IndexBuilder::new(parse(metric)?).threads(self::threads(threads)?);
     if let Some(max_degree) = max_degree {
-        builder = builder.max_degree(max_degree);
+        builder = builder.max_degree(count("max_degree", max_degree)?);
     }
     if let Some(build_beam_width) = build_beam_width {
-        builder = builder.build_beam_width(build_beam_width);
+        builder = builder.build_beam_width(count("build_beam_width", build_beam_width)?);
     }
     if let Some(alpha) = alpha {
         builder = builder.alpha(alpha);
@@ -29,9 +30,18 @@ pub fn builder<'a>(
         builder = builder.max_batch_share(share);
     }
     Ok(match seed {
-        Some(seed) => builder.seed(seed),
+        Some(seed) => builder.seed(seed_of("seed", seed)?),
         None => builder,
     })
+}
+
+/// The argument `threads`.
+pub fn threads(threads: Option<Integer>) -> PyResult<Option<usize>> {
+    let threads = threads.map(|threads| count("threads", threads)).transpose()?;
+    if threads == Some(0) {
+        return Err(ParameterError::new_err(PoolError::Zero.to_string()));
+    }
+    Ok(threads)
 }
 
 /// The argument `device`: a name such as "cuda:0,1", or a list of names.

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::arrays::{self, Array, Scalar};
 use crate::call;
 use crate::device::DeviceArray;
-use crate::errors::{Error, ParameterError, Raise, count};
+use crate::errors::{Error, Integer, ParameterError, Raise, count};
 use crate::filter::Filter;
 use crate::index::Index;
 use crate::interop;
@@ -22,7 +22,7 @@ use crate::results::{self, matches, matches_of};
 const PART_TIME: Duration = Duration::from_millis(100);
 
 /// Matches that a search within a radius begins with.
-const RADIUS_K: i64 = 10;
+const RADIUS_K: u64 = 10;
 
 /// Arguments that all searches have.
 pub struct Options {
@@ -36,12 +36,12 @@ pub struct Options {
 
 impl Options {
     pub fn new(
-        k: i64,
-        beam_width: Option<i64>,
+        k: Integer,
+        beam_width: Option<Integer>,
         recall: Option<f64>,
         filter: Option<&Bound<'_, PyAny>>,
         distances: &str,
-        rerank: Option<i64>,
+        rerank: Option<Integer>,
     ) -> PyResult<Self> {
         let k = count("k", k)?;
         let beam_width = beam_width.map(|width| count("beam_width", width)).transpose()?;
@@ -110,7 +110,7 @@ impl Index {
     /// recall
     ///     Uses the beam that Index.tune found for this recall, instead of beam_width.
     /// filter
-    ///     Which keys may be returned: a Filter, an array of keys, or an array of bools.
+    ///     Which keys may be returned: a Filter, keys, or bools, of which that of key 0 is the first.
     /// distances
     ///     Those that traverse the graph: "exact", or "quantized", estimated from the codes of a quantized index.
     ///     "auto" is "quantized" if the index is quantized, and "exact" otherwise.
@@ -139,19 +139,21 @@ impl Index {
     /// >>> keys, distances = index.search(vectors[:3], 10)
     /// >>> keys.shape, keys[:, 0], distances[:, 0]
     /// ((3, 10), array([0, 1, 2]), array([0., 0., 0.], dtype=float32))
-    #[pyo3(signature = (queries, k = 10, *, beam_width = None, recall = None, filter = None, distances = "auto",
-                        rerank = None, out = None, stream = None))]
+    #[pyo3(signature = (queries, k = Integer::from(10), *, beam_width = None, recall = None, filter = None,
+                        distances = "auto", rerank = None, out = None, stream = None),
+           text_signature = "($self, queries, k=10, *, beam_width=None, recall=None, filter=None, distances=\"auto\", \
+                             rerank=None, out=None, stream=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn search<'py>(
         &self,
         py: Python<'py>,
         queries: &Bound<'py, PyAny>,
-        k: i64,
-        beam_width: Option<i64>,
+        k: Integer,
+        beam_width: Option<Integer>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         distances: &str,
-        rerank: Option<i64>,
+        rerank: Option<Integer>,
         out: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -184,19 +186,21 @@ impl Index {
     /// >>> index = jasper.Index.build(np.array([[0.0], [1.0], [3.0]], dtype=np.float32))
     /// >>> index.search_by_key(0, 2).keys
     /// array([1, 2])
-    #[pyo3(signature = (key, k = 10, *, beam_width = None, recall = None, filter = None, distances = "auto",
-                        rerank = None))]
+    #[pyo3(signature = (key, k = Integer::from(10), *, beam_width = None, recall = None, filter = None,
+                        distances = "auto", rerank = None),
+           text_signature = "($self, key, k=10, *, beam_width=None, recall=None, filter=None, distances=\"auto\", \
+                             rerank=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn search_by_key<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        k: i64,
-        beam_width: Option<i64>,
+        k: Integer,
+        beam_width: Option<Integer>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         distances: &str,
-        rerank: Option<i64>,
+        rerank: Option<Integer>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
         let key = arrays::key(key)?;
@@ -219,12 +223,12 @@ impl Index {
         py: Python<'py>,
         query: &Bound<'py, PyAny>,
         radius: f32,
-        beam_width: Option<i64>,
+        beam_width: Option<Integer>,
         filter: Option<&Bound<'py, PyAny>>,
         distances: &str,
-        rerank: Option<i64>,
+        rerank: Option<Integer>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let options = Options::new(RADIUS_K, beam_width, None, filter, distances, rerank)?;
+        let options = Options::new(RADIUS_K.into(), beam_width, None, filter, distances, rerank)?;
         let hits = with_element!(self.element, T => {
             let query = Array::<T>::queries(query, "query")?;
             let vector = query.one()?;

@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arrays::Array;
-use crate::errors::Raise;
+use crate::errors::{Integer, Raise};
 use crate::index::Index;
 use crate::interop;
 use crate::results::matches_of;
@@ -38,18 +38,20 @@ impl Index {
     /// ...     return [int(keys[0]) for keys, _ in found]
     /// >>> asyncio.run(main()) == list(range(100))
     /// True
-    #[pyo3(signature = (queries, k = 10, *, beam_width = None, recall = None, filter = None, distances = "auto",
-                        rerank = None))]
+    #[pyo3(signature = (queries, k = Integer::from(10), *, beam_width = None, recall = None, filter = None,
+                        distances = "auto", rerank = None),
+           text_signature = "($self, queries, k=10, *, beam_width=None, recall=None, filter=None, distances=\"auto\", \
+                             rerank=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn search_async<'py>(
         slf: &Bound<'py, Self>,
         queries: &Bound<'py, PyAny>,
-        k: i64,
-        beam_width: Option<i64>,
+        k: Integer,
+        beam_width: Option<Integer>,
         recall: Option<f64>,
         filter: Option<&Bound<'py, PyAny>>,
         distances: &str,
-        rerank: Option<i64>,
+        rerank: Option<Integer>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;

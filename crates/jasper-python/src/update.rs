@@ -7,7 +7,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Vectors, key_array};
-use crate::errors::{ParameterError, Raise, count, parse};
+use crate::errors::{Integer, ParameterError, Raise, count, parse};
 use crate::functions::neighbors;
 use crate::index::Index;
 use crate::results::report;
@@ -195,11 +195,11 @@ impl Index {
     fn set_limits(
         &self,
         py: Python<'_>,
-        max_k: Option<i64>,
-        max_beam_width: Option<i64>,
-        max_queries: Option<i64>,
+        max_k: Option<Integer>,
+        max_beam_width: Option<Integer>,
+        max_queries: Option<Integer>,
     ) -> PyResult<()> {
-        let bound = |name, value: Option<i64>| value.map_or(Ok(usize::MAX), |value| count(name, value));
+        let bound = |name, value: Option<Integer>| value.map_or(Ok(usize::MAX), |value| count(name, value));
         let limits = SearchLimits::new()
             .max_k(bound("max_k", max_k)?)
             .max_beam_width(bound("max_beam_width", max_beam_width)?)
@@ -223,12 +223,13 @@ impl Index {
     /// >>> report = index.tune(0.9, k=10)
     /// >>> int(index.search(vectors[0], 10, recall=0.9).keys[0])
     /// 0
-    #[pyo3(signature = (recall = 0.95, k = 10, *, queries = None, truth = None, progress = None))]
+    #[pyo3(signature = (recall = 0.95, k = Integer::from(10), *, queries = None, truth = None, progress = None),
+           text_signature = "($self, recall=0.95, k=10, *, queries=None, truth=None, progress=None)")]
     fn tune<'py>(
         &self,
         py: Python<'py>,
         recall: f64,
-        k: i64,
+        k: Integer,
         queries: Option<&Bound<'py, PyAny>>,
         truth: Option<&Bound<'py, PyAny>>,
         progress: Option<Py<PyAny>>,

@@ -191,3 +191,96 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 @pytest.mark.parametrize("before", ["imported", "used"])
 def test_a_forked_process_makes_its_own_indexes(before):
     subprocess.run([sys.executable, "-c", SCRIPT, before], check=True, timeout=60)
+
+
+X = np.random.default_rng(0).random((100, 8), dtype=np.float32)
+INTEGERS = {
+    "dim": lambda n: jasper.Index(n),
+    "max_degree": lambda n: jasper.Index.build(X, max_degree=n),
+    "build_beam_width": lambda n: jasper.Index.build(X, build_beam_width=n),
+    "seed": lambda n: jasper.Index.build(X, seed=n),
+    "threads": lambda n: jasper.Index.build(X, threads=n),
+    "shards": lambda n: jasper.Index.build(X, shards=n),
+    "k": lambda n: jasper.Index.build(X).search(X[0], n),
+    "beam_width": lambda n: jasper.Index.build(X).search(X[0], 3, beam_width=n),
+    "rerank": lambda n: jasper.Index.build(X).search(X[0], 3, rerank=n),
+    "rows": lambda n: jasper.Index.memory_plan(n, 8),
+    "max_k": lambda n: jasper.Index(8).set_limits(max_k=n),
+    "max_queries": lambda n: jasper.Index(8).set_limits(max_queries=n),
+}
+OTHERS = {
+    "k": [
+        lambda n: jasper.Index.build(X).search_by_key(0, n),
+        lambda n: jasper.Index.build(X).tune(0.9, n),
+        lambda n: jasper.exact_search(X, X, n),
+        lambda n: jasper.recall([[1, 2]], [[1, 2]], n),
+        lambda n: jasper.knn_graph(X, n),
+    ],
+    "threads": [
+        lambda n: jasper.Index(8, threads=n),
+        lambda n: jasper.exact_search(X, X, 1, threads=n),
+        lambda n: jasper.Index.open(b"", threads=n),
+        lambda n: jasper.knn_graph(X, 1, threads=n),
+    ],
+}
+
+
+@pytest.mark.parametrize("value", [-1, -(10**30), 2**64, 10**30])
+def test_integers_out_of_range_are_named(value):
+    calls = [*INTEGERS.items(), *((name, call) for name, calls in OTHERS.items() for call in calls)]
+    for name, call in calls:
+        with pytest.raises(jasper.ParameterError, match=rf"\b{name} \({value}\) must be "):
+            call(value)
+    with pytest.raises(TypeError, match="threads"):
+        jasper.Index(8, threads=1.5)
+
+
+def test_more_threads_than_cpus_are_not_started():
+    before = len(os.listdir("/proc/self/task"))
+    index = jasper.Index.build(X, threads=100_000, device="cpu")
+    assert len(os.listdir("/proc/self/task")) <= before + 2 * os.cpu_count()
+    assert (index.search(X, 1).keys[:, 0] == np.arange(100)).all()
+    jasper.exact_search(X, X, 1, threads=100_000)
+    script = "import jasper, numpy; print(len(jasper.Index.build(numpy.eye(9, dtype='f4'), device='cpu')))"
+    environment = {**os.environ, "RAYON_NUM_THREADS": "2000"}
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=environment)
+
+
+def test_messages_speak_of_python(index, vectors, tmp_path):
+    calls = [
+        lambda: jasper.Index.open(b"not an index"),
+        lambda: jasper.Index.open(tmp_path),
+        lambda: index.search(vectors[0], distances="quantized"),
+        lambda: jasper.Index.build(vectors[:20]).tune(),
+        lambda: jasper.Index.build(vectors[:20]).quantize(),
+        lambda: jasper.Index.build(np.zeros((2, 2), np.float32), metric="cosine"),
+    ]
+    for call in calls:
+        with pytest.raises((jasper.Error, OSError)) as raised:
+            call()
+        words = ("::", "--", "jasper build", "jasper quantize", "save_durable", "KeyFilter")
+        assert not any(word in str(raised.value) for word in words), raised.value
+
+
+def test_zero_vectors_of_cosine_are_skipped_by_choice(vectors):
+    rows = vectors.copy()
+    rows[[3, 500]] = 0
+    keys = np.arange(1000, 2000)
+    with pytest.raises(jasper.ParameterError, match="row 3 is a zero vector.*skip_zero_vectors"):
+        jasper.Index.build(rows, metric="cosine", keys=keys)
+    for given, number in [(None, np.arange(1000)), (keys, keys)]:
+        index = jasper.Index.build(rows, metric="cosine", keys=given, skip_zero_vectors=True, device="cpu")
+        assert sorted(index) == sorted(set(number.tolist()) - {number[3], number[500]})
+    assert len(jasper.Index.build(rows, skip_zero_vectors=True)) == 1000
+    with pytest.raises(jasper.ParameterError, match="9 keys"):
+        jasper.Index.build(rows, metric="cosine", keys=keys[:9], skip_zero_vectors=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])
+def test_cosine_distances_are_from_0_to_2(dtype):
+    rng = np.random.default_rng(0)
+    rows = (rng.random((2000, 16)) * 100).astype(dtype)
+    queries = np.vstack([rows[:200], rows[:200] * (3 if dtype == "uint8" else -1)]).astype(dtype)
+    index = jasper.Index.build(rows, metric="cosine", device="cpu")
+    for found in (index.search(queries, 2000), jasper.exact_search(rows, queries, 2000, metric="cosine")):
+        assert found.distances.min() >= 0 and found.distances.max() <= 2

@@ -129,7 +129,7 @@ def test_wrong_parameters_are_refused(vectors, parameters, message):
     ("change", "message"),
     [
         (lambda v: v.astype(np.float64), 'vectors are float64, and an index stores float32, float16, uint8 or int8; '
-                                         'pass dtype="float32" to convert them'),
+                                         'convert them with numpy.asarray(vectors, "float32")'),
         (lambda v: v.astype(np.int64), "vectors are int64"),
         (lambda v: v[..., None], "vectors have shape [1000, 16, 1]"),
         (lambda v: v[0], "vectors are in one dimension; they must have shape (n, dim)"),

@@ -245,3 +245,41 @@ def test_other_files_are_refused(hdf5_file, tmp_path):
     (tmp_path / "text.hdf5").write_text("text")
     with pytest.raises(OSError):
         jasper.evaluate(tmp_path / "text.hdf5")
+
+
+def test_zero_vectors_of_an_angular_file_are_left_out(hdf5_file):
+    path = hdf5_file("angular", "cosine")
+    with h5py.File(path, "a") as file:
+        found = file["neighbors"][:, :10]
+        unneeded = np.setdiff1d(np.arange(2000), found)[:20]
+        train, test = file["train"][:], file["test"][:]
+        train[unneeded] = 0
+        test[5] = 0
+        file["train"][:], file["test"][:] = train, test
+    report = jasper.evaluate(path, beam_widths=[200], device="cpu")
+    assert (report.skipped_vectors, report.skipped_queries) == (20, 1) and len(report.index) == 1980
+    assert report.curve[0].recall > 0.98
+
+
+def test_a_column_whose_first_row_is_null_is_refused_by_name(tmp_path):
+    lists = pa.array([None, [1.0, 2.0]], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"v": lists}), tmp_path / "v.parquet")
+    for source in (lists, pa.table({"v": lists}), tmp_path / "v.parquet"):
+        with pytest.raises(jasper.ParameterError, match="row 0 is null"):
+            jasper.column(source, "v")
+    with pytest.raises(jasper.ParameterError, match="row 0 is null"):
+        jasper.Index.build(lists)
+
+
+def test_columns_of_files_may_be_queries(tmp_path):
+    matrix = rows("float32", 300)
+    column = jasper.column(parquet(tmp_path, matrix), "embedding")
+    index = jasper.Index.build(column, device="cpu")
+    for queries in (column, jasper.column(fixed(matrix))):
+        assert (index.search(queries, 1).keys[:, 0] == np.arange(300)).all()
+        assert np.array_equal(np.asarray(queries), matrix)
+
+
+def test_a_column_of_no_files_is_refused():
+    with pytest.raises(jasper.ParameterError, match="source is an empty list"):
+        jasper.column([], "v")

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN, HDBSCAN
 from sklearn.datasets import load_digits
@@ -104,3 +105,37 @@ def test_the_graph_of_a_set_is_that_of_the_transformer(digits):
     graph = KNeighborsTransformer(n_neighbors=10).fit_transform(digits[0])
     assert (keys.ravel() == graph.indices).all()
     assert np.allclose(np.sqrt(distances).ravel(), graph.data, rtol=1e-4, atol=1e-3)
+
+
+def utm(metres=200):
+    """Points in metres, far from the origin: float32 rounds them to half a metre."""
+    return np.array([5e5, 4.5e6]) + np.random.default_rng(0).random((2000, 2)) * metres
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e100])
+def test_float64_keeps_its_precision(metric, scale):
+    rows = utm() * scale if metric != "cosine" else np.random.default_rng(0).normal(size=(2000, 4)) * scale
+    transformer = JasperTransformer(n_neighbors=5, metric=metric)
+    found = transformer.fit_transform(rows).data.reshape(2000, 6)
+    expected = np.sort(cdist(rows, rows, metric), axis=1)[:, :6]
+    assert found.dtype == np.float64
+    assert np.allclose(found, expected, rtol=1e-6, atol=1e-14 if metric == "cosine" else 0)
+    assert np.allclose(transformer.transform(rows).data.reshape(2000, 6), found)
+
+
+def test_float64_beyond_float32_is_not_silent():
+    rows = np.vstack([utm(1), utm(1) + 1e6])
+    with pytest.warns(UserWarning, match="4000 of 4000 rows are so near that float32"):
+        JasperTransformer(n_neighbors=5).fit_transform(rows)
+
+
+def test_repeated_rows_are_no_reason_to_warn():
+    rows = np.repeat(utm(), 8, axis=0)
+    assert (JasperTransformer(n_neighbors=5).fit_transform(rows).data == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_narrow_types_stay_float32(dtype):
+    rows = (np.random.default_rng(0).random((200, 8)) * 99).astype(dtype)
+    assert JasperTransformer(n_neighbors=5, n_jobs=-2).fit_transform(rows).dtype == np.float32

@@ -127,3 +127,53 @@ def test_a_durable_index_has_every_change(tmp_path):
     index.snapshot()
     with pytest.raises(OSError, match="durable index"):
         jasper.Index.build(vectors).save(folder, durable=True)
+
+
+class Pipe(io.RawIOBase):
+    """A file that takes a part at a time, as raw files and sockets do."""
+
+    def __init__(self, part):
+        self.part, self.data = part, bytearray()
+
+    def write(self, data):
+        taken = self.part if self.part is None else min(self.part, len(data))
+        self.data += data[:taken]
+        return taken
+
+
+def test_files_that_take_a_part_get_all(shared):
+    whole, pipe = io.BytesIO(), Pipe(10_000)
+    shared.save(whole)
+    shared.save(pipe)
+    assert pipe.data == whole.getvalue()
+    for part in (0, None, -1):
+        with pytest.raises(OSError, match=f"the file took 0 of {len(pipe.data)} bytes"):
+            shared.save(Pipe(part))
+
+
+def test_a_file_need_not_say_what_it_took(shared):
+    class Plain:
+        def write(self, data):
+            self.data = data
+
+    plain, whole = Plain(), io.BytesIO()
+    shared.save(plain)
+    shared.save(whole)
+    assert plain.data == whole.getvalue()
+
+
+def test_the_folder_of_a_checkpoint_is_tried_at_once(vectors, tmp_path):
+    def read(stage, done, total):
+        raise AssertionError("vectors are read")
+
+    for path in (tmp_path / "none" / "checkpoint", tmp_path):
+        with pytest.raises(OSError):
+            jasper.Index.build(vectors, checkpoint=path, progress=read, device="cpu")
+    assert not list(tmp_path.iterdir())
+
+
+def test_filters_are_pickled(shared, vectors):
+    for filter in (jasper.Filter.keys([3, 1 << 40]), jasper.Filter.keys([3], exclude=True), jasper.Filter.mask(np.arange(9) > 2)):
+        for again in (pickle.loads(pickle.dumps(filter)), copy.copy(filter), copy.deepcopy(filter)):
+            assert repr(again) == repr(filter)
+            assert (shared.search(vectors[:9], 3, filter=again).keys == shared.search(vectors[:9], 3, filter=filter).keys).all()

@@ -131,6 +131,21 @@ def test_ann_benchmarks_gets_no_neighbors_that_there_are_not(ann, vectors):
     assert [sorted(keys) for keys in algo.get_batch_results()] == [[0, 1, 2, 3]] * 2
 
 
+def test_ann_benchmarks_takes_zero_vectors(ann, vectors):
+    rows = vectors.astype(np.float64)
+    rows[::50] = 0
+    algo = ann.Jasper("angular", {})
+    algo.fit(rows)
+    queries = rows[48:53]
+    algo.batch_query(queries, K)
+    found = algo.get_batch_results()
+    assert [len(keys) for keys in found] == [K, K, 0, K, K]
+    for query, keys in zip(queries, found):
+        assert list(algo.query(query, K)) == list(keys) and not any(key % 50 == 0 for key in keys)
+    with pytest.raises(jasper.ParameterError):
+        algo.query(rows[1, :3], K)
+
+
 # big-ann-benchmarks
 
 
@@ -459,3 +474,20 @@ def test_cuvs_bench_tunes_one_setting(cuvs, tmp_path):
     (index,) = config.indexes
     assert (index.build_param, index.search_params) == ({"max_degree": 40}, [{"beam_width": 33}])
     assert config.backend_config["device"] == "cuda"
+
+
+def test_cuvs_bench_takes_zero_vectors(cuvs, vectors, queries, tmp_path):
+    rows, asked = vectors.copy(), queries.copy()
+    rows[::50], asked[2] = 0, 0
+    kept = np.flatnonzero(rows.any(axis=1))
+    truth = np.full((len(asked), K), -1)
+    truth[asked.any(axis=1)] = kept[jasper.exact_search(rows[kept], asked[asked.any(axis=1)], K, metric="cosine").keys]
+    loader = cuvs.JasperConfigLoader("unused")
+    (config,) = loader._build_benchmark_configs(
+        None, {}, "small", str(tmp_path), [("jasper", "base", {}, [{}], [{"beam_width": 64}], {})]
+    )
+    backend, dataset = cuvs.JasperBackend(config.backend_config), Dataset(rows, asked, truth)
+    dataset.distance_metric = "cosine"
+    backend.build(dataset, config.indexes)
+    found = backend.search(dataset, config.indexes, K)
+    assert (found.neighbors[2] == -1).all() and (np.delete(found.neighbors, 2, 0) % 50 != 0).all()

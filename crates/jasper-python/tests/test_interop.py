@@ -4,6 +4,7 @@ import sys
 import types
 
 import h5py
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -180,3 +181,133 @@ def test_hdf5_and_memory_maps_are_read_piece_by_piece(shared, vectors, tmp_path)
     # The file is closed: what the library raises is raised.
     with pytest.raises(RuntimeError):
         jasper.Index.build(data)
+
+
+BFLOAT16 = ml_dtypes.bfloat16
+
+
+class Jax(Tensor):
+    """What has DLPack and becomes an array of numpy, and whose type the DLPack reader of numpy lacks."""
+
+    def __dlpack__(self, **arguments):
+        raise BufferError("unsupported dtype")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (lambda x: x, "float16"),
+        # Beyond float16; and so short that float16 would round them more.
+        (lambda x: x * 1e6, "float32"),
+        (lambda x: x * 1e-6, "float32"),
+        # A few small coordinates are rounded by less than the others have been.
+        (lambda x: np.where(np.arange(16) == 3, 1e-7 * x, x), "float16"),
+        (np.zeros_like, "float16"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda array: array, Jax])
+def test_bfloat16_is_stored_as_the_type_that_holds_it(vectors, values, dtype, wrap):
+    rows = values(vectors).astype(BFLOAT16)
+    index = jasper.Index.build(wrap(rows), device="cpu")
+    assert index.dtype == dtype
+    exact = rows.astype(np.float32)
+    assert (index.vectors(np.arange(1000)) == exact.astype(dtype)).all()
+    assert (np.abs(index.vectors(np.arange(1000)) - exact).max(axis=1) <= 2.0**-9 * np.abs(exact).max(axis=1)).all()
+    found = index.search(wrap(rows[:50]), 3)
+    assert (found.keys == index.search(exact[:50], 3).keys).all()
+    assert (index.search(wrap(rows[4]), 1).keys == found.keys[4, :1]).all()
+    empty = jasper.Index(16)
+    empty.insert(wrap(rows[:10]))
+    assert (empty.vectors(np.arange(10)) == exact[:10]).all()
+    assert (jasper.exact_search(wrap(rows), wrap(rows[:9]), 1).keys == jasper.exact_search(exact, exact[:9], 1).keys).all()
+
+
+def test_bfloat16_that_an_index_cannot_have_is_refused(vectors):
+    rows = (vectors * 1e6).astype(BFLOAT16)
+    index = jasper.Index(16, dtype="float16")
+    with pytest.raises(jasper.ParameterError, match="vectors have the value .*, and float16 ends at 65504"):
+        index.insert(rows)
+    with pytest.raises(jasper.ParameterError, match="vectors are float32, and those of the index uint8"):
+        jasper.Index(16, dtype="uint8").insert(rows)
+    rows[3, 1] = np.nan
+    with pytest.raises(jasper.ParameterError, match="row 3 holds a value that is not finite"):
+        jasper.Index.build(rows)
+    assert jasper.Index.build(vectors.astype(BFLOAT16), dtype="float32").dtype == "float32"
+    assert jasper.Index.build(list(vectors[:9].astype(BFLOAT16))).dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.ones((4, 3)),
+        np.ones((4, 3), np.int64),
+        np.ones((4, 3), bool),
+        np.ones((4, 3), object),
+        np.ones((4, 3), np.longdouble),
+        np.ones((4, 3)).astype(ml_dtypes.float8_e4m3fn),
+    ],
+    ids=lambda one: str(one.dtype),
+)
+def test_what_messages_advise_works(vectors):
+    for function in (jasper.Index.build, lambda vectors: jasper.exact_search(vectors, vectors, 1), jasper.Index(3).insert):
+        with pytest.raises(jasper.ParameterError) as raised:
+            function(vectors)
+    advice = str(raised.value).partition("convert them with ")[2]
+    assert len(jasper.Index.build(eval(advice, {"numpy": np, "vectors": vectors}))) == len(vectors)
+    assert len(jasper.Index.build(vectors, dtype="float32")) == len(vectors)
+
+
+@pytest.mark.parametrize("vectors", [np.ones((2, 2), complex), [["1", "2"]], np.ones((2, 2), "M8[s]"), [[None, 1]]])
+def test_what_are_not_numbers_is_refused_whatever_the_type(vectors):
+    for options in ({}, {"dtype": "float32"}):
+        with pytest.raises(jasper.ParameterError, match="vectors"):
+            jasper.Index.build(vectors, **options)
+
+
+def test_bytes_of_another_sign_are_not_to_be_cast():
+    with pytest.raises(jasper.ParameterError, match="uint8, and those of the index int8; .* bring them into its range"):
+        jasper.Index(2, dtype="int8").insert(np.array([[1, 200]], np.uint8))
+
+
+def test_numbers_that_a_type_has_not_are_named(vectors):
+    for wide in (vectors * np.float32(1e6), np.full((10, 16), 70_000)):
+        with pytest.raises(jasper.ParameterError, match="vectors have the value .*, and float16 ends at 65504"):
+            jasper.Index.build(wide, dtype="float16")
+
+
+@pytest.mark.parametrize("kind", ["csr", "coo"])
+def test_sparse_matrices_are_refused_by_name(shared, kind):
+    sparse = pytest.importorskip("scipy.sparse").random(100, 16, 0.1, kind, dtype="f4")
+    for call in (jasper.Index.build, shared.search, jasper.Index(16).insert, lambda one: jasper.exact_search(one, one)):
+        with pytest.raises(jasper.ParameterError, match=r"sparse matrix, .*\.toarray\(\)"):
+            call(sparse)
+
+
+def test_masked_arrays_are_what_is_not_masked(shared, vectors):
+    whole = np.ma.array(vectors)
+    assert same(jasper.Index.build(whole, device="cpu"), shared)
+    assert (shared.search(whole[:5], 2).keys == shared.search(vectors[:5], 2).keys).all()
+    part = np.ma.array(vectors, mask=vectors < -1)
+    for call in (jasper.Index.build, shared.search, jasper.Index(16).insert, lambda one: jasper.exact_search(one, vectors)):
+        with pytest.raises(jasper.ParameterError, match="have masked values; fill them"):
+            call(part)
+    assert len(jasper.Index.build(np.ma.compress_rows(part))) < 1000
+    keys = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    for call in (shared.vectors, lambda keys: shared.search(vectors[0], filter=keys)):
+        with pytest.raises(jasper.ParameterError, match=r"masked values; .*\.compressed\(\)"):
+            call(keys)
+
+
+def test_what_only_has_slices_may_be_queries(shared, vectors):
+    class Sliced:
+        shape, dtype = vectors.shape, vectors.dtype
+
+        def __getitem__(self, rows):
+            return vectors[rows]
+
+    for rows in (Sliced(), jasper.column(column(vectors)), jasper.column(column(vectors, 3))):
+        assert (shared.search(rows, 2).keys == shared.search(vectors, 2).keys).all()
+        assert (jasper.exact_search(rows, rows, 1).keys[:, 0] == np.arange(1000)).all()

@@ -4,6 +4,8 @@ import sysconfig
 import threading
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import jasper
@@ -47,14 +49,15 @@ def test_floats_are_converted(shared, vectors, convert):
         (np.zeros(3, np.float32), "query: row 0 has 3 coordinates where the index has 16"),
         (np.zeros((2, 3, 16), np.float32), "queries have shape [2, 3, 16]"),
         (np.float32(1), "queries have shape []"),
-        (np.zeros(16, np.int32), 'queries are int32, and those of the index float32; convert them with queries.astype("float32")'),
+        (np.zeros(16, np.int32), 'queries are int32, and those of the index float32; convert them with numpy.asarray(queries, "float32")'),
         (np.full(16, np.nan, np.float32), "not finite (NaN)"),
-        (np.full(16, 1e300), "not finite"),
+        (np.full(16, 1e300), "queries have the value 1e+300, and float32 ends at 3.40282e+38"),
+        (np.ones((2, 3), object), 'queries are object, and those of the index float32; if they are lists of numbers, convert'),
+        ([[1.0], [2.0, 3.0]], "queries cannot be read as an array"),
         ("storm", "queries are <U5"),
         (None, "queries are object"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
 def test_wrong_queries_are_refused(shared, queries, message):
     with pytest.raises(jasper.ParameterError) as raised:
         shared.search(queries)
@@ -259,3 +262,30 @@ def test_memory_of_results_is_used_again(shared, vectors):
     first = addresses()
     occupied = np.empty((123, 3), np.int64)  # where a freed array would have been
     assert addresses() == first and occupied.ctypes.data != first[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        lambda mask: mask.astype(object),
+        lambda mask: mask[::-1][::-1],
+        lambda mask: np.ma.array(mask),
+        lambda mask: pa.array(mask),
+        lambda mask: pa.chunked_array([mask[:500], mask[500:]]),
+        lambda mask: pd.Series(mask),
+        lambda mask: pd.Series(mask, dtype="boolean"),
+        lambda mask: pd.DataFrame({"passes": mask}),
+    ],
+)
+def test_bools_are_a_mask_whatever_has_them(shared, vectors, make):
+    mask = np.arange(1000) % 3 == 0
+    expected = shared.search(vectors[:20], 5, filter=mask)
+    for filter in (make(mask), jasper.Filter.mask(make(mask)), jasper.Filter.matching(shared, lambda keys: make(mask[keys]))):
+        assert (shared.search(vectors[:20], 5, filter=filter).keys == expected.keys).all()
+
+
+def test_what_is_neither_keys_nor_a_mask_is_refused(shared, vectors):
+    for filter in (True, [[True, False]], pd.DataFrame({"a": [True], "b": [False]}), [True, None], ["a"]):
+        with pytest.raises(jasper.ParameterError):
+            shared.search(vectors[0], filter=filter)

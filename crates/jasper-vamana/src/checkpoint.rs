@@ -25,8 +25,8 @@ pub enum CheckpointError {
     /// The checkpoint cannot be read, or is damaged.
     #[error("cannot resume from the checkpoint; remove it to start over")]
     Open(#[source] FileError),
-    /// The checkpoint cannot be written. The previous one still exists.
-    #[error("the checkpoint cannot be written; the same build resumes from the one before")]
+    /// The checkpoint cannot be written. The previous one, if there is one, still exists.
+    #[error("the checkpoint cannot be written; the same build resumes from the one before, if there is one")]
     Save(#[source] FileError),
     /// The checkpoint is of a build with other parameters.
     #[error(
@@ -64,10 +64,11 @@ impl<'a> Checkpoints<'a> {
         Self { path, every }
     }
 
-    /// Checks that the checkpoint, if there is one, is of a build with these parameters: before the vectors are read.
+    /// Checks that the checkpoint, if there is one, is of a build with these parameters, and that the next one can be
+    /// written: before the vectors are read.
     ///
     /// # Errors
-    /// Returns [`CheckpointError`] if it is not.
+    /// Returns [`CheckpointError`] if it is not, or cannot.
     pub fn check<T: Element>(
         &self,
         metric: Metric,
@@ -75,7 +76,8 @@ impl<'a> Checkpoints<'a> {
         params: &BuildParams,
         effort: Effort,
     ) -> Result<(), CheckpointError> {
-        self.open::<T>(metric, dimension, params, effort).map(drop)
+        self.open::<T>(metric, dimension, params, effort)?;
+        CheckpointFile::check_writable(self.path).map_err(CheckpointError::Save)
     }
 
     /// The checkpoint, if there is one, of a build with these parameters.

@@ -171,7 +171,9 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest
     /// first. Returns the number of hits written.
     pub fn fill(&self, found: impl Iterator<Item = (Slot, f32)>, row: &mut MatchesMut<'_>) -> usize {
+        let metric = self.graph.metric();
         let hits = found.flat_map(|(slot, distance)| {
+            let distance = metric.clamp(distance);
             self.graph.keys().keys_of(slot).map(move |key| Hit { key, distance })
         });
         row.fill(hits.filter(|hit| self.allows_key(hit.key)))

@@ -175,8 +175,8 @@ pub mod data {
     pub use jasper_data::{
         GroundTruth, KnnError, NpyError, Operation, ParseFormatError, PathError, ReadCause, ReadError, Rows,
         Runbook, RunbookError, Side, Step, StepError, ThreadPool, ThreadPoolBuilder, TruthError, VectorFile,
-        VectorFileOptions, VectorFormat, VectorWriter, WriteCause, WriteError, exact_knn, read_keys,
-        write_keys, write_vectors,
+        VectorFileOptions, VectorFormat, VectorWriter, WriteCause, WriteError, exact_knn, pool_builder,
+        read_keys, write_keys, write_vectors,
     };
 }
 

@@ -55,6 +55,9 @@ pub struct Args {
     /// Keys of the vectors: text with one number per line, or npy of u64 [default: their numbers]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Leave out zero vectors, which have no cosine distance; by default the build fails if there is one
+    #[arg(long)]
+    skip_zero_vectors: bool,
     /// Quantize the vectors for traversal: rabitq:BITS, mixed:SECTORS, auto or none; see `jasper quantize`
     #[arg(long, value_name = "QUANTIZATION", default_value_t = QuantizationChoice::None)]
     quantization: QuantizationChoice,
@@ -203,6 +206,9 @@ impl Args {
         }
         let duplicates = units::count(report.duplicates);
         writeln!(text, "graph    {mean_degree:.1} edges per vertex, {duplicates} duplicate vectors")?;
+        if report.skipped > 0 {
+            writeln!(text, "skipped  {} zero vectors", units::count(report.skipped))?;
+        }
         if let Some(quantized) = &quantized {
             writeln!(text, "{quantized}")?;
         }
@@ -245,6 +251,7 @@ impl Args {
     fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
         let builder = self.graph.builder().threads(self.threads).device(self.device).keep_on_host(true);
         let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread).shards(self.shards);
+        let builder = builder.skip_zero_vectors(self.skip_zero_vectors);
         keys.map_or(builder, |keys| builder.keys(keys))
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use jasper::{Device, DeviceChoice, Element, MatrixView, Metric, SearchParams, with_element};
-use jasper_data::{GroundTruth, ThreadPoolBuilder, VectorFile, exact_knn};
+use jasper_data::{GroundTruth, VectorFile, exact_knn, pool_builder};
 use serde_json::json;
 
 use crate::args::threads;
@@ -88,7 +88,7 @@ impl Args {
         terminal: Terminal,
     ) -> Result<(GroundTruth, Device)> {
         let (k, metric, progress) = (self.k, self.metric, &mut terminal.progress());
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build()?;
+        let pool = pool_builder(self.threads).build()?;
         #[cfg(feature = "cuda")]
         {
             use jasper::cuda;

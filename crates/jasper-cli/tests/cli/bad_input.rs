@@ -171,6 +171,9 @@ fn vectors_that_cannot_be_stored() {
     write("nan.fbin", 50, f32::NAN);
     write("inf.fbin", 50, f32::INFINITY);
     write("zero.fbin", 50, 0.0);
+    let skipping = "build --base zero.fbin --metric cosine --skip-zero-vectors --output skipping.jasper";
+    let report = sandbox.one(&skipping.split(' ').collect::<Vec<_>>());
+    assert_eq!([&report["vectors"], &report["skipped"]], [19, 1]);
     all_fail(
         &sandbox,
         1,

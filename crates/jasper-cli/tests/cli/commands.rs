@@ -224,6 +224,17 @@ fn k_and_threads_are_bounded_by_what_there_is() {
     assert_eq!([&report["k"], &report["queries"]], [400, 20]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_needs_neither_the_stack_nor_the_threads_of_its_environment() {
+    let sandbox = Sandbox::with_index();
+    let build = "ulimit -s 64; exec \"$0\" build --base base.fbin --metric l2 --device cpu --output x.jasper";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", build, env!("CARGO_BIN_EXE_jasper")]).env("RAYON_NUM_THREADS", "2000");
+    let output = shell.current_dir(sandbox.folder()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn eval_has_default_widths_for_every_k() {
     let sandbox = Sandbox::with_index();

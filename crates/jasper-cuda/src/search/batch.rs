@@ -401,7 +401,7 @@ fn take_results<T: Element>(
         let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
         plan.fill(found.map(|hit| (Slot::new(hit.slot), hit.distance)), &mut query.out)
     } else {
-        query.out.fill(first_keys(results))
+        query.out.fill(first_keys(plan.graph.metric(), results))
     };
 }
 

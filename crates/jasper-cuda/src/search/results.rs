@@ -3,19 +3,21 @@
 use std::iter;
 
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{Element, NO_KEY, Slot};
+use jasper_core::{Element, Metric, NO_KEY, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::Hit;
 
 /// Converts a result of a [`DeviceBatch`](crate::DeviceBatch). [`NO_HIT`](gpu_kernels::search::NO_HIT) becomes
-/// [`Hit::NONE`].
+/// [`Hit::NONE`]. The distance is that of the device, which rounding may take beyond the [bounds](Metric::clamp) of the
+/// metric.
 pub fn hit_from_device(DeviceHit { key, distance, .. }: DeviceHit) -> Hit {
     Hit { key, distance }
 }
 
 /// The vertices that were found, each under its first key.
-pub(super) fn first_keys(results: &[DeviceHit]) -> impl Iterator<Item = Hit> + '_ {
-    results.iter().map(|hit| hit_from_device(*hit)).take_while(|hit| hit.key != NO_KEY)
+pub(super) fn first_keys(metric: Metric, results: &[DeviceHit]) -> impl Iterator<Item = Hit> + '_ {
+    let found = results.iter().take_while(|hit| hit.key != NO_KEY);
+    found.map(move |hit| Hit { key: hit.key, distance: metric.clamp(hit.distance) })
 }
 
 /// The vertices that were found, each under all of its keys.
@@ -23,7 +25,7 @@ pub(super) fn all_keys<'a, T: Element>(
     graph: &'a Graph<T>,
     results: &'a [DeviceHit],
 ) -> impl Iterator<Item = Hit> + 'a {
-    first_keys(results).zip(results).flat_map(|(hit, found)| {
+    first_keys(graph.metric(), results).zip(results).flat_map(|(hit, found)| {
         let further = graph.keys().further_keys(Slot::new(found.slot));
         iter::once(hit).chain(further.map(move |key| Hit { key, ..hit }))
     })

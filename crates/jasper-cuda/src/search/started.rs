@@ -10,7 +10,7 @@
 //! callers can search again.
 
 use gpu_kernels::search::DeviceHit;
-use jasper_core::Element;
+use jasper_core::{Element, Metric};
 use jasper_graph::Graph;
 use jasper_vamana::{Hit, SearchError, SearchPlan, Strategy};
 
@@ -39,6 +39,7 @@ pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
 pub(super) struct StartedQueries {
     /// Their indices in the batch.
     waiting: Vec<usize>,
+    metric: Metric,
     /// Results per query.
     k: usize,
     /// A query with fewer hits is not answered, because a scan might find more.
@@ -55,6 +56,7 @@ impl StartedQueries {
         let keys = plan.graph.keys();
         Self {
             waiting: (0..queries).collect(),
+            metric: plan.graph.metric(),
             k,
             rescan_below: plan.rescan_below(),
             keys_version: (keys.duplicate_keys() > 0).then(|| keys.version()),
@@ -71,7 +73,7 @@ impl StartedQueries {
         read_graph: ReadGraph<'_, T>,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
-        let Self { waiting, k, rescan_below, keys_version, polls, results } = self;
+        let Self { waiting, metric, k, rescan_below, keys_version, polls, results } = self;
         *polls += 1;
         let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
         let is_complete = asks && buffers.is_complete().map_err(SearchError::device)?;
@@ -82,7 +84,7 @@ impl StartedQueries {
                 *polls = 0;
                 let mut hits: Option<Vec<Hit>> = None;
                 match keys_version {
-                    None => hits = Some(first_keys(results).collect()),
+                    None => hits = Some(first_keys(*metric, results).collect()),
                     Some(version) => read_graph(&mut |graph| {
                         let is_unchanged = graph.keys().version() == *version;
                         hits = is_unchanged.then(|| all_keys(graph, results).take(*k).collect());

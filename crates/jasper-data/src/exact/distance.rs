@@ -34,7 +34,7 @@ pub(super) fn distance<T: Element>(metric: Metric, query: &[T], squared_norm: f6
         Metric::Cosine => {
             // One square root of the product, so that parallel vectors have distance 0; clamped because of rounding.
             let norms = (squared_norm * self::squared_norm(row)).sqrt();
-            (1.0 - dot() / norms).max(0.0)
+            (1.0 - dot() / norms).clamp(0.0, 2.0)
         }
     }
 }

@@ -12,7 +12,7 @@ use jasper_data::{AtomicFile, ReadAt, open_file};
 use super::info::ParamsRecord;
 use super::read::Meter;
 use super::rule::Rule;
-use super::save::{FileWriter, put, write_file};
+use super::save::{FileWriter, put, write_error, write_file};
 use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, with_path};
 use crate::Graph;
@@ -91,6 +91,16 @@ impl CheckpointFile {
             Ok(Some(Self { path: path.to_owned(), sections, info, checkpoint }))
         };
         open().map_err(with_path(path))
+    }
+
+    /// Checks that a checkpoint can be written to `path`, and writes nothing.
+    ///
+    /// # Errors
+    /// Returns the [`FileError`] that [`Graph::save_checkpoint`] would.
+    pub fn check_writable(path: impl AsRef<Path>) -> Result<(), FileError> {
+        let path = path.as_ref();
+        // A file that is not committed leaves nothing behind.
+        AtomicFile::create(path).map(drop).map_err(|error| write_error(path)(error.into()))
     }
 
     /// Returns the progress of the build.

@@ -133,7 +133,7 @@ impl Seek for ChecksumWriter {
 }
 
 /// Adds a path to a fault of writing.
-fn write_error(path: &Path) -> impl FnOnce(FileFault) -> FileError {
+pub(super) fn write_error(path: &Path) -> impl FnOnce(FileFault) -> FileError {
     |fault| match fault {
         FileFault::Io(source) => with_path(path)(FileFault::Write(source)),
         fault => with_path(path)(fault),

@@ -29,7 +29,8 @@ pub enum VectorError {
     },
     /// A zero vector has no direction.
     #[error(
-        "row {row} is a zero vector, which has no direction under the cosine metric; remove it or use l2"
+        "row {row} is a zero vector, which has no direction under the cosine metric; remove it, use l2, or build an index \
+         that leaves out such vectors (skip_zero_vectors)"
     )]
     ZeroVector {
         /// Row of the vector among those given.

@@ -97,6 +97,7 @@ class JasperBackend(BenchmarkBackend):
                 index = jasper.Index.build(
                     dataset.training_vectors,
                     metric=METRICS[dataset.distance_metric],
+                    skip_zero_vectors=True,
                     device=self.config["device"],
                     **config.build_param,
                 )
@@ -164,13 +165,19 @@ class JasperBackend(BenchmarkBackend):
         self, index: jasper.Index, queries: np.ndarray, k: int, batch_size: int, parameters: dict[str, Any]
     ) -> tuple[jasper.Matches, list[float]]:
         """The matches of all queries, and the seconds that each batch took."""
+        # A zero query has no angle to anything, and finds nothing.
+        searched = np.any(queries, axis=1) if index.metric == "cosine" else np.full(len(queries), True)
+        found = jasper.Matches(np.full((len(queries), k), -1), np.full((len(queries), k), np.inf, np.float32))
+        queries = queries[searched]
         index.search(queries[:batch_size], k, **parameters)
         parts, seconds = [], []
         for start in range(0, len(queries), batch_size):
             began = time.perf_counter()
             parts.append(index.search(queries[start : start + batch_size], k, **parameters))
             seconds.append(time.perf_counter() - began)
-        return jasper.Matches(*(np.concatenate(part) for part in zip(*parts))), seconds
+        for whole, part in zip(found, zip(*parts)):
+            whole[searched] = np.concatenate(part)
+        return found, seconds
 
     def write(self, kind: str, name: str, rows: list[dict[str, Any]]) -> None:
         folder = pathlib.Path(self.config["results"], kind)

@@ -1,6 +1,7 @@
 """Conditions on metadata, as SQL over the column `metadata`, which has JSON."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 
@@ -10,6 +11,9 @@ class Condition(NamedTuple):
     sql: str
     arguments: tuple[Any, ...] = ()
 
+
+# The values of a list, which are one argument: the number of arguments is limited.
+VALUES = "(SELECT value FROM json_each(?))"
 
 COMPARISONS = {"==": "IS", "!=": "IS NOT", ">": ">", "<": "<", ">=": ">=", "<=": "<="}
 
@@ -27,12 +31,15 @@ def compare(key: str, operator: str, value: Any) -> Condition:
     if operator in COMPARISONS:
         return whole(f"{found} {COMPARISONS[operator]} ?", path, value)
     if operator in ("in", "nin"):
-        inside = whole(f"{found} IN ({', '.join('?' * len(value))})", path, *value)
+        inside = whole(f"{found} IN {VALUES}", path, as_json(value))
         return negate(inside) if operator == "nin" else inside
     if operator == "contains":
         return whole("? IN (SELECT value FROM json_each(metadata, ?))", value, path)
-    if operator in ("any", "all"):
-        return combine([compare(key, "contains", one) for one in value], "or" if operator == "any" else "and")
+    if operator == "any":
+        return whole(f"EXISTS (SELECT 1 FROM json_each(metadata, ?) WHERE value IN {VALUES})", path, as_json(value))
+    if operator == "all":
+        inside = "wanted.value IN (SELECT value FROM json_each(metadata, ?))"
+        return whole(f"NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT {inside})", as_json(value), path)
     if operator == "text_match":
         return whole(f"instr({found}, ?) > 0", path, value)
     if operator == "text_match_insensitive":
@@ -47,9 +54,13 @@ def whole(sql: str, *arguments: Any) -> Condition:
     return Condition(f"coalesce({sql}, 0)", arguments)
 
 
-def one_of(column: str, values: Sequence[str]) -> Condition:
+def one_of(column: str, values: Iterable[Any]) -> Condition:
     """The condition that a column of the table has one of these values."""
-    return Condition(f"{column} IN ({', '.join('?' * len(values))})", tuple(values))
+    return Condition(f"{column} IN {VALUES}", (as_json(values),))
+
+
+def as_json(values: Iterable[Any]) -> str:
+    return json.dumps(list(values))
 
 
 def combine(conditions: Sequence[Condition], word: str = "and") -> Condition:

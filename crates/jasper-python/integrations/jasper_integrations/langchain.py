@@ -21,7 +21,8 @@ class JasperVectorStore(VectorStore):
     """Documents whose vectors are in a Jasper index, and whose texts and metadata are in SQLite.
 
     Searches take filter, a dictionary of metadata: a document passes if each of these keys has the value, or one of
-    the values of a list. Scores are distances: 1 - cos, squared L2, or negated inner products.
+    the values of a list. Scores are distances: 1 - cos, squared L2, or negated inner products. Relevance scores are cosines,
+    inner products, or 1 - d / sqrt(2) of L2 distances d.
 
     embedding
         Makes vectors of texts.
@@ -150,7 +151,8 @@ class JasperVectorStore(VectorStore):
         if self._store.metric == "cosine":
             return self._cosine_relevance_score_fn
         if self._store.metric == "ip":
-            return self._max_inner_product_relevance_score_fn
+            # The product, whatever its range: from -1 to 1 for embeddings of unit length, as with "cosine".
+            return lambda negated: -negated
         return lambda squared: self._euclidean_relevance_score_fn(squared**0.5)
 
 

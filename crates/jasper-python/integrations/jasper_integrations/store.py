@@ -115,9 +115,9 @@ class Store:
                     return []
             found = self.index.search(np.asarray(vector, np.float32), k, filter=passing, **options)
             keys = [int(key) for key in found.keys if key >= 0]
-            marks = ", ".join("?" * len(keys))
-            sql = f"SELECT key, id, text, metadata, document FROM entries WHERE key IN ({marks})"
-            entries = {key: entry(row) for key, *row in self._rows(sql, Condition("", tuple(keys)))}
+            where = one_of("key", keys)
+            sql = f"SELECT key, id, text, metadata, document FROM entries WHERE {where.sql}"
+            entries = {key: entry(row) for key, *row in self._rows(sql, where)}
         return [Hit(entries[key], key, float(distance)) for key, distance in zip(keys, found.distances)]
 
     def vectors(self, keys: Sequence[int]) -> NDArray[Any]:

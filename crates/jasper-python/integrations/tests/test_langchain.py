@@ -1,11 +1,13 @@
 """LangChain's own tests of vector stores, and what is beyond them."""
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_tests.integration_tests.vectorstores import VectorStoreIntegrationTests
 
 from jasper_integrations.langchain import JasperVectorStore
+from jasper_integrations.store import Entry
 
 
 class TestStandard(VectorStoreIntegrationTests):
@@ -113,3 +115,32 @@ def test_all_are_deleted_and_freed(store):
 def test_a_store_is_a_retriever(store):
     found = store.as_retriever(search_kwargs={"k": 3, "filter": {"even": True}, "beam_width": 50}).invoke("word 8")
     assert len(found) == 3 and all(document.metadata["even"] for document in found)
+
+
+def test_relevance_of_products_is_in_their_order():
+    vectors = {"far": [-3.0, 1.0], "bad": [-0.1, 0.99], "none": [0.0, 1.0], "good": [0.8, 0.6], "long": [4.0, 0.0]}
+
+    class Given(DeterministicFakeEmbedding):
+        def embed_documents(self, texts):
+            return [vectors[text] for text in texts]
+
+        def embed_query(self, text):
+            return [1.0, 0.0]
+
+    store = JasperVectorStore.from_texts(list(vectors), Given(size=2), metric="ip")
+    relevance = store._select_relevance_score_fn()
+    found = [(one.page_content, relevance(distance)) for one, distance in store.similarity_search_with_score("", 5)]
+    assert [name for name, _ in found] == ["long", "good", "none", "bad", "far"]
+    assert [score for _, score in found] == pytest.approx([4, 0.8, 0, -0.1, -3], abs=1e-6)
+
+
+def test_lists_may_be_longer_than_a_statement_has_arguments():
+    count = 40_000
+    store = JasperVectorStore(DeterministicFakeEmbedding(size=2), max_degree=4, build_beam_width=4)
+    ids = [f"id {number}" for number in range(count)]
+    store._store.put([Entry(id, "", {"n": number}) for number, id in enumerate(ids)], np.eye(2)[np.arange(count) % 2])
+    assert len(store.get_by_ids(ids)) == count
+    assert len(store.similarity_search("", 3, filter={"n": list(range(count))})) == 3
+    assert len(store.similarity_search("", count)) == count
+    store.delete(ids[1:])
+    assert len(store) == 1 and store.get_by_ids(ids) == [Document(id="id 0", page_content="", metadata={"n": 0})]

@@ -1,14 +1,19 @@
-"""Arrays of other libraries: PyTorch, CuPy, Arrow, and what exchanges data by DLPack."""
+"""Arrays of other libraries: PyTorch, CuPy, Arrow, JAX, and what exchanges data by DLPack."""
 
 import sys
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
-from jasper.data import ArrowColumn
+from jasper.data import ArrowColumn, is_vectors
 from jasper.errors import ParameterError
 from jasper.results import Matches
+
+ROWS = 1 << 14
+"""Vectors that are read at a time to choose their type."""
 
 
 def library(array: Any) -> str:
@@ -18,13 +23,102 @@ def library(array: Any) -> str:
 
 def to_numpy(array: Any, what: str) -> Any:
     """An array of numpy over the memory of an array of another library on the CPU. A column of vectors of Arrow becomes
-    an array, or an `ArrowColumn` if it is in several chunks; other Arrow arrays stay as they are."""
-    if hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
+    an array, or an `ArrowColumn` if it is in several chunks; vectors of bfloat16 become `BFloat16`; other objects stay as
+    they are."""
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            remove = f"{what}.compressed()" if array.ndim == 1 else f"numpy.ma.compress_rows({what})"
+            raise ParameterError(f"{what} have masked values; fill them with {what}.filled(0), or remove them with {remove}")
+        array = array.data
+    elif isinstance(array, np.ndarray):
+        array = np.asarray(array)
+    elif hasattr(array, "__arrow_c_array__") or hasattr(array, "__arrow_c_stream__"):
         return _from_arrow(array, what)
+    elif hasattr(array, "__dlpack__"):
+        array = _from_dlpack(array, what)
+    elif method := next((name for name in ("toarray", "todense") if hasattr(array, name)), None):
+        raise ParameterError(f"{what} are a sparse matrix, and vectors are dense; give {what}.{method}()")
+    return BFloat16(array) if getattr(getattr(array, "dtype", None), "name", None) == "bfloat16" else array
+
+
+def converted(array: Any, dtype: str, what: str) -> Any:
+    """A contiguous copy of numbers as another type. Raises ParameterError if there are other things, or numbers that the
+    type has not."""
+    try:
+        if array.dtype.kind not in "biufOV" or array.dtype.names:
+            raise TypeError(f"they are {array.dtype}")
+        with np.errstate(all="ignore"):
+            made = array.astype(dtype, order="C")
+            wide = array.astype(np.float64) if made.dtype.kind == "f" and np.isinf(made).any() else None
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{what} must be numbers to become {dtype}: {error}") from None
+    if made.dtype.kind != "f" and (made != array).any():
+        raise ParameterError(f"{what} must be whole numbers that fit {dtype}")
+    if wide is not None and (beyond := wide[np.isinf(made) & np.isfinite(wide)]).size:
+        other = ", or use an index of float32" if dtype == "float16" else ""
+        largest = np.finfo(dtype).max
+        raise ParameterError(f"{what} have the value {beyond[0]:g}, and {dtype} ends at {largest:g}; scale them down{other}")
+    return made
+
+
+def selection(given: Any) -> NDArray[Any]:
+    """What selects keys, as an array: of bools, of which a data frame may have one column, or of keys."""
+    array = np.asarray(to_numpy(given, "filter"))
+    if array.dtype == object and array.size and all(isinstance(one, (bool, np.bool_)) for one in array.flat):
+        array = array.astype(bool)
+    return array.ravel() if array.dtype == bool and array.ndim == 2 and array.shape[1] == 1 else array
+
+
+class BFloat16:
+    """Vectors of bfloat16, which numpy has not: as float32, where they are read."""
+
+    def __init__(self, rows: Any) -> None:
+        """`rows` has the vectors, or their bits as uint16, and may be what is read slice by slice."""
+        self._rows = rows
+        self.shape: tuple[int, ...] = tuple(rows.shape)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type to store them as: float16 if it rounds no coordinate by more than bfloat16 has rounded the largest of
+        its vector, or else float32."""
+        for start in range(0, self.shape[0], ROWS):
+            # The order of magnitudes is that of their bits.
+            largest = (self._bits(slice(start, start + ROWS)) & 0x7FFF).max(axis=-1, initial=0)
+            # float16 ends at 65504, and rounds by 2**-25 near 0, as bfloat16 does at 2**-16.
+            if ((largest > bits_of(65504)) | (largest > 0) & (largest < bits_of(2.0**-16))).any():
+                return np.dtype(np.float32)
+        return np.dtype(np.float16)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
+        return (self._bits(rows).astype(np.uint32) << 16).view(np.float32)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[...].astype(dtype or np.float32, copy=False)
+
+    def _bits(self, rows: Any) -> NDArray[np.uint16]:
+        return np.ascontiguousarray(self._rows[rows]).view(np.uint16)
+
+
+def bits_of(number: float) -> int:
+    """The bits of the bfloat16 at or below a positive number."""
+    return int(np.float32(number).view(np.uint32)) >> 16
+
+
+def _from_dlpack(array: Any, what: str) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and getattr(array, "dtype", None) is torch.bfloat16:
+        return BFloat16(_from_dlpack(array.view(torch.int16), what))
     try:
         return np.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError) as error:
-        raise ParameterError(f"{what} of {library(array)} cannot be read: {error}") from None
+        try:
+            # Types that DLPack or numpy's reader of it has not.
+            return np.asarray(array.__array__())
+        except (AttributeError, RuntimeError, TypeError):
+            raise ParameterError(f"{what} of {library(array)} cannot be read: {error}") from None
 
 
 def matches_like(like: Any, found: Matches) -> Matches:
@@ -107,10 +201,9 @@ def _from_arrow(array: Any, what: str) -> Any:
     column = array if isinstance(array, (pa.Array, pa.ChunkedArray)) else _import(pa, array)
     if column is None:
         return array
-    try:
-        rows = ArrowColumn(column, len(column))
-    except ParameterError:
+    if not is_vectors(column.type):
         return array
+    rows = ArrowColumn(column, len(column))
     in_one_piece = isinstance(column, pa.Array) or column.num_chunks == 1
     return rows[:] if in_one_piece else rows
 

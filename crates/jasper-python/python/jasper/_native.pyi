@@ -32,9 +32,10 @@ class Filter:
     @staticmethod
     def keys(keys: ArrayLike, *, exclude: bool = False) -> Filter: ...
     @staticmethod
-    def mask(mask: NDArray[np.bool_]) -> Filter: ...
+    def mask(mask: ArrayLike) -> Filter: ...
     @staticmethod
-    def matching(index: Index, predicate: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> Filter: ...
+    def matching(index: Index, predicate: Callable[[NDArray[np.int64]], ArrayLike]) -> Filter: ...
+    def __reduce__(self) -> tuple[Callable[[NDArray[np.int64]], Filter], tuple[NDArray[np.int64]]]: ...
 
 @final
 class Index:
@@ -68,6 +69,7 @@ class Index:
         spread: Spread = "replicated",
         shards: int | None = None,
         exact_linking: bool = False,
+        skip_zero_vectors: bool = False,
         quantization: str | None = None,
         checkpoint: Path | None = None,
         checkpoint_interval: float = 300.0,

@@ -49,6 +49,8 @@ def column(source: Any, name: str | None = None) -> Sliceable:
 
     if isinstance(source, (str, os.PathLike)):
         source = [source]
+    if isinstance(source, (list, tuple)) and not source:
+        raise ParameterError("source is an empty list; give at least one path")
     if isinstance(source, (pa.Array, pa.ChunkedArray)):
         return ArrowColumn(source, len(source))
     if name is None:
@@ -75,6 +77,22 @@ def find(name: str, names: Sequence[str]) -> str:
     return name
 
 
+def storage_of(kind: Any) -> Any:
+    """The type of Arrow in which values of a type are stored."""
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def is_vectors(kind: Any) -> bool:
+    """Whether values of a type of Arrow are lists of numbers."""
+    from pyarrow import types
+
+    storage = storage_of(kind)
+    listed = types.is_fixed_size_list(storage) or types.is_list(storage) or types.is_large_list(storage)
+    return bool(listed and (types.is_floating(storage.value_type) or types.is_integer(storage.value_type)))
+
+
 class Column:
     """Vectors in Arrow arrays. Subclasses read slices of them."""
 
@@ -82,14 +100,15 @@ class Column:
         """`first` has the first row."""
         import pyarrow as pa
 
-        storage = first.type.storage_type if isinstance(first.type, pa.BaseExtensionType) else first.type
-        listed = pa.types.is_fixed_size_list(storage) or pa.types.is_list(storage) or pa.types.is_large_list(storage)
-        if not listed or not (pa.types.is_floating(storage.value_type) or pa.types.is_integer(storage.value_type)):
+        if not is_vectors(first.type):
             raise ParameterError(f"a column of vectors must have lists of numbers, and has the type {first.type}")
+        storage = storage_of(first.type)
         if pa.types.is_fixed_size_list(storage):
             width = storage.list_size
+        elif rows > 0 and not first[0].is_valid:
+            raise ParameterError("the vector of row 0 is null; fill it, or leave it out")
         else:
-            width = len(first[0]) if rows > 0 and first[0].is_valid else 0
+            width = len(first[0]) if rows > 0 else 0
         self.shape: tuple[int, int] = rows, width
         self.dtype: np.dtype[Any] = np.dtype(storage.value_type.to_pandas_dtype())
 
@@ -101,6 +120,9 @@ class Column:
         parts = [self.matrix(array, start) for array in self.arrays(start, max(start, stop))]
         joined = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, self.shape[1]), self.dtype), *parts])
         return joined[::step]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(dtype or self.dtype, copy=False)
 
     def arrays(self, start: int, stop: int) -> Iterator[Any]:
         """The rows from `start` to `stop`."""
@@ -211,7 +233,10 @@ def evaluate(
     The HDF5 file has the attribute distance ("euclidean", "angular" or "ip") and the arrays train, test, neighbors and
     distances. The vectors of train are read chunk by chunk. The index is built and searched on device.
 
-    Returns a report with index, the Index; metric; build_seconds; and curve, a report per beam width in ascending
+    Zero vectors and queries of an angular file, which some have, have no distance and are left out.
+
+    Returns a report with index, the Index; metric; build_seconds; skipped_vectors and skipped_queries, the numbers of
+    those left out; and curve, a report per beam width in ascending
     order, each with beam_width, recall, the mean recall of the first k neighbors, and queries_per_second of searches of
     all queries in one call, the best of runs.
 
@@ -253,19 +278,24 @@ def evaluate(
             dtype=dtype or ("float32" if file["train"].dtype == np.float64 else None),
             max_degree=max_degree,
             build_beam_width=build_beam_width,
+            skip_zero_vectors=True,
             quantization=quantization,
             threads=threads,
             device=device,
             progress=progress,
         )
         build_seconds = time.perf_counter() - start
+        skipped = len(file["train"]) - len(index)
         queries = file["test"][:]
+        searched = np.any(queries, axis=1) if metric == "cosine" else np.full(len(queries), True)
+        queries = queries[searched]
         # The distances only say which neighbors tie.
-        truth = Matches(file["neighbors"][:], file["distances"][:])
+        truth = Matches(file["neighbors"][:][searched], file["distances"][:][searched])
     if device == "auto":  # a build leaves its index on any other device
         index.to(device)
     curve = [measure(index, queries, k, beam_width, truth, runs) for beam_width in sorted(beam_widths)]
-    return Report({"index": index, "metric": metric, "build_seconds": build_seconds, "curve": curve})
+    skips = {"skipped_vectors": skipped, "skipped_queries": int((~searched).sum())}
+    return Report({"index": index, "metric": metric, "build_seconds": build_seconds, **skips, "curve": curve})
 
 
 def measure(index: Index, queries: NDArray[Any], k: int, beam_width: int, truth: Matches, runs: int) -> Report:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jasper._interop import to_numpy
 from jasper._native import Index
 from jasper._typing import Devices, Metric, Progress
 from jasper.errors import ParameterError
@@ -57,7 +58,7 @@ def knn_graph(
         return found
     distances = np.zeros(len(found.keys), np.float32)
     if metric == "ip":
-        rows = np.asarray(vectors).astype(np.float32)
+        rows = np.asarray(to_numpy(vectors, "vectors"), np.float32)
         distances -= np.einsum("ij,ij->i", rows, rows)
     return with_self(found, distances)
 

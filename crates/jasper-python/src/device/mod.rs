@@ -29,6 +29,7 @@ use dlpack::{DataType, Exported, Imported, RawDevice};
 
 const INT64: DataType = DataType { code: 0, bits: 64, lanes: 1 };
 const FLOAT32: DataType = DataType { code: 2, bits: 32, lanes: 1 };
+const BFLOAT16: DataType = DataType { code: 4, bits: 16, lanes: 1 };
 /// `DLDataTypeCode` of floats and of bfloats.
 const FLOATS: [u8; 2] = [2, 4];
 
@@ -159,7 +160,11 @@ impl<'py> DeviceArray<'py> {
             let bytes = py.detach(|| keep_current(|| stream.download(&buffer))).map_err(cuda)?;
             let arguments =
                 (layout.shape.clone(), dtype, PyArray1::from_vec(py, bytes), 0, layout.strides.clone());
-            numpy::get_array_module(py)?.call_method1("ndarray", arguments)
+            let array = numpy::get_array_module(py)?.call_method1("ndarray", arguments)?;
+            match layout.dtype {
+                BFLOAT16 => py.import("jasper._interop")?.call_method1("BFloat16", (array,)),
+                _ => Ok(array),
+            }
         })
     }
 
@@ -211,8 +216,11 @@ const fn data_type(element: ElementKind) -> DataType {
 }
 
 impl Layout {
-    /// The name of the type in numpy.
+    /// The name of the type in numpy, which has only the bits of a bfloat16.
     fn numpy_dtype(&self, what: &str) -> PyResult<String> {
+        if self.dtype == BFLOAT16 {
+            return Ok("uint16".to_owned());
+        }
         let DataType { code, bits, lanes } = self.dtype;
         match (["int", "uint", "float"].get(usize::from(code)), lanes) {
             (Some(name), 1) if bits >= 8 => Ok(format!("{name}{bits}")),

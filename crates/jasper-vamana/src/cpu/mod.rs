@@ -13,6 +13,7 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, defaults, sync};
+use jasper_data::pool_builder;
 use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
 
@@ -75,7 +76,7 @@ pub(crate) const SEARCH_CHUNK: usize = 16_384;
 pub(crate) const MERGE_CHUNK: usize = 4096;
 
 impl CpuExecutor {
-    /// An executor with this number of threads; `None` means one per CPU.
+    /// An executor with this number of threads, but at most one per CPU; `None` means one per CPU.
     ///
     /// # Errors
     /// Returns [`PoolError`] if `threads` is 0, or the threads cannot be started.
@@ -84,9 +85,7 @@ impl CpuExecutor {
         if threads == Some(0) {
             return Err(PoolError::Zero);
         }
-        let pool = rayon::ThreadPoolBuilder::new()
-            // 0 is one per CPU for rayon.
-            .num_threads(threads.unwrap_or(0))
+        let pool = pool_builder(threads)
             .thread_name(|i| format!("jasper-{i}"))
             .build()
             .map_err(|source| PoolError::Refused { threads, source })?;

@@ -1,6 +1,8 @@
 //! Building an index.
 
 mod error;
+mod nonzero;
+mod report;
 mod shards;
 
 use std::path::Path;
@@ -14,9 +16,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, MemorySpace,
-    OperationCounts, SCRATCH, SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host,
-    training_bytes,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, MemorySpace, SCRATCH,
+    SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host, training_bytes,
 };
 
 use crate::auto_quantize::{CANDIDATES, QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
@@ -25,35 +26,7 @@ use crate::device::cpu_name;
 use crate::progress::long_calls;
 use crate::{AnyIndex, Device, DeviceChoice, DeviceOptions, Index, Spread};
 pub use error::BuildError;
-
-/// The report of a build.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct BuildReport {
-    /// Where the graph, or those of the shards, were built.
-    pub device: Device,
-    /// Name of the CPU or GPU that built the graph.
-    pub device_name: String,
-    /// Vectors in the index, each under a key.
-    pub vectors: usize,
-    /// Vectors that were identical to an earlier one, and share its vertex.
-    pub duplicates: usize,
-    /// Vertices that could not be reached, and were given an edge.
-    pub reconnected: usize,
-    /// Whether edges were chosen by exact distances, not by those of SQ8 vectors: see [`IndexBuilder::exact_linking`].
-    pub exact_linking: bool,
-    /// Beam width of the last searches of the build, L: that of the builder or, by default, 128, doubled up to twice
-    /// because searches missed neighbors.
-    pub build_beam_width: usize,
-    /// The share of the 10 nearest neighbors that searches with a beam of 2 L missed before L was chosen, measured on a
-    /// sample whenever the graph had doubled: the difficulty of the data. `None` if L was given, or for less than
-    /// 32,768 vectors.
-    pub missed_neighbors: Option<f64>,
-    /// The cost of linking.
-    #[cfg_attr(feature = "serde", serde(flatten))]
-    pub cost: OperationCounts,
-}
+pub use report::BuildReport;
 
 /// How vectors are quantized once the graph is built.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +75,7 @@ pub struct IndexBuilder<'a> {
     quantize: Option<QuantizeStep>,
     exact_linking: bool,
     fixed_effort: bool,
+    skip_zero_vectors: bool,
     keep_on_host: bool,
 }
 
@@ -120,6 +94,7 @@ impl<'a> IndexBuilder<'a> {
             quantize: None,
             exact_linking: false,
             fixed_effort: false,
+            skip_zero_vectors: false,
             keep_on_host: false,
         }
     }
@@ -199,7 +174,8 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Threads for the build, later changes and batches of queries, at least 1; `None`, the default, means one per CPU.
+    /// Threads for the build, later changes and batches of queries, at least 1; `None`, the default, means one per CPU,
+    /// and more than that are not started.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
         self
@@ -264,6 +240,24 @@ impl<'a> IndexBuilder<'a> {
     /// The keys, one per vector, all different; 0, 1, 2 ... by default.
     pub fn keys(mut self, keys: &'a [Key]) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Whether a build leaves out vectors of length zero if the metric is [`Metric::Cosine`], by which they have no
+    /// distance; false by default: the build fails, and names the first. Other vectors keep the keys that they would have.
+    /// [`BuildReport::skipped`] says how many were left out. Reads the vectors once more.
+    ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric};
+    /// let vectors = MatrixView::new(&[3.0_f32, 4.0, 0.0, 0.0, 1.0, 0.0], 2)?;
+    /// let builder = IndexBuilder::new(Metric::Cosine);
+    /// assert!(builder.build(&vectors).is_err());
+    /// let index = builder.skip_zero_vectors(true).build(&vectors)?;
+    /// assert!(index.contains(0) && !index.contains(1) && index.contains(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn skip_zero_vectors(mut self, skip: bool) -> Self {
+        self.skip_zero_vectors = skip;
         self
     }
 
@@ -370,6 +364,7 @@ impl<'a> IndexBuilder<'a> {
             device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
             vectors,
             duplicates,
+            skipped: 0,
             reconnected,
             exact_linking,
             build_beam_width: graph.params().build_beam_width(),
@@ -573,25 +568,42 @@ long_calls! {
     /// # Errors
     /// Returns [`BuildError`]; [`BuildError::Move`], with the index, if it was built and does not fit on the device.
     pub fn build<T: Element>(vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        let executor = Arc::new(CpuExecutor::new(builder.threads)?);
-        let (mut index, report) = match builder.shard_count()? {
+        if builder.skip_zero_vectors && builder.metric == Metric::Cosine {
+            builder.build_nonzero(vectors, progress)
+        } else {
+            builder.build_all(vectors, progress)
+        }
+    }
+}
+
+impl IndexBuilder<'_> {
+    /// Builds an index of all vectors.
+    fn build_all<T: Element>(
+        self,
+        vectors: &dyn VectorSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Index<T>, BuildError> {
+        let executor = Arc::new(CpuExecutor::new(self.threads)?);
+        let (mut index, report) = match self.shard_count()? {
             1 => {
-                let (graph, report) = builder.build_graph(&executor, vectors, progress)?;
-                (Index::new(graph, executor, builder.exact_linking), report)
+                let (graph, report) = self.build_graph(&executor, vectors, progress)?;
+                (Index::new(graph, executor, self.exact_linking), report)
             }
-            shards => builder.build_shards(&executor, vectors, shards, progress)?,
+            shards => self.build_shards(&executor, vectors, shards, progress)?,
         };
-        match builder.quantize {
+        match self.quantize {
             Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
-            Some(QuantizeStep::Again(quantization)) => match index.with_progress(progress).force_quantize(quantization) {
-                Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
-                quantized => quantized?,
-            },
+            Some(QuantizeStep::Again(quantization)) => {
+                match index.with_progress(progress).force_quantize(quantization) {
+                    Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
+                    quantized => quantized?,
+                }
+            }
             Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize(report.device)?),
             None => {}
         }
         index.build_report = Some(report);
-        builder.placed(index)
+        self.placed(index)
     }
 }
 

@@ -155,22 +155,3 @@ impl IndexBuilder<'_> {
         Ok((Index::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))
     }
 }
-
-impl BuildReport {
-    /// The report of two shards.
-    pub(crate) fn merge(mut self, other: Self) -> Self {
-        self.device = Device::several([self.device, other.device]);
-        if !self.device_name.contains(&other.device_name) {
-            self.device_name = format!("{} and {}", self.device_name, other.device_name);
-        }
-        self.vectors += other.vectors;
-        self.duplicates += other.duplicates;
-        self.reconnected += other.reconnected;
-        self.exact_linking |= other.exact_linking;
-        self.build_beam_width = self.build_beam_width.max(other.build_beam_width);
-        self.missed_neighbors =
-            [self.missed_neighbors, other.missed_neighbors].into_iter().flatten().reduce(f64::max);
-        self.cost += other.cost;
-        self
-    }
-}

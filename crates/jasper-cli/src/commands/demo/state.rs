@@ -6,7 +6,7 @@ use anyhow::Result;
 use jasper::bench::recall::mean_recall;
 use jasper::bench::synthetic::permutation;
 use jasper::{AnyIndex, Key, MatrixView, Metric, SearchParams, VectorSource, no_progress};
-use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, exact_knn};
+use jasper_data::{GroundTruth, ThreadPool, exact_knn, pool_builder};
 
 use super::dictionary::Entries;
 use crate::terminal::timed;
@@ -28,12 +28,7 @@ impl State {
     /// threads.
     pub fn new(index: AnyIndex, entries: &Entries, threads: Option<usize>) -> Result<Self> {
         let keys = (0..entries.texts.len() as Key).collect();
-        Ok(Self {
-            index,
-            vectors: entries.vectors.clone(),
-            keys,
-            pool: ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?,
-        })
+        Ok(Self { index, vectors: entries.vectors.clone(), keys, pool: pool_builder(threads).build()? })
     }
 
     /// The true neighbors of `queries` among the current vectors, by brute force, and the time in seconds. Ids are

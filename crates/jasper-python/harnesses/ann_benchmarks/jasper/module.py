@@ -23,18 +23,28 @@ class Jasper(BaseANN):
     def fit(self, X: np.ndarray) -> None:
         # Angular sets of float64 exist; an index has float32.
         X = np.ascontiguousarray(X, dtype=np.float32)
-        self._index = jasper.Index.build(X, metric=self._metric, device=self._device, **self._parameters)
+        # Some of them have zero vectors, which have no angle to anything.
+        self._index = jasper.Index.build(
+            X, metric=self._metric, skip_zero_vectors=True, device=self._device, **self._parameters
+        )
 
     def set_query_arguments(self, beam_width: int) -> None:
         self._beam_width = beam_width
         self.name = f"jasper({self._parameters}, beam_width={beam_width})"
 
     def query(self, q: np.ndarray, n: int) -> np.ndarray:
-        return present(self._index.search(q, n, beam_width=self._beam_width).keys)
+        try:
+            return present(self._index.search(q, n, beam_width=self._beam_width).keys)
+        except jasper.ParameterError:
+            if np.any(q):
+                raise
+            return np.empty(0, np.int64)
 
     # The runner times `run_batch_query` alone.
     def prepare_batch_query(self, X: np.ndarray, n: int) -> None:
-        self._queries = np.ascontiguousarray(X, dtype=np.float32), n
+        X = np.ascontiguousarray(X, dtype=np.float32)
+        self._searched = np.any(X, axis=1) if self._metric == "cosine" else np.full(len(X), True)
+        self._queries = X[self._searched], n
 
     def run_batch_query(self) -> None:
         queries, n = self._queries
@@ -45,7 +55,8 @@ class Jasper(BaseANN):
         self.run_batch_query()
 
     def get_batch_results(self) -> list[np.ndarray]:
-        return [present(keys) for keys in self._found.keys]
+        found = iter(self._found.keys)
+        return [present(next(found)) if searched else np.empty(0, np.int64) for searched in self._searched]
 
     def done(self) -> None:
         del self._index

@@ -11,10 +11,11 @@ import ray
 from numpy.typing import ArrayLike, DTypeLike
 
 from jasper import errors
+from jasper._interop import to_numpy
 from jasper._native import Index, __version__
 from jasper._progress import Bar
 from jasper._typing import Progress
-from jasper.data import column
+from jasper.data import column, storage_of
 from jasper.errors import Cancelled, Error, ParameterError
 from jasper.ray._sequencer import first_manifest
 from jasper.ray._store import Store, bucket_of, digest
@@ -41,6 +42,10 @@ def build(
         raise ParameterError(f"shards ({shards}) must be between 1 and 1024")
     if replicas < 1:
         raise ParameterError(f"replicas ({replicas}) must be at least 1")
+    for name, amount in resources.items():
+        if amount is not None and amount < 0:
+            argument = name if name == "memory" else f"num_{name.lower()}s"
+            raise ParameterError(f"{argument} ({amount}) must be at least 0")
     store = Store(path)
     if store.size("LATEST") is not None:
         raise Error(f"there is a cluster in {path}; open it with Cluster.open, or choose another folder")
@@ -52,14 +57,15 @@ def build(
     report = Bar() if progress is True else progress or None
     files = []
     rows = as_dataset(dataset, keys, columns)
+    is_empty = not rows.take(1)
     try:
-        rows = rows.map_batches(
+        sharded = rows.map_batches(
             add_shard, batch_format="pyarrow", zero_copy_batch=True, fn_kwargs={"columns": columns, "shards": shards}
         )
-        groups = rows.groupby(SHARD, num_partitions=4 * shards).map_groups(
+        groups = sharded.groupby(SHARD, num_partitions=4 * shards).map_groups(
             builder.build_shard, batch_format="pyarrow", num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None
         )
-        for row in groups.iter_rows():
+        for row in () if is_empty else groups.iter_rows():
             files.append(row)
             if report is not None and report("building shards", len(files), shards) is False:
                 raise Cancelled(f"cancelled while building shards ({len(files)} of {shards})")
@@ -68,10 +74,8 @@ def build(
     finally:
         if isinstance(report, Bar):
             report.close()
-    if not files:
-        raise ParameterError("the data set has no rows; give at least one, so that the shards know their dimension")
     built = {file["shard"]: file for file in files}
-    kind = files[0]
+    kind = files[0] if files else kind_of(rows, columns["vector"], dtype)
     for shard in range(shards):
         if shard not in built:
             built[shard] = builder.save(shard, Index(kind["dim"], dtype=kind["dtype"], **params))
@@ -155,7 +159,8 @@ def as_dataset(dataset: Any, keys: ArrayLike | None, columns: dict[str, str]) ->
         return dataset
     if isinstance(dataset, (str, os.PathLike, list)):
         return ray.data.read_parquet(dataset, columns=list(columns.values()))
-    rows = np.asarray(dataset)
+    given = to_numpy(dataset, "dataset")
+    rows = np.asarray(given, getattr(given, "dtype", None))
     if rows.ndim != 2:
         raise ParameterError(f"dataset has shape {rows.shape}, and must have (n, dim), or be a data set or a path")
     numbers = np.arange(len(rows)) if keys is None else np.asarray(keys)
@@ -163,6 +168,21 @@ def as_dataset(dataset: Any, keys: ArrayLike | None, columns: dict[str, str]) ->
         raise ParameterError(f"there are {len(numbers)} keys and {len(rows)} vectors; give one key per vector")
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(rows).ravel()), rows.shape[1])
     return ray.data.from_arrow(pa.table({columns["vector"]: vectors, columns["key"]: pa.array(numbers)}))
+
+
+def kind_of(rows: Any, vector: str, dtype: str | None) -> dict[str, Any]:
+    """The dimension and type of the vectors of a data set without rows, as its schema says."""
+    import pyarrow as pa
+
+    schema = rows.schema()
+    column = None if schema is None else dict(zip(schema.names, schema.types)).get(vector)
+    storage = None if column is None else storage_of(column)
+    if not isinstance(storage, pa.FixedSizeListType):
+        raise ParameterError(
+            "the data set has no rows, and its schema no dimension; give at least one row, or a column of lists of a fixed "
+            "size"
+        )
+    return {"dim": storage.list_size, "dtype": dtype or np.dtype(storage.value_type.to_pandas_dtype()).name}
 
 
 def check_room(actors: int, resources: dict[str, Any]) -> None:

@@ -11,7 +11,8 @@ import ray
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ray.exceptions import RayActorError, RayTaskError
 
-from jasper._typing import Distances, Metric, Progress
+from jasper._interop import BFloat16, converted, to_numpy
+from jasper._typing import Distances, FilterLike, Metric, Progress
 from jasper.errors import Error, ParameterError, UnknownKeyError
 from jasper.ray._build import build
 from jasper.ray._router import ATTEMPTS, NAMESPACE, Router, Unavailable, task_error
@@ -149,14 +150,13 @@ class Cluster:
         *,
         beam_width: int | None = None,
         recall: float | None = None,
-        filter: ArrayLike | None = None,
+        filter: FilterLike | None = None,
         distances: Distances = "auto",
         rerank: int | None = None,
         timeout: float = 60.0,
         partial: bool = False,
     ) -> ClusterMatches:
-        """Searches all shards, and merges what they find by distance, then by key. Arguments are those of Index.search;
-        filter is an array of keys, or of bools.
+        """Searches all shards, and merges what they find by distance, then by key. Arguments are those of Index.search.
 
         All shards answer after the same change. Raises Unavailable if one has not answered within `timeout` seconds, or,
         with partial, returns what others found.
@@ -176,7 +176,7 @@ class Cluster:
         radius: float,
         *,
         beam_width: int | None = None,
-        filter: ArrayLike | None = None,
+        filter: FilterLike | None = None,
         distances: Distances = "auto",
         timeout: float = 60.0,
     ) -> ClusterMatches:
@@ -288,21 +288,20 @@ class Cluster:
         """Compares the replicas of each shard after the same change, and verifies them: see Index.check.
 
         Returns a report: is_sound says whether all indexes have no errors, are_equal whether the files of replicas have
-        the same bytes, and shards has the checksum of each replica. Searches and changes go on; repeat it if changes came
-        in between.
+        the same bytes, and shards has the checksum of each replica. Searches go on meanwhile; changes wait.
         """
-        sums: list[list[str]] = []
-        sound = True
-        for shard in range(self._router.shards):
-            calls = [
-                self._router.handle(shard, r).read.options(concurrency_group="read").remote(self._seen, "check")
-                for r in range(self._router.replicas)
-            ]
-            found = self._get(calls, timeout)
-            sound = sound and all(answer.result["sound"] for answer in found)
-            sums.append([answer.result["sha256"] for answer in found])
-        equal = all(len(set(replicas)) == 1 for replicas in sums)
-        return Report({"is_sound": sound, "are_equal": equal, "shards": sums})
+        deadline = time.monotonic() + timeout
+        for _ in range(ATTEMPTS):
+            calls = self._call("check")
+            found = [self._get(replicas, max(0.0, deadline - time.monotonic())) for replicas in calls]
+            # A replica that restarts reads the log as far as it goes.
+            if all(len({one["sequence"] for one in replicas}) == 1 for replicas in found):
+                break
+        else:
+            raise Error("replicas were checked after different changes, because some restarted; repeat the check")
+        sums = [[one["sha256"] for one in replicas] for replicas in found]
+        sound = all(one["sound"] for replicas in found for one in replicas)
+        return Report({"is_sound": sound, "are_equal": all(len(set(one)) == 1 for one in sums), "shards": sums})
 
     def replicas(self, *, timeout: float = 5.0) -> list[Report]:
         """A report per replica, with shard, replica, and ready: whether it answered within `timeout` seconds. If so, also
@@ -342,6 +341,10 @@ class Cluster:
 
     def _rows(self, rows: ArrayLike) -> NDArray[Any]:
         """An array; lists become arrays of the type of the index."""
+        rows = to_numpy(rows, "vectors")
+        if isinstance(rows, BFloat16) and self.dtype.kind == "f":
+            made: NDArray[Any] = converted(np.asarray(rows), self.dtype.name, "vectors")
+            return made
         if hasattr(rows, "dtype"):
             return np.asarray(rows)
         given = np.asarray(rows)

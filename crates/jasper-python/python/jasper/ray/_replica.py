@@ -85,6 +85,8 @@ class Replica:
         self._follow(minimum)
         with self._gate:
             self._gate.wait_for(lambda: not self._closed)
+            if self._index is None:
+                raise NotReady(f"shard {self._shard}, replica {self._replica}: the last snapshot cannot be opened")
             self._readers += 1
             sequence, shards = self._sequence, self._shards
         try:
@@ -133,13 +135,6 @@ class Replica:
         keys = keys[places < step]
         return step, keys, index.vectors(keys)
 
-    def check(self) -> dict[str, Any]:
-        """Whether the index is sound, and the checksum of its file."""
-        index = self._opened()
-        with tempfile.TemporaryDirectory() as folder:
-            index.save(f"{folder}/index")
-            return {"sound": index.check().is_sound, "vectors": len(index), "sha256": digest(f"{folder}/index")}
-
     def validate(self, part: Batch) -> NDArray[np.int64]:
         """Raises what `apply` of the next batch would, and changes nothing. Returns the keys that it would change."""
         self._follow(part.sequence - 1)
@@ -166,6 +161,18 @@ class Replica:
                 return self._apply(part)
             return self._catch_up(part.sequence)
 
+    def check(self, sequence: int) -> dict[str, Any]:
+        """Whether the index is sound, and the checksum of its file, after a batch. Searches go on, and changes wait.
+
+        It is not a read, because a change waits for reads while it has the index's lock for writers, and a save takes it.
+        """
+        self._opened()
+        with self._writer, tempfile.TemporaryDirectory() as folder:
+            self._catch_up(sequence)
+            index, path = self._opened(), f"{folder}/index"
+            index.save(path)
+            return {"sequence": self._sequence, "sound": index.check().is_sound, "sha256": digest(path)}
+
     def save(self, minimum: int) -> dict[str, Any]:
         """Saves the shard into the folder of the cluster, after batch `minimum` or later. Searches go on."""
         self._follow(minimum)
@@ -188,15 +195,19 @@ class Replica:
             return self._index
         with self._writer:
             if self._index is None:
-                try:
-                    self._open()
-                except Exception as error:
-                    raise NotReady(f"shard {self._shard}, replica {self._replica}: {error}", error) from error
+                self._open()
         assert self._index is not None
         return self._index
 
     def _open(self) -> None:
         """Opens the last snapshot and follows the log."""
+        try:
+            self._open_snapshot()
+        except Exception as error:
+            raise NotReady(f"shard {self._shard}, replica {self._replica}: {error}", error) from error
+        self._catch_up()
+
+    def _open_snapshot(self) -> None:
         if jasper._native.__version__ != self._version:
             raise Error(
                 f"node {ray.util.get_node_ip_address()} has jasper-ann {jasper._native.__version__}, and the cluster "
@@ -215,7 +226,6 @@ class Replica:
             index = Index(**manifest["index"], threads=threads).to(device)
             self._sequence = manifest["sequence"]
         self._index = index
-        self._catch_up()
 
     def _read(self, file: dict[str, Any], manifest: dict[str, Any], device: str, threads: int | None) -> Index:
         with tempfile.TemporaryDirectory() as folder:
@@ -256,11 +266,18 @@ class Replica:
             if not numbers:
                 break
             if numbers[0] != self._sequence + 1:
-                # A snapshot has replaced what is missing here.
+                # A snapshot has replaced what is missing here. No read may be left without the index: it would wait for
+                # this thread, which waits for reads.
+                self._close()
                 self._index = None
-                self._opened()
+                try:
+                    self._open()
+                finally:
+                    self._reopen_gate()
                 break
             for number in numbers:
+                if until is not None and number > until:
+                    break
                 result = self._apply(self._store.batch(number).part(self._shard))
         return result
 
@@ -286,9 +303,7 @@ class Replica:
             with self._gate:
                 self._sequence = part.sequence
         finally:
-            with self._gate:
-                self._closed = False
-                self._gate.notify_all()
+            self._reopen_gate()
         self._vectors.set(len(index))
         self._state.set(self._sequence)
         return result
@@ -302,3 +317,8 @@ class Replica:
         with self._gate:
             self._closed = True
             self._gate.wait_for(lambda: not self._readers)
+
+    def _reopen_gate(self) -> None:
+        with self._gate:
+            self._closed = False
+            self._gate.notify_all()

@@ -90,6 +90,19 @@ class Sequencer:
             assert found is not None
             return found
 
+    def check(self) -> list[list[Any]]:
+        """Begins a check of every replica, after the last batch and before the next. Returns references to the answers, of
+        the replicas of each shard."""
+        with self._order:
+            replicas, sequence = range(self._router.replicas), self._layout.sequence
+            return [
+                [
+                    self._router.handle(shard, r).check.options(concurrency_group="write").remote(sequence)
+                    for r in replicas
+                ]
+                for shard in range(self._layout.shards)
+            ]
+
     def snapshot(self) -> int:
         """Saves all shards, then the manifest, then its pointer. Returns the number of the last batch in it."""
         with self._administration:

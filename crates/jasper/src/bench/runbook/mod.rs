@@ -35,7 +35,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jasper_core::{Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource};
-use jasper_data::{Operation, Runbook, Step, ThreadPoolBuilder};
+use jasper_data::{Operation, Runbook, Step, pool_builder};
 use jasper_vamana::{OperationCounts, SearchParams, UpdateError};
 
 use crate::bench::recall::mean_recall;
@@ -229,7 +229,7 @@ impl<'a, T: Element> Player<'a, T> {
         if self.queries.is_empty() {
             return Err(PlayError::NoQueries);
         }
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build();
+        let pool = pool_builder(self.threads).build();
         let pool = pool.map_err(|error| PlayError::Threads(Box::new(error)))?;
         let (base, queries, k, folder) = (self.base, self.queries, self.search.k, self.truths);
         Ok(Truths { base, queries, metric, k, folder, pool })

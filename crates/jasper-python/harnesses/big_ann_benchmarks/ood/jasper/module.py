@@ -45,7 +45,7 @@ class FileSearcher(Searcher):
     def fit(self, dataset: str) -> None:
         data = DATASETS[dataset]()
         self.index = jasper.Index.build(
-            Rows(data), metric=self.metric, device=self.device, **self.parameters
+            Rows(data), metric=self.metric, skip_zero_vectors=True, device=self.device, **self.parameters
         )
         os.makedirs(os.path.dirname(self.path(data)), exist_ok=True)
         self.index.save(self.path(data))
