@@ -27,9 +27,9 @@ pub struct BuildArgs {
     /// Pruning slack of the graphs.
     #[arg(long, default_value_t = 1.2)]
     alpha: f32,
-    /// Beam width of the builds.
-    #[arg(long, value_name = "WIDTH", alias = "build-beam", default_value_t = 128)]
-    build_beam_width: usize,
+    /// Beam width of the builds; by default, the builder's.
+    #[arg(long, value_name = "WIDTH", alias = "build-beam")]
+    build_beam_width: Option<usize>,
     /// Largest batch of a build, as a share of the linked vertices.
     #[arg(long, value_name = "SHARE")]
     batch_share: Option<f32>,
@@ -43,7 +43,9 @@ impl BuildArgs {
     pub fn builder(self, metric: Metric, device: impl Into<DeviceChoice>) -> IndexBuilder<'static> {
         let Self { max_degree, alpha, build_beam_width, batch_share, exact_linking } = self;
         let builder = IndexBuilder::new(metric).device(device).keep_on_host(true).max_degree(max_degree);
-        let builder = builder.alpha(alpha).build_beam_width(build_beam_width);
+        let builder = builder.alpha(alpha);
+        let builder =
+            if let Some(width) = build_beam_width { builder.build_beam_width(width) } else { builder };
         let builder = if let Some(share) = batch_share { builder.max_batch_share(share) } else { builder };
         builder.exact_linking(exact_linking)
     }

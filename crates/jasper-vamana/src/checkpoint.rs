@@ -110,7 +110,7 @@ impl<'a> Checkpoints<'a> {
         ];
         let widths = [theirs, params].map(BuildParams::build_beam_width);
         // The build that wrote it may have doubled the width.
-        let is_reached = (widths[1]..=effort.widest(widths[1])).contains(&widths[0]);
+        let is_reached = (widths[1]..=effort.widest(usize::MAX, widths[1])).contains(&widths[0]);
         let width = ("build_beam_width", text(&widths[0]), text(&widths[1]));
         let differs = |(_, theirs, ours): &(_, String, String)| theirs != ours;
         match pairs.into_iter().find(differs).or((!is_reached).then_some(width)) {

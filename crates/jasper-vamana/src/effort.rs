@@ -33,14 +33,13 @@ const MAX_MISSED: f64 = 0.0003;
 const FEW_MISSED: usize = 2;
 /// The widest beam that finds the neighbors to compare with: the widest of a device.
 const MAX_WIDE: usize = 1024;
-/// L is at most this many times that of the parameters.
-const MAX_FACTOR: usize = 4;
+/// L is not raised beyond this.
+const WIDEST: usize = 512;
 
 /// The beam width of a bulk build, and what was decided about it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort {
-    /// L is not raised beyond this.
-    widest: usize,
+    is_adaptive: bool,
     /// The share of neighbors that the last sample missed.
     missed: Option<f64>,
 }
@@ -56,14 +55,17 @@ impl Effort {
         Self::default()
     }
 
-    /// L starts as the parameters say, and is at most four times this `beam_width`.
-    pub fn adaptive(beam_width: usize) -> Self {
-        Self { widest: MAX_FACTOR * beam_width, missed: None }
+    /// L starts as the parameters say, and is doubled up to 512 while searches miss neighbors.
+    pub fn adaptive() -> Self {
+        Self { is_adaptive: true, missed: None }
     }
 
-    /// The widest L of a build whose parameters have this `beam_width`.
-    pub fn widest(&self, beam_width: usize) -> usize {
-        self.widest.max(beam_width)
+    /// The widest L of a build of so many `vertices` whose parameters have this `beam_width`.
+    pub fn widest(&self, vertices: usize, mut beam_width: usize) -> usize {
+        while self.is_adaptive && vertices > FIRST_DECISION && 2 * beam_width <= WIDEST {
+            beam_width *= 2;
+        }
+        beam_width
     }
 
     /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed, when it was last
@@ -83,7 +85,7 @@ impl Effort {
         let beam_width = graph.read(|graph| graph.host().params().build_beam_width());
         let doubled = 2 * beam_width;
         let sample = &next[..next.len().min(linked / SAMPLE_DIVISOR).min(MAX_SAMPLE)];
-        if doubled > self.widest || sample.is_empty() {
+        if !self.is_adaptive || doubled > WIDEST || sample.is_empty() {
             return Ok(());
         }
         let mut sample = sample.to_vec();

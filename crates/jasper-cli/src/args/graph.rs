@@ -11,9 +11,10 @@ pub struct GraphArgs {
     /// Maximum number of edges per vertex: higher recall for more memory and build time
     #[arg(long, value_name = "R", default_value_t = 64)]
     max_degree: usize,
-    /// Beam width of build searches: higher recall for more build time
-    #[arg(long, value_name = "L", default_value_t = 128)]
-    build_beam_width: usize,
+    /// Beam width of build searches: higher recall for more build time; by default 128, doubled up to 512 while searches
+    /// miss neighbors
+    #[arg(long, value_name = "L")]
+    build_beam_width: Option<usize>,
     /// Slack of pruning on squared distances: larger values keep more edges, which makes searches slower and deletes
     /// more robust
     #[arg(long, default_value_t = 1.2)]
@@ -30,11 +31,13 @@ pub struct GraphArgs {
 impl GraphArgs {
     /// Starts a build.
     pub fn builder<'a>(&self) -> IndexBuilder<'a> {
-        let builder = IndexBuilder::new(self.metric)
+        let mut builder = IndexBuilder::new(self.metric)
             .max_degree(self.max_degree)
-            .build_beam_width(self.build_beam_width)
             .alpha(self.alpha)
             .exact_linking(self.exact_linking);
+        if let Some(build_beam_width) = self.build_beam_width {
+            builder = builder.build_beam_width(build_beam_width);
+        }
         match self.seed {
             Some(seed) => builder.seed(seed),
             None => builder,

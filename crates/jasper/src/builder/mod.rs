@@ -329,7 +329,7 @@ impl<'a> IndexBuilder<'a> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
         let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
         if let Some(checkpoints) = self.checkpoints {
-            let effort = self.effort(&spec.params);
+            let effort = self.effort();
             checkpoints
                 .check::<T>(spec.metric, spec.dimension, &spec.params, effort)
                 .map_err(UpdateError::from)?;
@@ -337,7 +337,7 @@ impl<'a> IndexBuilder<'a> {
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
         let mut ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
-        ingested.effort = self.effort(&spec.params);
+        ingested.effort = self.effort();
         let quantized = match &cuda {
             Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
             _ => None,
@@ -375,8 +375,8 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// How wide the searches of a build become.
-    fn effort(&self, params: &BuildParams) -> Effort {
-        if self.fixed_effort { Effort::fixed() } else { Effort::adaptive(params.build_beam_width()) }
+    fn effort(&self) -> Effort {
+        if self.fixed_effort { Effort::fixed() } else { Effort::adaptive() }
     }
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
@@ -525,6 +525,8 @@ impl<'a> IndexBuilder<'a> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
+        let widest = self.effort().widest(spec.rows, spec.params.build_beam_width());
+        let spec = &BuildSpec { params: spec.params.with_build_beam_width(widest), ..*spec };
         let plan = match cuda {
             Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
             None if exact_linking => spec.plan_on_host::<T>(),
