@@ -57,7 +57,7 @@ impl<T: Element> Vertices<T> {
             edges: vec![NO_SLOT; len * edges_stride],
             max_degree,
             alpha: [1.0, 1.2][rng.random_range(0..2)],
-            min_degree: rng.random_range(0..=max_degree / 2),
+            min_degree: max_degree / 2,
             max_candidates: max_degree + rng.random_range(0..30),
         }
     }
