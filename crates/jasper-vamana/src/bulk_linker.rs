@@ -96,12 +96,15 @@ impl<'a> BulkLinker<'a> {
             let before = self.linked;
             self.linked += batch;
             self.cost += linked.cost;
+            // Searches of the build need them too: from the medoid alone, some do not find their cluster.
+            let linked = &self.order[..self.linked];
+            GraphAccess::change_host(&mut graph, |host| start::add_start_points(host, linked.len(), linked))
+                .map_err(UpdateError::device)?;
             if is_due(before, self.linked) {
                 let next = &self.order[self.linked..];
                 self.effort.adapt(executor, &mut graph, self.linked, next)?;
             }
         }
-        GraphAccess::change_host(&mut graph, |host| start::add_start_points(host, self.order))?;
         let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost, effort: self.effort })

@@ -58,13 +58,12 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
     Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
 }
 
-/// Adds start points, evenly spaced among `candidates`, up to the number that suits the size of the graph.
+/// Adds start points, evenly spaced among `candidates`, up to the number that suits a graph of so many `vertices`.
 ///
 /// Every vertex is reachable from the first start point; the others are shortcuts. For inner products none are added,
 /// because long vectors would fill the frontier from the start, whatever their direction, and recall would fall below
 /// 0.95.
-pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[Slot]) {
-    let vertices = graph.keys().live() + graph.keys().tombstones();
+pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, vertices: usize, candidates: &[Slot]) {
     let mut starts = graph.adjacency().start_points().to_vec();
     let missing = (vertices / VERTICES_PER_START).clamp(1, MAX_STARTS).saturating_sub(starts.len());
     if missing == 0 || candidates.is_empty() || graph.metric() == Metric::InnerProduct {
