@@ -11,9 +11,9 @@ use gpu_kernels::edges::{
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, CandidateArgs, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers,
-    FindPeersArgs, HOPS, Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, PruneNew, PruneNewArgs, Repair,
-    RepairArgs, Rescore, RescoreArgs, ReverseEdges, ReverseEdgesArgs,
+    COUNTERS, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS,
+    Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, PruneNew, PruneNewArgs, Repair, RepairArgs, Rescore,
+    RescoreArgs, ReverseEdges, ReverseEdgesArgs,
 };
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -25,6 +25,7 @@ use jasper_vamana::{
     Published, Vertices,
 };
 
+use super::candidates::Candidates;
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, HostAndDeviceGraph, KernelGraph};
 use crate::search::launch::{search_args, search_kernel};
 use crate::search::params::default_launch;
@@ -152,42 +153,6 @@ fn cost_of(counters: &[u64]) -> OperationCounts {
     }
 }
 
-/// The vertices expanded by the searches for a chunk of a batch.
-pub struct Candidates<S: Stream> {
-    /// `[vertices_len]`
-    new_vertices: S::Buffer<u32>,
-    /// `[vertices_len][stride]`: entries of the vertices that each search expanded.
-    expanded: S::Buffer<u64>,
-    /// `[vertices_len][2]`: hops and distances of each search; the hops are also the number of vertices expanded.
-    costs: S::Buffer<u32>,
-    /// `[vertices_len]`: the vertex with the same vector, or [`NO_SLOT`](gpu_kernels::graph::NO_SLOT).
-    duplicate_of: S::Buffer<u32>,
-    /// `[vertices_len][max_degree]`: candidates from the same batch; `None` in bulk builds.
-    peers: Option<S::Buffer<u64>>,
-    /// `[COUNTERS]`
-    counters: S::Buffer<u64>,
-    /// Room for candidates per vertex.
-    stride: u32,
-    /// The graph that was searched.
-    graph: GraphId,
-}
-
-impl<S: Stream> Candidates<S> {
-    fn len(&self) -> u32 {
-        self.new_vertices.len() as u32
-    }
-
-    fn args(&self, stream: &S) -> CandidateArgs {
-        CandidateArgs {
-            new_vertices: stream.input(&self.new_vertices),
-            entries: stream.input(&self.expanded),
-            costs: stream.input(&self.costs),
-            vertices_len: self.len(),
-            stride: self.stride,
-        }
-    }
-}
-
 /// The edges of a chunk of a batch.
 pub struct Edges<S: Stream> {
     rows: EdgeRows<S>,
@@ -308,17 +273,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         candidates: Candidates<S>,
         k: usize,
     ) -> Result<Vec<(Slot, Vec<Slot>)>, S::Error> {
-        let vertices = self.stream.download(&candidates.new_vertices)?;
-        let entries = self.stream.download(&candidates.expanded)?;
-        let costs = self.stream.download(&candidates.costs)?;
-        let lists = entries.chunks_exact(candidates.stride as usize).zip(costs.chunks_exact(2));
-        let nearest = |(vertex, (entries, costs)): (u32, (&[u64], &[u32]))| {
-            let found = entries[..costs[0] as usize].iter().map(|&entry| Neighbor::from_bits(entry));
-            let mut found: Vec<_> = found.filter(|near| near.slot().get() != vertex).collect();
-            found.sort_unstable();
-            (Slot::new(vertex), found.iter().take(k).map(|near| near.slot()).collect())
-        };
-        Ok(vertices.into_iter().zip(lists).map(nearest).collect())
+        candidates.nearest(&self.stream, k)
     }
 
     fn find_duplicates(

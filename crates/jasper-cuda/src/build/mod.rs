@@ -5,6 +5,7 @@
 //! | `executor` | the steps of builds and updates, as launches in one stream |
 //! | `plan` | the memory of a build, planned before it starts |
 
+mod candidates;
 mod executor;
 mod plan;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod error;
 mod nonzero;
+mod plan;
 mod report;
 mod shards;
 
@@ -16,16 +17,17 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, MemorySpace, SCRATCH,
-    SKETCHES, ScalarQuantizer, UpdateError, free_host_memory, ingest, link_on_host, training_bytes,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, ScalarQuantizer,
+    UpdateError, ingest, link_on_host,
 };
 
-use crate::auto_quantize::{CANDIDATES, QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
-use crate::backend::{BuildDevice, first_available, plan_build};
+use crate::auto_quantize::CANDIDATES;
+use crate::backend::{BuildDevice, plan_build};
 use crate::device::cpu_name;
 use crate::progress::long_calls;
 use crate::{AnyIndex, Device, DeviceChoice, DeviceOptions, Index, Spread};
 pub use error::BuildError;
+use plan::BuildPlan;
 pub use report::BuildReport;
 
 /// How vectors are quantized once the graph is built.
@@ -472,88 +474,6 @@ impl<'a> IndexBuilder<'a> {
     fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
         Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
     }
-
-    /// Whether edges are chosen by exact distances, without a trial of SQ8 vectors.
-    fn links_exactly<T: Element>(&self) -> bool {
-        // `EXACT_SUMS` is true of integer elements: there is nothing to quantize.
-        self.exact_linking || T::EXACT_SUMS
-    }
-
-    /// Where a build runs, and whether by exact distances, because there is no memory for SQ8 vectors.
-    fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan, BuildError> {
-        let choose = |exact_linking| {
-            let plan = self.choose_device::<T>(spec, exact_linking)?;
-            check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
-        };
-        match choose(self.links_exactly::<T>()) {
-            Err(BuildError::Memory(_)) if !self.links_exactly::<T>() => choose(true),
-            chosen => chosen,
-        }
-    }
-
-    /// The plan of a build on the device that the options name or, if they leave it open, on the first with room.
-    fn choose_device<T: Element>(
-        &self,
-        spec: &BuildSpec,
-        exact_linking: bool,
-    ) -> Result<BuildPlan, BuildError> {
-        let cuda = match self.device.resolve()? {
-            Some(device) => device.cuda_ordinals().first().copied().map(BuildDevice::open).transpose()?,
-            None => first_available(|ordinal| {
-                let cuda = BuildDevice::open(ordinal)?;
-                // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
-                // below reports the latter.
-                let Ok(plan) = self.plan::<T>(spec, exact_linking, Some(ordinal)) else { return Ok(None) };
-                match check_free(&plan, Some(&cuda)) {
-                    Ok(()) => Ok(Some(cuda)),
-                    Err(BuildError::Device(error)) => Err(error),
-                    Err(_) => Ok(None),
-                }
-            })?,
-        };
-        let memory = self.plan::<T>(spec, exact_linking, cuda.as_ref().map(BuildDevice::ordinal))?;
-        Ok(BuildPlan { exact_linking, cuda, memory })
-    }
-
-    /// Memory of a build on a CUDA device, or on the CPU.
-    fn plan<T: Element>(
-        &self,
-        spec: &BuildSpec,
-        exact_linking: bool,
-        cuda: Option<usize>,
-    ) -> Result<MemoryPlan, BuildError> {
-        let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
-        let checked = candidates.iter().try_for_each(|quantization| quantization.check());
-        checked.map_err(UpdateError::from)?;
-        let widest = self.effort().widest(spec.rows, spec.params.build_beam_width());
-        let spec = &BuildSpec { params: spec.params.with_build_beam_width(widest), ..*spec };
-        let plan = match cuda {
-            Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
-            None if exact_linking => spec.plan_on_host::<T>(),
-            None => spec.plan_sq8_on_host::<T>(),
-        };
-        if candidates.is_empty() {
-            return Ok(plan);
-        }
-        let largest = |bytes: fn(Quantization, usize) -> usize| {
-            candidates.iter().map(|&candidate| bytes(candidate, spec.dimension) as u64).max().unwrap_or(0)
-        };
-        let codes = spec.rows as u64 * largest(Quantization::bytes);
-        let training =
-            |&candidate: &Quantization| training_bytes::<T>(candidate, spec.rows, spec.dimension) as u64;
-        let training = candidates.iter().map(training).max().unwrap_or(0);
-        // Training comes after linking and before there are codes.
-        let plan = plan.at_least(MemorySpace::Host, SCRATCH, training.saturating_sub(codes));
-        let trial = match self.quantize {
-            Some(QuantizeStep::Auto) => {
-                QUANTIZATION_TRIAL_BYTES + spec.rows as u64 * QUANTIZATION_TRIAL_ROW_BYTES
-            }
-            _ => 0,
-        };
-        let plan = plan.part(MemorySpace::Host, "quantization trial", trial);
-        let plan = plan.part(MemorySpace::Host, "codes", codes);
-        Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
-    }
 }
 
 // `builder` is the `self` of the calls.
@@ -607,22 +527,4 @@ impl IndexBuilder<'_> {
         index.build_report = Some(report);
         self.placed(index)
     }
-}
-
-/// Checks that there is memory for a build, if necessary without sketches.
-fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), BuildError> {
-    let free = match cuda {
-        Some(cuda) => cuda.free_memory()?,
-        None => Bytes { host: free_host_memory(), device: 0 },
-    };
-    Ok(plan.clone().without(SKETCHES).check(free)?)
-}
-
-/// How a build is executed.
-struct BuildPlan {
-    /// Whether edges are chosen by exact distances, without a trial of SQ8 vectors.
-    exact_linking: bool,
-    /// The CUDA device, or `None` for the CPU.
-    cuda: Option<BuildDevice>,
-    memory: MemoryPlan,
 }
