@@ -180,7 +180,7 @@ def test_a_memory_plan_has_the_parts_of_the_build():
         (dict(dtype="float16"), False),
         (dict(metric="ip"), True),
         (dict(max_degree=65), True),
-        (dict(build_beam_width=129), True),
+        (dict(build_beam_width=600), True),
         (dict(max_batch_share=0.05), True),
         (dict(shards=3), True),
         (dict(exact_linking=True), False),
