@@ -85,7 +85,10 @@ impl<'a> BulkLinker<'a> {
                 writer.write(graph.host(), self.linked, self.cost)?;
             }
             reported?;
-            let left = &self.order[self.linked..];
+            let (linked, left) = self.order.split_at(self.linked);
+            // Searches of the build need them too: from the medoid alone, some do not find their cluster.
+            GraphAccess::change_host(&mut graph, |host| start::set_start_points(host, linked))
+                .map_err(UpdateError::device)?;
             // The medoid is not in the order and counts as linked.
             let batch = largest_batch(1 + self.linked, graph.host().params()).min(left.len());
             if batch == 0 {
@@ -96,10 +99,6 @@ impl<'a> BulkLinker<'a> {
             let before = self.linked;
             self.linked += batch;
             self.cost += linked.cost;
-            // Searches of the build need them too: from the medoid alone, some do not find their cluster.
-            let linked = &self.order[..self.linked];
-            GraphAccess::change_host(&mut graph, |host| start::add_start_points(host, linked.len(), linked))
-                .map_err(UpdateError::device)?;
             if is_due(before, self.linked) {
                 let next = &self.order[self.linked..];
                 self.effort.adapt(executor, &mut graph, self.linked, next)?;

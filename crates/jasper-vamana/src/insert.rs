@@ -181,8 +181,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
     let linked: Vec<Slot> = order.iter().copied().filter(|slot| !duplicates.contains_key(slot)).collect();
     let finish_linking = |host: &mut Graph<T>| {
         duplicates.keys().for_each(|&slot| host.release(slot));
-        let vertices = host.keys().live() + host.keys().tombstones();
-        start::add_start_points(host, vertices, &linked);
+        start::add_start_points(host, &linked);
     };
     graph.change_host(finish_linking)?;
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));

@@ -58,15 +58,37 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
     Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
 }
 
-/// Adds start points, evenly spaced among `candidates`, up to the number that suits a graph of so many `vertices`.
+/// The number of start points that suits a graph of so many `vertices`. For inner products there is one, because long
+/// vectors would fill the frontier from the start, whatever their direction, and recall would fall below 0.95.
+fn start_count(metric: Metric, vertices: usize) -> usize {
+    match metric {
+        Metric::L2 | Metric::Cosine => (vertices / VERTICES_PER_START).clamp(1, MAX_STARTS),
+        Metric::InnerProduct => 1,
+    }
+}
+
+/// Sets the start points of a bulk build that has `linked` these vertices, besides the medoid: every 1,024th of them.
+/// They depend on the order of linking alone, so that a resumed build has the same.
 ///
-/// Every vertex is reachable from the first start point; the others are shortcuts. For inner products none are added,
-/// because long vectors would fill the frontier from the start, whatever their direction, and recall would fall below
-/// 0.95.
-pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, vertices: usize, candidates: &[Slot]) {
+/// Every vertex is reachable from the first start point; the others are shortcuts.
+pub(crate) fn set_start_points<T: Element>(graph: &mut Graph<T>, linked: &[Slot]) {
+    let starts = graph.adjacency().start_points();
+    let count = start_count(graph.metric(), linked.len());
+    if let Some(&medoid) = starts.first()
+        && starts.len() < count
+    {
+        let others = linked.iter().copied().step_by(VERTICES_PER_START).take(count - 1);
+        let starts = std::iter::once(medoid).chain(others).collect();
+        graph.adjacency_mut().set_start_points(starts);
+    }
+}
+
+/// Adds start points, evenly spaced among `candidates`, up to the number that suits the size of the graph.
+pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[Slot]) {
+    let vertices = graph.keys().live() + graph.keys().tombstones();
     let mut starts = graph.adjacency().start_points().to_vec();
-    let missing = (vertices / VERTICES_PER_START).clamp(1, MAX_STARTS).saturating_sub(starts.len());
-    if missing == 0 || candidates.is_empty() || graph.metric() == Metric::InnerProduct {
+    let missing = start_count(graph.metric(), vertices).saturating_sub(starts.len());
+    if missing == 0 || candidates.is_empty() {
         return;
     }
     let step = candidates.len().div_ceil(missing);

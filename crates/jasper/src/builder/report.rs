@@ -28,8 +28,8 @@ pub struct BuildReport {
     /// because searches missed neighbors.
     pub build_beam_width: usize,
     /// The share of the 10 nearest neighbors that searches with a beam of 2 L missed before L was chosen, measured on a
-    /// sample whenever the graph had doubled: the difficulty of the data. `None` if L was given, or for less than
-    /// 32,768 vectors.
+    /// sample whenever the graph had doubled: the difficulty of the data. `None` if L was given, or for no
+    /// more than 16,384 vectors.
     pub missed_neighbors: Option<f64>,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
