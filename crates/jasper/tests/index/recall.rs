@@ -274,3 +274,54 @@ fn short_rows_stay_reachable() {
     let few: Vec<f32> = (0..10 * DIMENSION).map(beside).collect();
     insert(&few, 30_000);
 }
+
+/// Vectors of very different lengths, on which rows of few edges lost half of the neighbors.
+#[test]
+fn builds_follow_heavy_tails() {
+    let draw = |n: usize, stream: u64| {
+        let normal: Vec<f32> =
+            Clusters { clusters: 1, latent: DIMENSION, ..Clusters::new(DIMENSION, 61) }.rows(n, stream);
+        let scale: Vec<f32> = Clusters { clusters: 1, latent: 1, ..Clusters::new(1, 62) }.rows(n, stream);
+        let mean = scale.iter().sum::<f32>() / n as f32;
+        let rows = normal.chunks(DIMENSION).zip(&scale);
+        rows.flat_map(|(row, scale)| row.iter().map(move |x| x / ((scale - mean).abs() / 20.0 + 0.01)))
+            .collect::<Vec<f32>>()
+    };
+    let (rows, queries) = (draw(18_000, 0), draw(200, 1));
+    let build = |builder: IndexBuilder<'_>| builder.threads(2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = build(IndexBuilder::new(Metric::L2));
+    let recall = recall(&index, &rows, &numbers(&rows), &queries, 64);
+    let report = index.build_report().unwrap();
+    let thin = |graph: &jasper::graph::Graph<f32>| {
+        let degrees = graph.keys().live_slots().map(|slot| graph.adjacency().neighbors(slot).len());
+        degrees.filter(|&degree| degree < 16).count()
+    };
+    assert_eq!(index.read_graph(thin).unwrap(), 0);
+    assert!(recall > 0.99, "{recall}");
+    assert!(report.missed_neighbors.is_some());
+    // A width that is given stays, and nothing is measured.
+    let fixed = build(IndexBuilder::new(Metric::L2).build_beam_width(32));
+    let report = fixed.build_report().unwrap();
+    assert_eq!((report.build_beam_width, report.missed_neighbors), (32, None));
+}
+
+/// The neighbors of deleted hubs are hubs, which are deleted too.
+#[test]
+fn recall_survives_the_consolidation_of_hubs() {
+    let set = Clusters { clusters: 1, latent: DIMENSION, ..Clusters::new(DIMENSION, 63) };
+    // A mean of some times the spread.
+    let mean: Vec<f32> = set.rows(1, 2);
+    let draw = |n, stream| -> Vec<f32> {
+        set.rows::<f32>(n, stream).iter().zip(mean.iter().cycle()).map(|(x, mean)| x + 2.0 * mean).collect()
+    };
+    let (rows, queries) = (draw(8000, 0), draw(100, 1));
+    let index = IndexBuilder::new(Metric::InnerProduct).threads(2).build(&view(&rows, DIMENSION)).unwrap();
+    let mut by_length = numbers(&rows);
+    let length = |key: Key| rows[key as usize * DIMENSION..][..DIMENSION].iter().map(|x| x * x).sum::<f32>();
+    by_length.sort_by(|&a, &b| length(b).total_cmp(&length(a)));
+    let (deleted, left) = by_length.split_at(2400);
+    index.delete(deleted).unwrap();
+    index.consolidate().unwrap();
+    let recall = recall(&index, &rows, left, &queries, 64);
+    assert!(recall > 0.97, "{recall}");
+}
