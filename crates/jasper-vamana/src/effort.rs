@@ -62,7 +62,7 @@ impl Effort {
         Self { is_adaptive: true, missed: None }
     }
 
-    /// The widest L of a build of so many `vertices` whose parameters have this `beam_width`.
+    /// The widest L of a build of `vertices` vertices that starts with `beam_width`.
     pub fn widest(&self, vertices: usize, mut beam_width: usize) -> usize {
         while self.is_adaptive && vertices > FIRST_DECISION && 2 * beam_width <= WIDEST {
             beam_width *= 2;

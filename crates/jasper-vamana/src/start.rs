@@ -58,7 +58,7 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
     Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
 }
 
-/// The number of start points that suits a graph of so many `vertices`. For inner products there is one, because long
+/// The number of start points for a graph of `vertices` vertices. For inner products there is one, because long
 /// vectors would fill the frontier from the start, whatever their direction, and recall would fall below 0.95.
 fn start_count(metric: Metric, vertices: usize) -> usize {
     match metric {

@@ -1,4 +1,4 @@
-//! Recall after changes, beside that of an index built from what is left.
+//! Recall after changes, beside that of an index built from the remaining vectors.
 
 use std::time::Instant;
 
@@ -124,7 +124,7 @@ fn shift(rows: &mut [f32], direction: &[f32], distance: f32) {
     }
 }
 
-/// A line with recalls of the index after a change, and of one built from what is left.
+/// A line with recalls of the index after a change, and of one built from the remaining vectors.
 fn compare(bench: &Bench, change: &str, begun: Instant, index: &AnyIndex, left: &Set) -> Result<Value> {
     let change_seconds = begun.elapsed().as_secs_f64();
     let truth = bench.truth(left)?;

@@ -44,7 +44,7 @@ struct Options {
     /// Where indexes are: cpu or cuda:0.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
-    /// Measure recall after changes, too, beside that of an index built from what is left.
+    /// Measure recall after changes, too, beside that of an index built from the remaining vectors.
     #[arg(long)]
     changes: bool,
     /// Write the sets to folders, as benches/peers/files.py describes them, and measure nothing.
