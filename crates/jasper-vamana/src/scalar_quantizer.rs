@@ -42,9 +42,10 @@ const CLAMPED_DIVISOR: usize = 1024;
 /// The largest byte that is used; the smallest is its negative.
 const LARGEST: f32 = 127.0;
 
-/// Vectors of the trial, a random sample: one in eight, at least and at most so many. A part that loses recall has more
-/// vectors than a search visits, so that one in eight vectors suffices to see it.
+/// The trial samples one vector in eight at random, within the bounds of [`TRIAL_VECTORS`]. A part that loses recall has
+/// more vectors than a search visits, so this sample is large enough to detect it.
 const TRIAL_ONE_IN: usize = 8;
+/// The smallest and the largest sample of the trial.
 const TRIAL_VECTORS: RangeInclusive<usize> = 64..=1024;
 /// Nearest others by bytes, whose exact distances are computed.
 const TRIAL_CANDIDATES: usize = 100;
