@@ -18,8 +18,8 @@ pub struct GraphArgs {
     pub vectors: DevicePtr<u8>,
     /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128.
     pub edges: DevicePtr<u32>,
-    /// `[slots]`: squared lengths of the vectors. Null unless the form needs them.
-    pub squared_norms: DevicePtr<f32>,
+    /// `[slots]`: the [term](DistanceForm::needs_terms) of each vector. Null unless the form needs them.
+    pub terms: DevicePtr<f32>,
     /// `[slots]`: the first key of each live vertex; identical vectors share a vertex, so it may have more, which the
     /// host looks up.
     pub keys: DevicePtr<u64>,
@@ -31,8 +31,36 @@ pub struct GraphArgs {
     pub shape: RowShape,
     /// Places for neighbors of each slot, a multiple of 32.
     pub edges_stride: u32,
-    /// The largest squared norm, from which prunes for inner products measure their slack.
-    pub largest_squared_norm: f32,
+    /// Where the products of vertices start from.
+    pub origins: Origins,
+}
+
+/// Under inner products, where the products of a vertex start from when its edges are chosen: from zero or from the
+/// center, as `jasper_graph::Center` says. Only [`DistanceForm::NegatedDotFromOrigin`] needs them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origins {
+    /// The origin of vertices with a larger term is zero, that of others the center.
+    pub zero_above: f32,
+    /// From zero and from the center: the weight of two terms in a distance.
+    pub term_weights: [f32; 2],
+    /// From zero and from the center: what prunes add to distances before they multiply them by alpha.
+    pub alpha_offsets: [f32; 2],
+}
+
+#[cfg(feature = "kernels")]
+impl Origins {
+    /// The weight of terms for a vertex with this term.
+    pub(crate) fn term_weight(&self, term: f32) -> f32 {
+        let [zero, center] = self.term_weights;
+        if term > self.zero_above { zero } else { center }
+    }
+
+    /// The offset of alpha for a vertex with this term.
+    pub(crate) fn alpha_offset(&self, term: f32) -> f32 {
+        let [zero, center] = self.alpha_offsets;
+        if term > self.zero_above { zero } else { center }
+    }
 }
 
 /// How a distance follows from the sum over two vectors. The steps and their order are those of the CPU.
@@ -45,7 +73,10 @@ pub enum DistanceForm {
     HalfSquaredL2,
     /// A dot product, negated.
     NegatedDot,
-    /// One minus a dot product divided by both lengths, which is 1 - cos of vectors of any length. Needs squared norms.
+    /// A dot product of vectors from some origin, negated: the sum of their terms, times its weight, less the dot product.
+    NegatedDotFromOrigin,
+    /// One minus a dot product divided by both lengths, which is 1 - cos of vectors of any length. Terms are their squared
+    /// lengths.
     Cosine,
 }
 
@@ -60,7 +91,7 @@ pub enum DistanceOpKind {
 }
 
 impl DistanceForm {
-    /// The form of a metric. `is_exact` is whether the element is an integer, whose sums are exact.
+    /// The form of a metric for queries. `is_exact` is whether the element is an integer, whose sums are exact.
     #[cfg(not(target_arch = "nvptx64"))]
     pub const fn new(metric: Metric, is_exact: bool) -> Self {
         match (metric, is_exact) {
@@ -71,23 +102,39 @@ impl DistanceForm {
         }
     }
 
+    /// The form of a metric by which edges are chosen, and vertices searched for.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub const fn between_vertices(metric: Metric, is_exact: bool) -> Self {
+        match Self::new(metric, is_exact) {
+            Self::NegatedDot => Self::NegatedDotFromOrigin,
+            form => form,
+        }
+    }
+
+    /// Whether distances need a term of each vector.
+    #[cfg(feature = "kernels")]
+    pub(crate) fn needs_terms(self) -> bool {
+        matches!(self, Self::NegatedDotFromOrigin | Self::Cosine)
+    }
+
     /// What is summed over two vectors for this form.
     #[cfg(not(target_arch = "nvptx64"))]
     pub const fn op(self) -> DistanceOpKind {
         match self {
             Self::SquaredL2 | Self::HalfSquaredL2 => DistanceOpKind::SquaredL2,
-            Self::NegatedDot | Self::Cosine => DistanceOpKind::Dot,
+            Self::NegatedDot | Self::NegatedDotFromOrigin | Self::Cosine => DistanceOpKind::Dot,
         }
     }
 
-    /// The distance of two vectors with this sum and these squared norms.
+    /// The distance of two vectors with this sum and these terms.
     #[cfg(feature = "kernels")]
-    pub(crate) fn distance(self, sum: f32, squared_norms: [f32; 2]) -> f32 {
-        let [one, other] = squared_norms;
+    pub(crate) fn distance(self, sum: f32, terms: [f32; 2], term_weight: f32) -> f32 {
+        let [one, other] = terms;
         match self {
             Self::SquaredL2 => sum,
             Self::HalfSquaredL2 => 0.5 * sum,
             Self::NegatedDot => -sum,
+            Self::NegatedDotFromOrigin => term_weight * (one + other) - sum,
             Self::Cosine => 1.0 - sum / math::sqrt_f32(one * other),
         }
     }

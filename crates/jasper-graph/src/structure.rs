@@ -1,6 +1,6 @@
 //! Checks the invariants of a graph, for mapped files, which were not validated, and for tests.
 
-use jasper_core::{Cancelled, Element, Key, NO_KEY, Progress, ProgressFn, Slot, Stage, no_progress};
+use jasper_core::{Cancelled, Element, Key, Metric, NO_KEY, Progress, ProgressFn, Slot, Stage, no_progress};
 
 use crate::Graph;
 
@@ -48,7 +48,7 @@ pub enum StructureFault {
     /// A free slot with edges.
     #[error("{0} has edges but no vertex")]
     FromFree(Slot),
-    /// A coordinate or squared norm that is not finite, or padding that is not zero.
+    /// A coordinate or [term](crate::Vectors::terms) that is not finite, or padding that is not zero.
     #[error("the vector of {0} is not finite, or its padding not zero")]
     Vector(Slot),
     /// A start point that is out of range or free.
@@ -148,9 +148,9 @@ impl<T: Element> Graph<T> {
     fn is_vector_sound(&self, slot: Slot) -> bool {
         let row = if self.has_vectors() { self.vectors.padded(slot) } else { &[] };
         let (vector, padding) = row.split_at(row.len().min(self.dimension()));
-        let norm = self.vectors.squared_norms.as_ref().map_or(0.0, |norms| norms.at(slot.index()));
-        norm.is_finite()
-            && norm >= 0.0
+        let term = self.vectors.terms.as_ref().map_or(0.0, |terms| terms.at(slot.index()));
+        term.is_finite()
+            && (term >= 0.0 || self.metric() == Metric::InnerProduct)
             && padding.iter().all(|&x| x == T::default())
             && (T::EXACT_SUMS || vector.iter().all(|x| x.to_f32().is_finite()))
     }

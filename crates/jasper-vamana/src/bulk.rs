@@ -96,6 +96,7 @@ pub fn ingest<T: Element>(
     let key = |row: usize| keys.map_or(row as Key, |keys| keys[row]);
     graph.keys_mut().assign_first(slots.into_iter().enumerate().map(|(row, slot)| (key(row), slot)));
     let (medoid, mut order) = executor.pool().install(|| {
+        start::set_center(&mut graph);
         let shuffled = Permutation::new(graph.slots(), params.seed());
         let slots = (0..graph.slots() as u32).into_par_iter();
         (start::medoid(&graph), slots.map(|position| Slot::new(shuffled.at(position))).collect::<Vec<_>>())

@@ -140,7 +140,7 @@ pub fn code_report<T: Element>(
 fn estimates<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Slot) -> Vec<(f64, f64)> {
     let neighbors = graph.adjacency().neighbors(vertex);
     let mut distances = vec![0.0; neighbors.len()];
-    graph.vectors().slot_distance_computer(vertex).compute(neighbors, &mut distances);
+    graph.vectors().distance_computer(graph.vectors().padded(vertex)).compute(neighbors, &mut distances);
     let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(graph, slot)).collect();
     let words = quantizer.layout().words();
     let mut codes = vec![0; neighbors.len() * words];
@@ -191,7 +191,8 @@ fn kept_neighbors<T: Element>(
     let within = (compared.len() / WITHIN_ONE_IN).max(WITHIN_AT_LEAST);
     let found_of = |vertex: usize| {
         let (mut distances, mut estimates) = (vec![0.0; compared.len()], vec![0.0; compared.len()]);
-        graph.vectors().slot_distance_computer(compared[vertex]).compute(&compared, &mut distances);
+        let vector = graph.vectors().padded(compared[vertex]);
+        graph.vectors().distance_computer(vector).compute(&compared, &mut distances);
         quantizer.query(&values(graph, compared[vertex])).estimate_rows(|i| codes.row(i), &mut estimates);
         let mut nearest = TopK::new(CHECKED_NEIGHBORS);
         let others = (0..compared.len()).filter(|&other| other != vertex);

@@ -322,9 +322,12 @@ mod tests {
         }
     }
 
-    fn add<T: Element>(rows: &dyn VectorSource<T>) -> Result<(Graph<T>, Vec<Slot>), UpdateError> {
+    fn add<T: Element>(
+        metric: Metric,
+        rows: &dyn VectorSource<T>,
+    ) -> Result<(Graph<T>, Vec<Slot>), UpdateError> {
         let executor = CpuExecutor::new(3).unwrap();
-        let mut graph = Graph::new(Metric::InnerProduct, rows.dimension(), BuildParams::default()).unwrap();
+        let mut graph = Graph::new(metric, rows.dimension(), BuildParams::default()).unwrap();
         let slots = add_vectors(&executor, &mut graph, rows, &mut no_progress)?;
         Ok((graph, slots))
     }
@@ -343,16 +346,15 @@ mod tests {
         };
         let expected: Vec<Slot> = view.rows().map(&mut slot_of).collect();
         for rows in [&view as &dyn VectorSource<u8>, &Serial(view)] {
-            let (graph, slots) = add(rows).unwrap();
+            let (graph, slots) = add(Metric::InnerProduct, rows).unwrap();
             assert!(slots == expected);
             assert_eq!(graph.slots(), known.len());
             for (row, &slot) in view.rows().zip(&slots) {
                 assert_eq!(graph.vectors().get(slot), row);
             }
             let norm = |row: &[u8]| row.iter().map(|&x| f32::from(x).powi(2)).sum::<f32>();
-            let norms = graph.vectors().squared_norms().unwrap();
-            assert!(view.rows().zip(&slots).all(|(row, slot)| norms.at(slot.index()) == norm(row)));
-            assert_eq!(graph.vectors().largest_squared_norm(), view.rows().map(norm).fold(0.0, f32::max));
+            let largest = view.rows().map(norm).fold(0.0, f32::max);
+            assert_eq!(graph.vectors().center().alpha_offsets(), [largest; 2]);
         }
     }
 
@@ -364,7 +366,7 @@ mod tests {
             [3999, 1500, 701].into_iter().for_each(|row: usize| rows[row * dimension + 1] = f32::NAN);
             let view = MatrixView::new(&rows, dimension).unwrap();
             for rows in [&view as &dyn VectorSource<f32>, &Serial(view)] {
-                let error = add(rows).unwrap_err();
+                let error = add(Metric::L2, rows).unwrap_err();
                 assert!(error.to_string().starts_with("row 701 holds a value that is not finite"), "{error}");
             }
         }
@@ -376,12 +378,14 @@ mod tests {
         let mut rows: Vec<u8> = (0..3000 * 16).map(|_| random.random()).collect();
         rows.copy_within(..10 * 16, 2000 * 16);
         let view = MatrixView::new(&rows, 16).unwrap();
-        let [(given, slots), (read, others)] = [add(&view).unwrap(), add(&Serial(view)).unwrap()];
+        let [(given, slots), (read, others)] =
+            [&view as &dyn VectorSource<u8>, &Serial(view)].map(|rows| add(Metric::Cosine, rows).unwrap());
         assert!(slots == others && given.slots() == 2990);
-        let norms = [&given, &read].map(|graph| graph.vectors().squared_norms().unwrap());
+        let norms = [&given, &read].map(|graph| graph.vectors().terms().unwrap());
         for (row, &slot) in view.rows().zip(&slots) {
             assert_eq!((given.vectors().get(slot), read.vectors().get(slot)), (row, row));
-            assert_eq!(norms[0].at(slot.index()), norms[1].at(slot.index()));
+            let norm = row.iter().map(|&x| f32::from(x).powi(2)).sum::<f32>();
+            assert_eq!(norms.map(|norms| norms.at(slot.index())), [norm; 2]);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! transaction:
 //!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
 //!     store the vectors, without keys                          traversed but not returned, like deleted ones
+//!     set the center, if there are few                         under inner products: see `Vectors::center` of jasper-graph
 //!     quantize_for_linking                                     a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
@@ -92,6 +93,10 @@ const INSERT_BATCH_SHARE: f32 = 1.0 / 8.0;
 /// reads every row once: a few hundredths of its time. Smaller inserts keep a spanning tree instead.
 const CHECK_DIVISOR: usize = 64;
 
+/// The center is computed again whenever the vertices have doubled, up to this many: the mean of as many is within a few
+/// hundredths of their spread from that of all.
+const CENTERED_VERTICES: usize = 1024;
+
 /// The fewest peers that a vertex is compared with first, if its batch has as many: fewer would miss some of several
 /// sources that take turns.
 const MIN_SAMPLED: usize = 64;
@@ -162,7 +167,12 @@ fn store_and_link<T: Element, E: Executor<T>>(
     } else {
         graph.change_host(|host| host.set_spanning_tree(None))?;
     }
+    let before = graph.read(|graph| graph.host().keys().live());
     let mut slots = add_vectors(executor, graph, vectors, progress)?;
+    let has_doubled = before.checked_ilog2() < (before + slots.len()).checked_ilog2();
+    if before < CENTERED_VERTICES && has_doubled {
+        graph.change_host(|host| executor.on_host_threads(|| start::set_center(host)))?;
+    }
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut new_vertices = slots.clone();
     new_vertices.sort_unstable();

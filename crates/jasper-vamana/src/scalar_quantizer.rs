@@ -1,7 +1,9 @@
 //! SQ8 linking: edges are chosen by distances of vectors quantized to one byte per coordinate, a quarter of f32.
 //!
-//! The mean of its dimension is subtracted from each coordinate, and the difference rounded to steps of the same size
-//! in all dimensions, so that squared distances keep their proportions. The rounding errors are far below the
+//! The mean of its dimension is subtracted from each coordinate (under inner products, the coordinate of the
+//! [center](Vectors::center)),
+//! and the difference rounded to steps of the same size in all dimensions, so that squared distances keep their
+//! proportions. The rounding errors are far below the
 //! differences that decide a prune, unless vectors are within a few steps of each other. A trial tells:
 //!
 //! ```text
@@ -29,7 +31,7 @@ use std::ops::RangeInclusive;
 
 use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
-use jasper_graph::{Graph, VectorChunk, VectorError, Vectors};
+use jasper_graph::{Graph, Origin, VectorChunk, VectorError, Vectors};
 use rayon::prelude::*;
 
 use crate::top_k::TopK;
@@ -221,7 +223,7 @@ impl ScalarQuantizer {
         slots.par_iter().map(of_vector).sum()
     }
 
-    /// `[dimension]`: subtracted from each coordinate; 0 for inner products, which it would change.
+    /// `[dimension]`: subtracted from each coordinate.
     pub fn centers(&self) -> &[f32] {
         &self.centers
     }
@@ -238,27 +240,21 @@ impl ScalarQuantizer {
     /// Returns [`VectorError`] if memory cannot be allocated.
     pub(crate) fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
         let metric = sq8_metric(graph.metric());
-        let norm = Self::scaled_norm(graph.vectors().largest_squared_norm(), self.scale);
-        graph.vectors_mut().build_sq8(metric, norm, |vectors, chunks| {
+        graph.vectors_mut().build_sq8(metric, self.scale, |vectors, chunks| {
             chunks.into_par_iter().for_each(|chunk| self.quantize_chunk(vectors, chunk));
         })
-    }
-
-    /// The largest squared norm of quantized vectors, from that of the vectors. It is the same on the CPU and on
-    /// devices, which do not compute the norms.
-    pub fn scaled_norm(largest_squared_norm: f32, scale: f32) -> f32 {
-        largest_squared_norm * (scale * scale)
     }
 
     /// The centers and the step for the vectors of `graph`, without a trial. Runs in the current rayon pool.
     pub fn new<T: Element>(graph: &Graph<T>) -> Self {
         if graph.metric() == Metric::InnerProduct {
+            let centers = graph.vectors().center_coordinates().to_vec();
             let max_abs_of = |slot: usize| {
-                let row = graph.vectors().get(Slot::from_index(slot));
-                row.iter().fold(0.0, |max_abs: f32, x| max_abs.max(x.to_f32().abs()))
+                let row = graph.vectors().get(Slot::from_index(slot)).iter().zip(&centers);
+                row.fold(0.0, |max_abs: f32, (x, center)| max_abs.max((x.to_f32() - center).abs()))
             };
             let max_abs = (0..graph.slots()).into_par_iter().map(max_abs_of).reduce(|| 0.0, f32::max);
-            return Self { centers: vec![0.0; graph.dimension()], scale: steps_of(max_abs), sq4: None };
+            return Self { centers, scale: steps_of(max_abs), sq4: None };
         }
         let rows: Vec<&[T]> =
             vertices_of(graph, SAMPLE_VECTORS).into_iter().map(|slot| graph.vectors().get(slot)).collect();
@@ -377,7 +373,7 @@ impl Overlap {
     fn with_exact<T: Element>(graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Self {
         let of_vector = |&(query, nearest): &(Slot, &[Slot])| {
             let mut distances = vec![0.0; nearest.len()];
-            graph.vectors().slot_distance_computer(query).compute(nearest, &mut distances);
+            graph.vectors().distance_computer_from(Origin::Center, query).compute(nearest, &mut distances);
             Self::of(nearest, &distances)
         };
         trials.par_iter().map(of_vector).reduce(Self::default, Self::plus)

@@ -1,15 +1,16 @@
-//! Start points: the medoid, and vertices spread over the graph.
+//! Start points: the medoid, and vertices spread over the graph. The mean of the vectors, which is their center under
+//! inner products.
 
 use std::collections::HashSet;
 
-use jasper_core::{BitSet, Element, Metric, Neighbor, Slot};
-use jasper_graph::Graph;
+use jasper_core::{BitSet, Element, Metric, Neighbor, Slot, padded_len};
+use jasper_graph::{Graph, VectorChunk};
 use rayon::prelude::*;
 
 use crate::{Executor, MutableGraph};
 
-/// Maximum number of slots that the medoid is computed from. More would not make the mean noticeably better.
-const MEDOID_SAMPLE: usize = 1 << 16;
+/// Maximum number of slots that the mean and the medoid are computed from. More would not make the mean noticeably better.
+const MEAN_SAMPLE: usize = 1 << 16;
 /// Slots per task. Tasks are added up in order, so the sum does not depend on the number of threads.
 const SLOTS_PER_TASK: usize = 1 << 14;
 /// Vertices per start point. The distances to start points then cost a search about as much as the hops that they save.
@@ -19,43 +20,64 @@ const VERTICES_PER_START: usize = 1024;
 /// of first hops do not. 512 cost more than they save (docs/src/experiments.md#many-start-points).
 const MAX_STARTS: usize = 128;
 
-/// The live vertex nearest to the mean, by squared L2 of the stored vectors; `None` if there is none. Both are computed
-/// from a sample of the slots: any central vertex will do, and the choice changes recall by less than 0.001
+/// The vertices, live or tombstones, of a sample of the slots, in tasks.
+fn tasks_of<T: Element>(
+    graph: &Graph<T>,
+) -> (impl IndexedParallelIterator<Item = usize> + Clone, impl Fn(usize) -> Vec<Slot>) {
+    let step = graph.slots().div_ceil(MEAN_SAMPLE).max(1);
+    let sample = move |task: usize| {
+        let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
+        let slots = slots.filter(|slot| slot % step == 0).map(Slot::from_index);
+        slots.filter(|&slot| !graph.keys().is_free(slot)).collect()
+    };
+    ((0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter(), sample)
+}
+
+/// `[padded dimension]`: the mean of the stored vectors; zeros if there are none. It is computed from a sample of the
+/// slots, in the current rayon pool.
+fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
+    let (width, (tasks, sample)) = (padded_len::<T>(graph.dimension()), tasks_of(graph));
+    let sum_of = |task| {
+        let (mut sum, slots) = (vec![0.0_f64; width], sample(task));
+        let mut values = vec![0.0; width];
+        for &slot in &slots {
+            T::slice_to_f32(graph.vectors().padded(slot), &mut values);
+            sum.iter_mut().zip(&values).for_each(|(sum, &x)| *sum += f64::from(x));
+        }
+        (sum, slots.len())
+    };
+    let (mut sum, mut count) = (vec![0.0; width], 0);
+    for (task_sum, task_count) in tasks.map(sum_of).collect::<Vec<_>>() {
+        sum.iter_mut().zip(task_sum).for_each(|(sum, x)| *sum += x);
+        count += task_count;
+    }
+    let count = count.max(1) as f64;
+    sum.into_iter().map(|sum| (sum / count) as f32).collect()
+}
+
+/// The vertex nearest to the mean, by squared L2 of the stored vectors; `None` if there is none. Both are computed from
+/// a sample of the slots: any central vertex will do, and the choice changes recall by less than 0.001
 /// (docs/src/experiments.md#simulation-before-the-implementation).
 ///
 /// The mean is rounded to the element type, so that the ordinary distance kernel applies.
 pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
-    let any = graph.keys().live_slots().next()?;
-    let width = graph.vectors().padded(any).len();
-    let step = graph.slots().div_ceil(MEDOID_SAMPLE);
-    let tasks = (0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter();
-    let sample = |task: usize| {
-        let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
-        let slots = slots.filter(|slot| slot % step == 0).map(Slot::from_index);
-        slots.filter(|&slot| graph.keys().is_live(slot))
-    };
-    let sum_of = |task| {
-        let (mut sum, mut count) = (vec![0.0_f64; width], 0);
-        let mut values = vec![0.0; width];
-        for slot in sample(task) {
-            count += 1;
-            T::slice_to_f32(graph.vectors().padded(slot), &mut values);
-            sum.iter_mut().zip(&values).for_each(|(sum, &x)| *sum += f64::from(x));
-        }
-        (sum, count)
-    };
-    let (mut sum, mut count) = (vec![0.0; width], 0);
-    for (task_sum, task_count) in tasks.clone().map(sum_of).collect::<Vec<_>>() {
-        sum.iter_mut().zip(task_sum).for_each(|(sum, x)| *sum += x);
-        count += task_count;
-    }
-    let count = f64::from(count);
-    let mean: Vec<T> = sum.iter().map(|sum| T::from_f32((sum / count) as f32)).collect();
+    let any = graph.keys().vertices().next()?;
+    let mean: Vec<T> = mean(graph).into_iter().map(T::from_f32).collect();
+    let (tasks, sample) = tasks_of(graph);
     let distance = T::distance_fns().squared_l2;
-    let nearest = |task| {
-        sample(task).map(|slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot)).min()
-    };
+    let to_mean = |slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot);
+    let nearest = |task| sample(task).into_iter().map(to_mean).min();
     Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
+}
+
+/// Makes the mean of the vectors their [center](jasper_graph::Vectors::center), where the metric has one. Runs in the
+/// current rayon pool. Cost: one pass over the vectors.
+pub(crate) fn set_center<T: Element>(graph: &mut Graph<T>) {
+    if graph.metric() == Metric::InnerProduct {
+        let mean = mean(graph);
+        let update = |chunks: Vec<VectorChunk<'_, T>>| chunks.into_par_iter().for_each(VectorChunk::update_terms);
+        graph.set_center(&mean[..graph.dimension()], update);
+    }
 }
 
 /// The number of start points for a graph of `vertices` vertices. For inner products there is one, because long

@@ -122,6 +122,7 @@ pub unsafe fn nearest_slots<S: Stream>(
     let metric = match search.form {
         DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => Metric::L2,
         DistanceForm::NegatedDot => Metric::InnerProduct,
+        DistanceForm::NegatedDotFromOrigin => unreachable!("queries are not vertices"),
         DistanceForm::Cosine => Metric::Cosine,
     };
     let (row_bytes, sizes) = (search.graph.shape.row_bytes(), ChunkSizes::new(&search, scratch.bytes));

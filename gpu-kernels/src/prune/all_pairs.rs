@@ -115,7 +115,7 @@ impl AllPairs {
             }
             self.find_deferred(count);
             thread::sync_threads();
-            self.compare(&block.distances, OcclusionRule::new(args), count);
+            self.compare(&block.distances, block.rule(), count);
             thread::sync_threads();
             if warp_index() == 0 {
                 self.run_rounds(args, count, limit);

@@ -23,7 +23,7 @@ use cuda_std::prelude::*;
 use super::PRUNE_DISTANCES;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
+use super::robust_prune::{PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
 use crate::collectives::{block_stride, pack_lanes, rank_in, strided, warp_stride};
 use crate::neighbor;
@@ -104,7 +104,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
     #[inline(always)]
     unsafe fn compare_live(&self, computed: &mut u32) {
         let (distances, rule, candidates) =
-            (&self.block.distances, OcclusionRule::new(self.block.args), self.count - self.live);
+            (&self.block.distances, self.block.rule(), self.count - self.live);
         let list = self.lists.add(warp_index() * candidates.div_ceil(warps()));
         let (mut len, mut compared) = (candidates.saturating_sub(warp_index()).div_ceil(warps()), 0);
         // SAFETY: a warp has its own list and states; what is overwritten in the list has been read.
@@ -244,7 +244,7 @@ impl<'a, S: PairDistances> RowFiller<'a, S> {
         second_round: bool,
         computed: &mut u32,
     ) -> u32 {
-        let (distances, rule) = (&self.block.distances, OcclusionRule::new(self.block.args));
+        let (distances, rule) = (&self.block.distances, self.block.rule());
         // SAFETY: the candidate and the kept vertices are entries, which name vertices; the whole warp computes
         // distances and votes.
         unsafe {

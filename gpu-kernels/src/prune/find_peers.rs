@@ -35,11 +35,11 @@ pub(super) unsafe fn find_peers<S: PairDistances>(args: FindPeersArgs) {
     let batch_index = thread::block_idx_x();
     let limit = args.prune.max_degree;
     let capacity = peers_capacity(args.chunk_len, limit, args.candidates.stride);
-    let block = PruneBlock::<S>::new(&args.prune, capacity);
-    let memory = &block.memory;
     // SAFETY: all threads of the block reach every barrier; there is room for the candidates and the peers.
     unsafe {
         let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index as usize));
+        let block = PruneBlock::<S>::new(&args.prune, vertex, capacity);
+        let memory = &block.memory;
         let bound = bound(&args, batch_index, vertex, memory.entries);
         if thread::thread_idx_x() == 0 {
             memory.count.store(0);

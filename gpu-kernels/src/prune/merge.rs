@@ -52,7 +52,8 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         if target == NO_SLOT {
             return;
         }
-        let block = PruneBlock::<S>::new(prune, merge_capacity(prune.max_candidates, prune.max_degree));
+        let capacity = merge_capacity(prune.max_candidates, prune.max_degree);
+        let block = PruneBlock::<S>::new(prune, target, capacity);
         let memory = &block.memory;
         let neighbors = args.neighbors.add(target_index * stride as usize);
         let degree = load_row(prune, target, memory);

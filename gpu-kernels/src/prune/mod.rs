@@ -175,7 +175,8 @@ pub struct PruneNewArgs {
     /// `[vertices_len][edges_stride]`: the neighbors that the first round kept, nearest first, then those of the
     /// second, then [`NO_SLOT`](crate::graph::NO_SLOT).
     pub neighbors: DevicePtrMut<u32>,
-    /// `[vertices_len][edges_stride]`: the upper half of each neighbor's entry, bits that compare like distances.
+    /// `[vertices_len][edges_stride]`: the distance of each neighbor from its own origin, as the upper half of an entry:
+    /// bits that compare like distances.
     pub ordered_distances: DevicePtrMut<u32>,
 }
 

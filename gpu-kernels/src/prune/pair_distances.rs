@@ -16,8 +16,14 @@ pub(super) trait PairDistances: Sized {
     /// Distances that a warp computes per call.
     fn per_warp(&self) -> u32;
 
-    /// The distances of `form` between the vertices of `graph`.
-    fn new(graph: &GraphArgs, form: DistanceForm) -> Self;
+    /// The distances of `form` between the vertices of `graph`, by which the edges of `owner` are chosen.
+    ///
+    /// # Safety
+    /// The vertex exists.
+    unsafe fn new(graph: &GraphArgs, form: DistanceForm, owner: u32) -> Self;
+
+    /// What a prune of the owner's edges adds to distances before it multiplies them by alpha.
+    fn alpha_offset(&self) -> f32;
 
     /// The index of this lane's vertex among those of a call, ascending with the lane; [`Self::per_warp`] if the lane
     /// has none.
@@ -45,7 +51,9 @@ pub(super) struct Rows<E, Op> {
     tile: RowTiles<E, Op, LOADS>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
-    squared_norms: DevicePtr<f32>,
+    terms: DevicePtr<f32>,
+    term_weight: f32,
+    alpha_offset: f32,
 }
 
 /// A row that others are compared with.
@@ -53,7 +61,7 @@ pub(super) struct Row {
     row: DevicePtr<u8>,
     /// This lane's units, if they are few.
     units: QueryUnits,
-    squared_norm: f32,
+    term: f32,
 }
 
 impl<E: Packed, Op: DistanceOp> Rows<E, Op> {
@@ -62,17 +70,17 @@ impl<E: Packed, Op: DistanceOp> Rows<E, Op> {
         self.rows.add(slot as usize * self.tile.row_bytes())
     }
 
-    /// The squared length of a row; an arbitrary value if the form needs none.
+    /// The term of a row; an arbitrary value if the form needs none.
     ///
     /// # Safety
     /// The same as for [`PairDistances::reference`].
     #[inline(always)]
-    unsafe fn squared_norm(&self, slot: u32) -> f32 {
-        match self.form {
-            // SAFETY: this form has a squared norm for each row.
-            DistanceForm::Cosine => unsafe { global::load_readonly(self.squared_norms.at(slot as usize)) },
-            DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
+    unsafe fn term(&self, slot: u32) -> f32 {
+        if !self.form.needs_terms() {
+            return 0.0;
         }
+        // SAFETY: this form has a term for each row.
+        unsafe { global::load_readonly(self.terms.at(slot as usize)) }
     }
 }
 
@@ -85,13 +93,22 @@ impl<E: Packed, Op: DistanceOp> PairDistances for Rows<E, Op> {
     }
 
     #[inline(always)]
-    fn new(graph: &GraphArgs, form: DistanceForm) -> Self {
-        Self {
-            tile: RowTiles::new(graph.shape),
-            rows: graph.vectors,
-            form,
-            squared_norms: graph.squared_norms,
-        }
+    unsafe fn new(graph: &GraphArgs, form: DistanceForm, owner: u32) -> Self {
+        let GraphArgs { vectors: rows, terms, origins, shape, .. } = *graph;
+        let (term_weight, alpha_offset) = match form {
+            DistanceForm::NegatedDotFromOrigin => {
+                // SAFETY: this form has a term for each vertex.
+                let term = unsafe { global::load_readonly(terms.at(owner as usize)) };
+                (origins.term_weight(term), origins.alpha_offset(term))
+            }
+            _ => (0.0, 0.0),
+        };
+        Self { tile: RowTiles::new(shape), rows, form, terms, term_weight, alpha_offset }
+    }
+
+    #[inline(always)]
+    fn alpha_offset(&self) -> f32 {
+        self.alpha_offset
     }
 
     /// Lane `r` of a tile has row `r` of the tile.
@@ -106,7 +123,7 @@ impl<E: Packed, Op: DistanceOp> PairDistances for Rows<E, Op> {
         let row = self.row(slot);
         // SAFETY: upheld by the caller.
         unsafe {
-            Row { row, units: self.tile.load_if_in_registers(row), squared_norm: self.squared_norm(slot) }
+            Row { row, units: self.tile.load_if_in_registers(row), term: self.term(slot) }
         }
     }
 
@@ -127,8 +144,7 @@ impl<E: Packed, Op: DistanceOp> PairDistances for Rows<E, Op> {
                 self.row(slot)
             };
             let sum = self.tile.sums(row, unit, 0, E::ZERO);
-            let norms = [reference.squared_norm, self.squared_norm(slot)];
-            self.form.distance(E::to_f32(sum), norms)
+            self.form.distance(E::to_f32(sum), [reference.term, self.term(slot)], self.term_weight)
         }
     }
 }

@@ -8,9 +8,9 @@ use super::pair_distances::PairDistances;
 use super::remaining::DeferredRange;
 use super::robust_prune::PruneBlock;
 use super::sort::{distinct, sort_padded};
-use super::{DISTANCES, DUPLICATES, HOPS, PRUNE_DISTANCES, PruneNewArgs};
+use super::{DISTANCES, DUPLICATES, HOPS, PRUNE_DISTANCES, PruneArgs, PruneNewArgs};
 use crate::collectives::block_stride;
-use crate::graph::NO_SLOT;
+use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::neighbor::{self, NO_CANDIDATE};
 
 /// Sorts the candidates of one new vertex, prunes them and writes its row; one block per vertex.
@@ -22,10 +22,10 @@ pub(super) unsafe fn prune_new<S: PairDistances>(args: PruneNewArgs) {
     let batch_index = thread::block_idx_x() as usize;
     let stride = args.prune.graph.edges_stride;
     let capacity = new_capacity(args.candidates.stride, args.others_len());
-    let block = PruneBlock::<S>::new(&args.prune, capacity);
     // SAFETY: all threads of the block reach every barrier; reads and writes are in the places of this vertex.
     unsafe {
         let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index));
+        let block = PruneBlock::<S>::new(&args.prune, vertex, capacity);
         let duplicate_of = global::load_readonly(args.duplicate_of.at(batch_index));
         let is_linked = duplicate_of == NO_SLOT;
         let count = if is_linked { sorted_candidates(&args, batch_index, vertex, &block) } else { 0 };
@@ -35,7 +35,8 @@ pub(super) unsafe fn prune_new<S: PairDistances>(args: PruneNewArgs) {
         );
         let store = |place: u32, entry: u64| {
             global::store(neighbors.at(place as usize), neighbor::slot(entry));
-            global::store(ordered_distances.at(place as usize), neighbor::ordered_bits(entry));
+            let reversed = reversed(&args.prune, vertex, entry);
+            global::store(ordered_distances.at(place as usize), neighbor::ordered_bits(reversed));
         };
         let store_once = |place, entry| {
             if thread::thread_idx_x() == 0 {
@@ -60,6 +61,22 @@ pub(super) unsafe fn prune_new<S: PairDistances>(args: PruneNewArgs) {
             }
         }
     }
+}
+
+/// The entry of a neighbor of `vertex` with its distance from the neighbor's own origin, for the reversed edge.
+///
+/// # Safety
+/// Both are vertices.
+#[inline(always)]
+unsafe fn reversed(prune: &PruneArgs, vertex: u32, entry: u64) -> u64 {
+    let (GraphArgs { terms, origins, .. }, neighbor) = (prune.graph, neighbor::slot(entry));
+    if prune.form != DistanceForm::NegatedDotFromOrigin {
+        return entry;
+    }
+    // SAFETY: this form has a term for each vertex.
+    let [from, to] = [vertex, neighbor].map(|slot| unsafe { global::load_readonly(terms.at(slot as usize)) });
+    let change = origins.term_weight(to) - origins.term_weight(from);
+    if change == 0.0 { entry } else { neighbor::entry(neighbor::distance(entry) + change * (from + to), neighbor) }
 }
 
 /// Loads the candidates of a vertex of the batch into shared memory, sorted, distinct and without the vertex itself;

@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::PruneArgs;
 use super::layout::DEFERRED;
 use super::pair_distances::PairDistances;
-use super::robust_prune::{OcclusionRule, PruneBlock, SharedMemory, warp_index, warps};
+use super::robust_prune::{PruneBlock, SharedMemory, warp_index, warps};
 use crate::WARP_SIZE;
 use crate::collectives::{pack_lanes, strided};
 use crate::neighbor::{self, NO_CANDIDATE};
@@ -190,7 +190,7 @@ impl Remaining {
         block: &PruneBlock<'_, S>,
         kept: u64,
     ) -> u32 {
-        let (distances, rule) = (&block.distances, OcclusionRule::new(block.args));
+        let (distances, rule) = (&block.distances, block.rule());
         // SAFETY: entries name vertices.
         let reference = unsafe { distances.reference(neighbor::slot(kept)) };
         let new = self.new.len();

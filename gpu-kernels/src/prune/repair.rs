@@ -30,12 +30,12 @@ use crate::neighbor;
 #[inline(always)]
 pub(super) unsafe fn repair<S: PairDistances>(args: RepairArgs) {
     let (row, prune) = (thread::block_idx_x() as usize, &args.prune);
-    let block = PruneBlock::<S>::new(prune, repair_capacity(prune));
-    let memory = &block.memory;
     // SAFETY: the whole block reaches every barrier; candidates are within the memory, writes in the places of this
     // row.
     unsafe {
         let vertex = global::load_readonly(args.row_vertices.at(row));
+        let block = PruneBlock::<S>::new(prune, vertex, repair_capacity(prune));
+        let memory = &block.memory;
         let Split { live, deleted } = split_row(&args, vertex, memory);
         // The candidates: live neighbors in the order of the old row, then the replacements.
         let live_entries = memory.entries;

@@ -16,12 +16,12 @@ use crate::neighbor;
 #[inline(always)]
 unsafe fn rescore<S: PairDistances>(args: RescoreArgs) {
     let batch_index = thread::block_idx_x() as usize;
-    let distances = S::new(&args.graph, args.form);
-    let first_of_warp = warp_index() * distances.per_warp();
     // SAFETY: the batch has the vertex, and each of its candidates a place, which one lane reads and writes; each warp
     // is converged at every distance, where lanes without a candidate use the vertex itself.
     unsafe {
         let vertex = global::load_readonly(args.candidates.new_vertices.at(batch_index));
+        let distances = S::new(&args.graph, args.form, vertex);
+        let first_of_warp = warp_index() * distances.per_warp();
         let found = global::load_readonly(args.candidates.costs.at(2 * batch_index));
         let entries = args.entries.add(batch_index * args.candidates.stride as usize);
         let reference = distances.reference(vertex);

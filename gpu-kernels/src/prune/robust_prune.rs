@@ -7,7 +7,6 @@ use super::pair_distances::PairDistances;
 use super::remaining::{DeferredRange, NO_HEAD, Remaining};
 use super::{PRUNE_DISTANCES, PruneArgs};
 use crate::collectives::{rank_in, strided};
-use crate::graph::DistanceForm;
 use crate::neighbor::{self, NO_CANDIDATE};
 use crate::{DevicePtrMut, WARP_SIZE};
 
@@ -23,12 +22,6 @@ pub(super) struct OcclusionRule {
 }
 
 impl OcclusionRule {
-    pub(super) fn new(args: &PruneArgs) -> Self {
-        let offset =
-            if args.form == DistanceForm::NegatedDot { args.graph.largest_squared_norm } else { 0.0 };
-        Self { alpha: args.alpha, offset }
-    }
-
     /// Whether a kept vertex occludes a candidate at `distance`, where `between` is the distance of the two. The
     /// operations are those of the CPU.
     pub(super) fn occludes(self, between: f32, distance: f32) -> bool {
@@ -96,10 +89,19 @@ pub(super) struct PruneBlock<'a, S> {
 }
 
 impl<'a, S: PairDistances> PruneBlock<'a, S> {
-    /// The block of a launch for `capacity` candidates.
-    pub(super) fn new(args: &'a PruneArgs, capacity: u32) -> Self {
-        let distances = S::new(&args.graph, args.form);
+    /// The block that prunes the edges of `owner`, in a launch for `capacity` candidates.
+    ///
+    /// # Safety
+    /// The vertex exists.
+    pub(super) unsafe fn new(args: &'a PruneArgs, owner: u32, capacity: u32) -> Self {
+        // SAFETY: upheld by the caller.
+        let distances = unsafe { S::new(&args.graph, args.form, owner) };
         Self { distances, args, memory: SharedMemory::new(args, capacity) }
+    }
+
+    /// When a kept vertex occludes a candidate.
+    pub(super) fn rule(&self) -> OcclusionRule {
+        OcclusionRule { alpha: self.args.alpha, offset: self.distances.alpha_offset() }
     }
 
     /// Computes the distances of the vertices `slot(0..len)` to `vertex`, and calls `emit` with the index, slot and

@@ -30,7 +30,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// ones, succeeds.
     pub(crate) fn apply_changes(&mut self, host: &Graph<T>, changes: &ChangedSlots) -> Result<(), S::Error> {
         self.wait_for_readers()?;
-        if !changes.vectors.is_empty() {
+        if !changes.vectors.is_empty() || changes.center {
             self.sq8 = None;
         }
         if self.has_vectors && !host.has_vectors() {
@@ -53,8 +53,12 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                     out.copy_from_slice(host.vectors().padded(slot));
                 })?;
             }
-            if let (Some(norms), Some(of_host)) = (&mut self.squared_norms, host.vectors().squared_norms()) {
-                write_rows(&self.stream, norms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
+        }
+        if let (Some(terms), Some(of_host)) = (&mut self.terms, host.vectors().terms()) {
+            let all = || std::iter::once(0..host.slots()).collect();
+            let changed = if changes.center { all() } else { spans(indices(&rows), size_of::<f32>()) };
+            for rows in changed {
+                write_rows(&self.stream, terms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
             }
         }
         let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
@@ -75,7 +79,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         if changes.start_points {
             self.start_points = self.stream.upload(&start_points(host))?;
         }
-        self.largest_squared_norm = host.vectors().largest_squared_norm();
+        self.center = host.vectors().center().clone();
         self.all_live = all_live(host);
         self.stream.synchronize()
     }
@@ -104,8 +108,8 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
             }
             stream.grow(&mut self.edges, capacity * self.edges_stride)?;
-            if let Some(norms) = &mut self.squared_norms {
-                stream.grow(norms, capacity)?;
+            if let Some(terms) = &mut self.terms {
+                stream.grow(terms, capacity)?;
             }
             stream.grow(&mut self.keys, capacity)?;
             self.parents.as_mut().map_or(Ok(()), |parents| stream.grow(parents, capacity))?;

@@ -29,10 +29,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
-use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
+use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT, Origins};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape};
 use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, Slot, padded_len};
-use jasper_graph::Graph;
+use jasper_graph::{Center, Graph};
 use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
@@ -70,8 +70,8 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     has_vectors: bool,
     /// `[slots][edges_stride]`
     pub(crate) edges: S::Buffer<u32>,
-    /// `[slots]`: squared norms, if the metric needs them.
-    squared_norms: Option<S::Buffer<f32>>,
+    /// `[slots]`: the [terms](jasper_graph::Vectors::terms) of vectors, if the metric needs them.
+    terms: Option<S::Buffer<f32>>,
     pub(crate) codes: Option<DeviceCodes<S>>,
     /// `[slots]`: the first key of each live vertex.
     keys: S::Buffer<Key>,
@@ -87,7 +87,8 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     capacity: usize,
     dimension: usize,
     edges_stride: usize,
-    largest_squared_norm: f32,
+    /// Where products of vertices start from, under inner products.
+    center: Center,
     pub(crate) metric: Metric,
     pub(crate) id: GraphId,
     /// The undo log of the transaction, if one is active.
@@ -134,9 +135,9 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             has_vectors: graph.has_vectors(),
             rows,
             edges: edges(stream, graph, edges_stride)?,
-            squared_norms: graph
+            terms: graph
                 .vectors()
-                .squared_norms()
+                .terms()
                 .map(|norms| table(stream, slots, 1, |slot, out| out[0] = norms.at(slot.index())))
                 .transpose()?,
             codes: graph
@@ -159,7 +160,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             capacity: slots,
             dimension,
             edges_stride,
-            largest_squared_norm: graph.vectors().largest_squared_norm(),
+            center: graph.vectors().center().clone(),
             metric: graph.metric(),
             id: GraphId(NEXT_ID.fetch_add(1, Relaxed)),
             undo: None,
@@ -174,7 +175,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
         let tables = rows
             + (self.edges.len() + self.start_points.len() + self.live.len()) * size_of::<u32>()
-            + self.squared_norms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
+            + self.terms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
             + self.parents.as_ref().map_or(0, |parents| parents.len() * size_of::<u32>())
             + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
             + self.keys.len() * size_of::<Key>();
@@ -228,13 +229,13 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         GraphArgs {
             vectors: self.rows.input().cast(),
             edges: self.edges.input(),
-            squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
+            terms: self.terms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
             start_points: self.start_points.input(),
             start_points_len: self.start_points.len() as u32,
             shape: RowShape::new((self.row_len() * size_of::<T>()) as u32),
             edges_stride: self.edges_stride(),
-            largest_squared_norm: self.largest_squared_norm,
+            origins: origins(&self.center),
         }
     }
 
@@ -248,7 +249,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         &self.live
     }
 
-    /// How kernels compute distances; the same as on the host.
+    /// How kernels compute distances from queries; the same as on the host.
     pub(crate) fn form(&self) -> DistanceForm {
         DistanceForm::new(self.metric, T::EXACT_SUMS)
     }
@@ -282,6 +283,12 @@ impl KernelGraph {
     pub(crate) fn kernel<K>(&self, for_rows: fn(ElementKind, DistanceForm, u32) -> K) -> K {
         for_rows(self.element, self.form, self.args.shape.row_bytes())
     }
+}
+
+/// Where products of vertices start from, for kernels.
+fn origins(center: &Center) -> Origins {
+    let (term_weights, alpha_offsets) = (center.term_weights(), center.alpha_offsets());
+    Origins { zero_above: center.zero_above(), term_weights, alpha_offsets }
 }
 
 /// Bytes per row of vectors, with padding.
@@ -397,21 +404,21 @@ mod tests {
         host.keys_mut().delete(1066).unwrap();
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         let (rows, edges) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.edges).unwrap());
-        let (norms, keys) = (copy.squared_norms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
+        let (norms, keys) = (copy.terms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let norms = stream.download(norms).unwrap();
         for slot in (0..70).map(Slot::new) {
             let at = slot.index();
             assert_eq!(rows[at * 32..][..32], *host.vectors().padded(slot));
             assert_eq!(edges[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
             assert_eq!(edges[at * 64 + 2..][..62], [NO_SLOT; 62]);
-            assert_eq!(norms[at], host.vectors().squared_norms().unwrap().at(at));
+            assert_eq!(norms[at], host.vectors().terms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
         assert!(!copy.live_or_null().is_null());
         assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
         assert_eq!((args.shape.row_bytes(), args.edges_stride, args.start_points_len), (32, 64, 2));
-        assert_eq!(args.largest_squared_norm, host.vectors().largest_squared_norm());
+        assert_eq!(args.origins.alpha_offsets, host.vectors().center().alpha_offsets());
         let parts = [rows.len(), edges.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
         let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, MemorySpace::Device);
         let tables = plan.total(MemorySpace::Device) - MAX_IDLE.device;

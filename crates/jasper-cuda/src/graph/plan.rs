@@ -59,10 +59,10 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     pub(crate) fn plan_with(spec: &BuildSpec, vectors: Option<MemorySpace>, plan: MemoryPlan) -> MemoryPlan {
         let of = |bytes: usize| (spec.rows * bytes) as u64;
         let row_bytes = vectors.map_or(0, |_| padded_len::<T>(spec.dimension) * size_of::<T>());
-        let norms = if spec.has_norms::<T>() { of(size_of::<f32>()) } else { 0 };
+        let terms = if spec.has_terms::<T>() { of(size_of::<f32>()) } else { 0 };
         plan.part(vectors.unwrap_or(MemorySpace::Device), "vectors", of(row_bytes))
             .part(MemorySpace::Device, "adjacency", of(edges_stride(&spec.params) * size_of::<u32>()))
-            .part(MemorySpace::Device, "squared norms", norms)
+            .part(MemorySpace::Device, "terms", terms)
             .part(MemorySpace::Device, "keys", of(size_of::<Key>()))
             .part(MemorySpace::Device, "live slots", (spec.rows.div_ceil(32) * size_of::<u32>()) as u64)
             .part(MemorySpace::Host, "pinned memory", 2 * Stream::CHUNK_BYTES as u64)

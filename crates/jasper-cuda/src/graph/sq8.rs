@@ -5,13 +5,13 @@ use std::fmt;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::knn::{MAX_K, exact_knn};
 use gpu_kernels::rows::{QuantizeSq4, QuantizeSq4Args, QuantizeSq8, QuantizeSq8Args};
-use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
+use gpu_kernels::{Buffer as _, RowShape, Stream};
 use jasper_core::{Element, Slot, padded_len};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
 
-use super::{DeviceGraph, KernelGraph, write_rows};
+use super::{DeviceGraph, KernelGraph, origins, write_rows};
 use crate::build::{SEARCH_CHUNK, batch_bytes};
 use crate::{MemoryPlan, MemorySpace};
 
@@ -26,10 +26,18 @@ pub(crate) const UPLOAD_BYTES: usize = 64 << 20;
 pub(crate) struct Sq8Rows<S: Stream> {
     /// `[slots][padded dimension]`
     pub(super) bytes: S::Buffer<i8>,
-    /// `[slots][sq4_row_bytes / 4]`: SQ4 vectors, which searches read instead.
-    pub(super) sq4: Option<S::Buffer<u32>>,
+    /// SQ4 vectors, which searches read instead.
+    pub(super) sq4: Option<Sq4Rows<S>>,
     /// Steps per unit of a coordinate.
     scale: f32,
+}
+
+/// The vectors of a graph by 4 bits per coordinate.
+pub(super) struct Sq4Rows<S: Stream> {
+    /// `[slots][sq4_row_bytes / 4]`
+    rows: S::Buffer<u32>,
+    /// The base-2 logarithm of the steps of SQ8 in a step.
+    shift: u32,
 }
 
 /// Whether edges may be chosen by SQ8 distances, by a trial of an earlier change or of this one.
@@ -134,26 +142,31 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// The graph as kernels of builds and changes read it: with the SQ8 vectors, while there are some.
     pub(crate) fn linking_input(&self) -> KernelGraph {
-        let Some(sq8) = &self.sq8 else { return self.input() };
+        let Some(sq8) = &self.sq8 else {
+            let form = DistanceForm::between_vertices(self.metric, T::EXACT_SUMS);
+            return KernelGraph { form, ..self.input() };
+        };
         let args = GraphArgs {
             vectors: sq8.bytes.input().cast(),
             shape: RowShape::new(padded_len::<i8>(self.dimension) as u32),
-            squared_norms: DevicePtr::null(),
-            largest_squared_norm: ScalarQuantizer::scaled_norm(self.largest_squared_norm, sq8.scale),
+            origins: origins(&self.center.of_scaled_differences(sq8.scale)),
             ..self.tables()
         };
         KernelGraph {
             args,
             element: i8::KIND,
-            form: DistanceForm::new(sq8_metric(self.metric), i8::EXACT_SUMS),
+            form: DistanceForm::between_vertices(sq8_metric(self.metric), i8::EXACT_SUMS),
         }
     }
 
     /// [`Self::linking_input`] with SQ4 vectors, which searches for many vertices read, if there are any.
     pub(crate) fn sq4_input(&self) -> Option<GraphArgs> {
-        let sq4 = self.sq8.as_ref()?.sq4.as_ref()?;
+        let sq8 = self.sq8.as_ref()?;
+        let sq4 = sq8.sq4.as_ref()?;
         let shape = RowShape::new(sq4_row_bytes(self.dimension));
-        Some(GraphArgs { vectors: sq4.input().cast(), shape, ..self.linking_input().args })
+        let scale = sq8.scale / (1 << sq4.shift) as f32;
+        let origins = origins(&self.center.of_scaled_differences(scale));
+        Some(GraphArgs { vectors: sq4.rows.input().cast(), shape, origins, ..self.linking_input().args })
     }
 }
 
@@ -209,7 +222,7 @@ impl<S: Stream> Sq8Rows<S> {
         };
         // SAFETY: both tables have a row of these words for each slot.
         unsafe { stream.launch(&QuantizeSq4, args)? };
-        Ok(Self { sq4: Some(sq4), ..self })
+        Ok(Self { sq4: Some(Sq4Rows { rows: sq4, shift }), ..self })
     }
 
     /// Uploads the vectors of `graph`, some at a time, and quantizes them. The host's part runs in the current rayon

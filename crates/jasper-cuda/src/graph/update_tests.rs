@@ -261,7 +261,7 @@ impl<T: Element> Twins<T> {
         let row_len = copy.row_len();
         let rows = stream.download_range(&copy.rows, 0..slots * row_len).unwrap();
         let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
-        let norms = copy.squared_norms.as_ref().map(|norms| stream.download_range(norms, 0..slots).unwrap());
+        let norms = copy.terms.as_ref().map(|norms| stream.download_range(norms, 0..slots).unwrap());
         let live = stream.download_range(&copy.live, 0..slots.div_ceil(32)).unwrap();
         let codes = copy
             .codes
@@ -287,7 +287,7 @@ impl<T: Element> Twins<T> {
             assert_eq!(&rows[at * row_len..][..row_len], expected.vectors().padded(slot), "row of {slot}");
             assert_eq!(
                 norms.as_ref().map(|norms| norms[at]),
-                expected.vectors().squared_norms().map(|n| n.at(at))
+                expected.vectors().terms().map(|n| n.at(at))
             );
             assert!(found.keys().keys_of(slot).eq(expected.keys().keys_of(slot)), "keys of {slot}");
             if expected.keys().is_live(slot) {
@@ -296,7 +296,7 @@ impl<T: Element> Twins<T> {
         }
         assert_eq!((copy.slots(), copy.vector_storage()), (slots, self.vectors));
         assert_eq!(copy.live_or_null().is_null(), expected.keys().live() == slots);
-        assert_eq!(copy.largest_squared_norm, expected.vectors().largest_squared_norm());
+        assert_eq!(copy.center, *expected.vectors().center());
         assert_eq!(stream.download(&copy.start_points).unwrap(), super::start_points(expected));
         assert!(found.check_structure().is_sound() && self.resident.check().is_ok());
         self.compare_trees();

@@ -12,7 +12,7 @@ use jasper_quant::Quantization;
 use super::small_sections::{self, KeyRecord};
 use super::table::{CHECKSUM_AT, Section, Sections, header_page};
 use super::{FileError, FileFault, open_index, tuned, with_path};
-use crate::{Graph, needs_norms};
+use crate::{Graph, needs_terms};
 
 /// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and
 /// the quantizer.
@@ -176,8 +176,8 @@ impl IndexInfo {
         self.dimension.div_ceil(chunk) * chunk
     }
 
-    pub(super) fn has_norms(&self) -> bool {
-        needs_norms(self.metric, self.element.is_integer())
+    pub(super) fn has_terms(&self) -> bool {
+        needs_terms(self.metric, self.element.is_integer())
     }
 
     /// Checks that every section is present, with the right item type and length.
@@ -223,7 +223,10 @@ impl IndexInfo {
         Some(match section {
             Section::Params => (size_of::<ParamsRecord>() as u64, true),
             Section::Vectors => (slots * row, true),
-            Section::SquaredNorms if self.has_norms() => (slots * 4, true),
+            Section::Terms if self.has_terms() => (slots * 4, true),
+            Section::Center if self.metric == Metric::InnerProduct => {
+                ((small_sections::CENTER_HEADER + self.dimension) as u64 * 4, true)
+            }
             Section::Adjacency => (slots * self.params.max_degree() as u64 * 4, true),
             Section::Degrees => (slots * 2, true),
             Section::Keys => (slots * 8, true),
@@ -254,7 +257,7 @@ impl ParamsRecord {
             alpha_convention: 0,
             seed: params.seed(),
             max_batch_share: params.max_batch_share(),
-            largest_squared_norm: graph.vectors.largest_squared_norm(),
+            largest_squared_norm: graph.vectors.center.largest_squared_norms[0],
             slots: graph.slots() as u64,
             tombstones: graph.keys.tombstones() as u64,
             free: graph.keys.free() as u64,

@@ -82,15 +82,15 @@ impl<T: Element> Graph<T> {
             Ok::<_, FileFault>(Codes { quantizer, table })
         });
         let keys = small_sections::keys(sections, &info)?;
-        let norms = || source.segments(Section::SquaredNorms, slots, 1);
+        let terms = || source.segments(Section::Terms, slots, 1);
         let rows = if info.has_vectors { slots } else { 0 };
         Ok(Self {
             params: info.params,
             vectors: Vectors {
                 table: source.segments(Section::Vectors, rows, info.row_stride())?,
                 is_stored: info.has_vectors,
-                squared_norms: info.has_norms().then(norms).transpose()?,
-                largest_squared_norm: info.largest_squared_norm,
+                terms: info.has_terms().then(terms).transpose()?,
+                center: small_sections::center(sections, &info)?,
                 codes: codes.transpose()?,
                 ..Vectors::zeroed(info.metric, info.dimension, 0)?
             },
@@ -122,8 +122,8 @@ impl<T: Element> Graph<T> {
         if vectors.is_stored {
             add(Section::Vectors, Rule::for_element(T::KIND), bytes_of(&mut vectors.table))?;
         }
-        if let Some(norms) = &mut vectors.squared_norms {
-            add(Section::SquaredNorms, Rule::FiniteF32, bytes_of(norms))?;
+        if let Some(terms) = &mut vectors.terms {
+            add(Section::Terms, Rule::FiniteF32, bytes_of(terms))?;
         }
         if let Some(codes) = &mut vectors.codes {
             let layout = codes.quantizer.layout();

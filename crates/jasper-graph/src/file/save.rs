@@ -6,13 +6,13 @@ use std::sync::mpsc;
 use std::thread;
 
 use bytemuck::NoUninit;
-use jasper_core::{BitSet, Cancelled, Element, ElementKind, Key, ProgressFn, Slot, Stage, no_progress};
+use jasper_core::{BitSet, Cancelled, Element, ElementKind, Key, Metric, ProgressFn, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
 use super::info::ParamsRecord;
 use super::read::Meter;
-use super::small_sections::KeyRecord;
+use super::small_sections::{self, KeyRecord};
 use super::table::{Entry, Section, file_bytes, header_page};
 use super::{SECTION_ALIGN, append, padding, with_path};
 use crate::{Codes, Graph};
@@ -173,9 +173,12 @@ pub(super) fn write_sections<T: Element, W: Write>(
         let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
         file.rows(Section::Vectors, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
     }
-    if let Some(norms) = vectors.squared_norms() {
-        let norm = |slot: Slot| if keys.is_free(slot) { 0.0 } else { norms.at(slot.index()) };
-        file.rows(Section::SquaredNorms, slots, size_of::<f32>(), |slot, out| put(out, &[norm(slot)]))?;
+    if let Some(terms) = vectors.terms() {
+        let term = |slot: Slot| if keys.is_free(slot) { 0.0 } else { terms.at(slot.index()) };
+        file.rows(Section::Terms, slots, size_of::<f32>(), |slot, out| put(out, &[term(slot)]))?;
+    }
+    if graph.metric() == Metric::InnerProduct {
+        file.items(Section::Center, &small_sections::center_items(vectors))?;
     }
     let zeros = vec![0_u32; graph.params().max_degree()];
     file.rows(Section::Adjacency, slots, size_of_val(&*zeros), |slot, out| {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{BitSet, Key, Slot};
+use jasper_core::{BitSet, Element, Key, Metric, Slot};
 use jasper_data::ReadAt;
 use jasper_quant::{Quantizer, open};
 
+use super::rule::Rule;
 use super::table::{Section, Sections};
 use super::{FileFault, IndexInfo};
-use crate::KeyMap;
+use crate::{Center, KeyMap, Vectors};
 
 /// A key and its slot: the record of the sections `further keys` and `deleted keys`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -52,6 +53,32 @@ pub(super) fn quantizer(
         return Err(FileFault::invalid(Section::Codes, problem));
     }
     Ok(Some(Arc::from(quantizer)))
+}
+
+/// Numbers of the section `center` before the coordinates.
+pub(super) const CENTER_HEADER: usize = 2;
+
+/// The section `center`. What it does not have is in the section `params`.
+pub(super) fn center_items<T: Element>(vectors: &Vectors<T>) -> Vec<f32> {
+    let center = vectors.center();
+    let [_, from_center] = center.largest_squared_norms;
+    [&[center.zero_above, from_center], vectors.center_coordinates()].concat()
+}
+
+/// Reads the center of the vectors of a file; zeros for metrics that have none.
+pub(super) fn center(sections: &Sections<impl ReadAt>, info: &IndexInfo) -> Result<Center, FileFault> {
+    if info.metric != Metric::InnerProduct {
+        return Ok(Center::default());
+    }
+    let items: Vec<f32> = sections.items(Section::Center)?;
+    let &[zero_above, from_center, ref coordinates @ ..] = &items[..] else {
+        unreachable!("the length was checked");
+    };
+    if !items.iter().all(|x| x.is_finite()) || from_center < 0.0 {
+        return Err(FileFault::invalid(Section::Center, Rule::FiniteF32.broken()));
+    }
+    let largest_squared_norms = [info.largest_squared_norm, from_center];
+    Ok(Center { zero_above, largest_squared_norms, ..Center::new(coordinates, info.row_stride()) })
 }
 
 /// Reads the keys of a file, and the sets of tombstones and free slots. The table of first keys is left empty.

@@ -29,8 +29,10 @@ pub enum Section {
     Params,
     /// The vectors, padded.
     Vectors,
-    /// Squared norm of each vector, where the metric needs it.
-    SquaredNorms,
+    /// What distances need of each vector beside its coordinates: see [`Vectors::terms`](crate::Vectors::terms).
+    Terms,
+    /// Under inner products, [the center](crate::Vectors::center).
+    Center,
     /// Out-edges, `(slots, max_degree)`.
     Adjacency,
     /// Number of out-edges of each slot.
@@ -65,10 +67,11 @@ pub enum Section {
 
 /// The code and name of every known kind. Those of an index come first, in the order of the file; the codes of
 /// checkpoints are far from them, because later releases add kinds of an index.
-const KINDS: [(Section, u32, &str); 17] = [
+const KINDS: [(Section, u32, &str); 18] = [
     (Section::Params, 1, "params"),
     (Section::Vectors, 2, "vectors"),
-    (Section::SquaredNorms, 3, "squared norms"),
+    (Section::Terms, 3, "terms"),
+    (Section::Center, 16, "center"),
     (Section::Adjacency, 4, "adjacency"),
     (Section::Degrees, 5, "degrees"),
     (Section::Keys, 6, "keys"),
@@ -95,7 +98,7 @@ impl Section {
     pub(super) fn item(self, element: ElementKind) -> u32 {
         match self {
             Self::Vectors => element.code(),
-            Self::SquaredNorms => ElementKind::F32.code(),
+            Self::Terms | Self::Center => ElementKind::F32.code(),
             Self::Degrees => item::U16,
             Self::Keys => item::U64,
             Self::Adjacency | Self::Tombstones | Self::FreeSlots => item::U32,

@@ -106,7 +106,7 @@ fn a_lie_under_right_checksums_is_found() {
         (Params, 0, &[9], "element 9"),
         (Params, 0, &[2], "row stride 4, expected 16"),
         (Params, 4, &[3], "metric 3"),
-        (Params, 4, &[0], "`squared norms` is invalid: l2 does not need it"),
+        (Params, 4, &[0], "`terms` is invalid: l2 does not need it"),
         (Params, 8, &[0], "dimension 0"),
         (Params, 8, &[5], "row stride"),
         (Params, 8, &[0xFF; 4], "dimension 4294967295"),
@@ -125,7 +125,7 @@ fn a_lie_under_right_checksums_is_found() {
         (Params, 64, &[6], "section `free slots` is invalid: it holds 5 slots, expected 6"),
         (Params, 72, &[1], "it claims 1 edges, and there are 70"),
         (Vectors, 20, &nan, "not finite"),
-        (SquaredNorms, 4, &nan, "not finite"),
+        (Terms, 4, &nan, "not finite"),
         (Adjacency, 0, &[40], "not below 40"),
         (Adjacency, 8, &[40], "not below 40"),
         (Degrees, 0, &[4], "degree above 3"),
@@ -157,8 +157,8 @@ fn a_table_that_cannot_be_is_refused() {
     let cases: [(usize, &[u8], &str); 13] = [
         (12, &[0; 12], "a file of 0 bytes, at least 4096 are needed"),
         (12, &[127], "127 sections, at most 126"),
-        (12, &[10], "belong to no section"),
-        (12, &[12], "section `of kind 0`"),
+        (12, &[11], "belong to no section"),
+        (12, &[13], "section `of kind 0`"),
         (16, &huge, "expected 1099511627776"),
         (entry(1), &[1], "section `params` is repeated"),
         (entry(1), &[99], "needs section `of kind 99`"),
@@ -167,7 +167,7 @@ fn a_table_that_cannot_be_is_refused() {
         (entry(1) + 24, &huge, "end within"),
         (entry(1) + 24, &[0xFF; 8], "end within"),
         (entry(0) + 24, &[87], "section `params` is invalid: it has 87 bytes"),
-        (entry(10) + 24, &[3], "not a multiple of 4"),
+        (entry(11) + 24, &[3], "not a multiple of 4"),
     ];
     for (at, lie, expected) in cases {
         let mut forged = bytes.clone();

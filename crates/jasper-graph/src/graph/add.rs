@@ -1,10 +1,13 @@
 //! Stores vectors: one, or many from several threads.
 
 use std::ops::Range;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
-use jasper_core::{Element, MAX_VECTORS, Slot};
+use jasper_core::{Element, MAX_VECTORS, Metric, Slot};
 
 use super::Graph;
+use crate::vectors::Center;
 use crate::vectors::codes::Encoder;
 use crate::{SEGMENT_ROWS, VectorError, Vectors};
 
@@ -22,7 +25,13 @@ pub struct VectorChunk<'a, T> {
     /// Rows of the table from the first of `slots` to the last. The columns below have the same range.
     rows: &'a mut [T],
     width: usize,
-    squared_norms: Option<&'a mut [f32]>,
+    terms: Option<&'a mut [f32]>,
+    /// Under inner products, except of SQ8.
+    center: Option<&'a Center>,
+    /// By origin: the bits of the largest squared norm, which order as the numbers do.
+    largest_squared_norms: &'a [AtomicU32; 2],
+    /// Scratch memory.
+    values: Vec<f32>,
     codes: Option<(Encoder<'a>, &'a mut [u32])>,
 }
 
@@ -32,19 +41,42 @@ impl<T: Element> VectorChunk<'_, T> {
         self.first..self.first + self.slots.len()
     }
 
-    /// Writes a prepared vector and its squared norm.
+    /// Writes a prepared vector, whose squared norm before preparation is given.
     ///
     /// # Panics
     /// Panics if `number` is not one of [`Self::numbers`], or `prepared` not as long as a padded vector.
     pub fn set(&mut self, number: usize, prepared: &[T], squared_norm: f32) {
         let row = self.slots[number - self.first].index() - self.slots[0].index();
         self.rows[row * self.width..][..self.width].copy_from_slice(prepared);
-        if let Some(norms) = &mut self.squared_norms {
-            norms[row] = squared_norm;
+        match self.center {
+            Some(center) if center.is_zero() => self.note_norms([squared_norm; 2]),
+            Some(_) => self.update_term(row),
+            None => self.terms.iter_mut().for_each(|norms| norms[row] = squared_norm),
         }
         if let Some((encoder, codes)) = &mut self.codes {
             let words = codes.len() * self.width / self.rows.len();
             encoder.encode(prepared, self.width, &mut codes[row * words..][..words]);
+        }
+    }
+
+    /// Writes the [terms](Vectors::terms) of vectors that are there, for another center.
+    pub fn update_terms(mut self) {
+        for &slot in self.slots {
+            self.update_term(slot.index() - self.slots[0].index());
+        }
+    }
+
+    fn update_term(&mut self, row: usize) {
+        let (Some(center), Some(terms)) = (self.center, &mut self.terms) else { return };
+        let vector = &self.rows[row * self.width..][..self.width];
+        let (term, squared_norms) = center.term_and_norms(vector, &mut self.values);
+        terms[row] = term;
+        self.note_norms(squared_norms);
+    }
+
+    fn note_norms(&self, squared_norms: [f32; 2]) {
+        for (largest, norm) in self.largest_squared_norms.iter().zip(squared_norms) {
+            largest.fetch_max(norm.to_bits(), Relaxed);
         }
     }
 }
@@ -82,31 +114,60 @@ impl<T: Element> Graph<T> {
             self.keys.free.iter().take(reused).chain(new.clone()).map(Slot::from_index).collect();
         self.resize(new.end)?;
         self.keys.occupy(&slots[..reused], new);
-        write(self.vectors.vector_chunks_mut(&slots));
+        self.vectors.change_chunks(&slots, write);
         self.vectors.note_written(&slots);
         Ok(slots)
+    }
+
+    /// Sets the [center](Vectors::center) of the vectors, under inner products, and the origin of each vertex. `update`
+    /// gets chunks that different threads may [update](VectorChunk::update_terms). Does nothing under other metrics.
+    ///
+    /// # Panics
+    /// Panics if `center` has another dimension than the vectors.
+    #[doc(hidden)]
+    pub fn set_center(&mut self, center: &[f32], update: impl FnOnce(Vec<VectorChunk<'_, T>>)) {
+        if self.metric() == Metric::InnerProduct {
+            assert_eq!(center.len(), self.dimension(), "a coordinate per dimension");
+            let vertices: Vec<Slot> = self.keys.vertices().collect();
+            self.vectors.set_center(Center::new(center, self.vectors.table.width()), &vertices, update);
+            self.log_center();
+        }
     }
 }
 
 impl<T: Element> Vectors<T> {
+    /// Calls `change` with the rows of `slots`, which ascend, in chunks, and raises the largest squared norms.
+    pub(crate) fn change_chunks(&mut self, slots: &[Slot], change: impl FnOnce(Vec<VectorChunk<'_, T>>)) {
+        let largest = self.center.largest_squared_norms.map(|norm| AtomicU32::new(norm.to_bits()));
+        change(self.vector_chunks_mut(slots, &largest));
+        self.center.largest_squared_norms = largest.map(|bits| f32::from_bits(bits.into_inner()));
+    }
+
     /// The rows of `slots`, which ascend, in chunks within a segment.
-    pub(crate) fn vector_chunks_mut<'a>(&'a mut self, slots: &'a [Slot]) -> Vec<VectorChunk<'a, T>> {
+    pub(crate) fn vector_chunks_mut<'a>(
+        &'a mut self,
+        slots: &'a [Slot],
+        largest_squared_norms: &'a [AtomicU32; 2],
+    ) -> Vec<VectorChunk<'a, T>> {
         let width = self.table.width();
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
         let rows = (CHUNK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, CHUNK_ROWS);
         let chunks: Vec<&[Slot]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
         let ranges = || chunks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
         let tables = self.table.ranges_mut(ranges());
-        let mut norms = self.squared_norms.as_mut().map(|norms| norms.ranges_mut(ranges()));
+        let mut terms = self.terms.as_mut().map(|terms| terms.ranges_mut(ranges()));
+        let center = (self.metric == Metric::InnerProduct).then_some(&self.center);
         let mut codes = self.codes.as_mut().map(|codes| {
             let quantizer = &*codes.quantizer;
             codes.table.ranges_mut(ranges()).map(move |codes| (Encoder::new(quantizer), codes))
         });
         let mut first = 0;
         let chunk = |(&slots, rows)| {
-            let squared_norms = norms.as_mut().and_then(Iterator::next);
+            let terms = terms.as_mut().and_then(Iterator::next);
             let codes = codes.as_mut().and_then(Iterator::next);
-            let chunk = VectorChunk { first, slots, rows, width, squared_norms, codes };
+            let values = Vec::new();
+            let chunk =
+                VectorChunk { first, slots, rows, width, terms, center, largest_squared_norms, values, codes };
             first += slots.len();
             chunk
         };
@@ -117,12 +178,13 @@ impl<T: Element> Vectors<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::{BuildParams, Metric};
+    use crate::Origin;
+    use jasper_core::{BuildParams, Neighbor};
 
     #[test]
     fn free_slots_come_first_and_others_keep_their_rows() {
         let vertices = SEGMENT_ROWS + 10;
-        let mut graph = Graph::<u8>::new(Metric::InnerProduct, 16, BuildParams::default()).unwrap();
+        let mut graph = Graph::<u8>::new(Metric::Cosine, 16, BuildParams::default()).unwrap();
         let add = |graph: &mut Graph<u8>, count, x: u8| {
             let write = |chunks: Vec<VectorChunk<'_, u8>>| {
                 for mut chunk in chunks {
@@ -139,10 +201,44 @@ mod tests {
         for slot in (0..vertices).map(Slot::from_index) {
             let number = slots.iter().position(|&new| new == slot);
             assert_eq!(graph.vectors().padded(slot), [1 + u8::from(number.is_some()); 16]);
-            let norm = graph.vectors().squared_norms().unwrap().at(slot.index());
+            let norm = graph.vectors().terms().unwrap().at(slot.index());
             assert_eq!(norm, number.unwrap_or(slot.index()) as f32);
         }
         assert_eq!((graph.keys().free(), graph.keys().tombstones()), (0, vertices + 2));
-        assert_eq!(graph.vectors().largest_squared_norm(), (vertices - 1) as f32);
+    }
+
+    /// A line of vectors along the center, of which those beyond a standard deviation start from zero.
+    #[test]
+    fn origins_follow_the_center() {
+        let mut graph = Graph::<f32>::new(Metric::InnerProduct, 2, BuildParams::default()).unwrap();
+        let add = |graph: &mut Graph<f32>, x: f32| graph.add_vector(&[x, 1.0, 0.0, 0.0], x * x + 1.0).unwrap();
+        let slots: Vec<Slot> = (0..10).map(|x| add(&mut graph, x as f32)).collect();
+        let update = |chunks: Vec<VectorChunk<'_, f32>>| chunks.into_iter().for_each(VectorChunk::update_terms);
+        let term = |graph: &Graph<f32>, slot: Slot| graph.vectors().terms().unwrap().at(slot.index());
+        assert!(slots.iter().all(|&slot| term(&graph, slot) == 0.0));
+
+        graph.begin();
+        graph.set_center(&[4.5, 1.0], update);
+        assert_eq!(term(&graph, slots[2]), 2.0 * 4.5 + 1.0 - (4.5 * 4.5 + 1.0) / 2.0);
+        assert_eq!(graph.vectors().center().alpha_offsets(), [82.0, 4.5 * 4.5]);
+        for (x, &slot) in slots.iter().enumerate() {
+            // The standard deviation of 0 to 9 is 2.87.
+            let origin = if x > 7 { Origin::Zero } else { Origin::Center };
+            assert_eq!(graph.vectors().origin(slot), origin);
+            let start = if origin == Origin::Zero { [0.0; 2] } else { [4.5, 1.0] };
+            let distance = graph.vectors().slot_distance_computer(slot).distance_to(slots[3]);
+            let product = (x as f32 - start[0]) * (3.0 - start[0]) + (1.0 - start[1]) * (1.0 - start[1]);
+            assert_eq!(distance, -product);
+            let reversed = graph.vectors().reversed(slot, Neighbor::new(distance, slots[3]));
+            let back = graph.vectors().slot_distance_computer(slots[3]).distance_to(slot);
+            assert_eq!(reversed, Neighbor::new(back, slots[3]));
+        }
+        let new = add(&mut graph, 20.0);
+        assert_eq!(graph.vectors().origin(new), Origin::Zero);
+        assert_eq!(graph.vectors().center().alpha_offsets(), [401.0, 15.5 * 15.5]);
+
+        graph.rollback();
+        assert_eq!(graph.vectors().center().alpha_offsets(), [82.0; 2]);
+        assert!(slots.iter().all(|&slot| term(&graph, slot) == 0.0));
     }
 }

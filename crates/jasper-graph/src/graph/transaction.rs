@@ -19,6 +19,8 @@ pub struct ChangedSlots {
     pub start_points: bool,
     /// Whether there is another [spanning tree](SpanningTree), or none any more.
     pub spanning_tree: bool,
+    /// Whether there is another [center](crate::Vectors::center), so that all terms changed.
+    pub center: bool,
     /// Slots that got another parent in it.
     pub parents: Vec<Slot>,
 }
@@ -26,8 +28,9 @@ pub struct ChangedSlots {
 impl ChangedSlots {
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
-        let Self { vectors, keys, start_points, spanning_tree, parents } = self;
-        vectors.is_empty() && keys.is_empty() && !start_points && !spanning_tree && parents.is_empty()
+        let Self { vectors, keys, start_points, spanning_tree, center, parents } = self;
+        let is_same = vectors.is_empty() && keys.is_empty() && parents.is_empty();
+        is_same && !start_points && !spanning_tree && !center
     }
 
     /// Adds later changes.
@@ -36,6 +39,7 @@ impl ChangedSlots {
         self.keys.append(&mut later.keys);
         self.start_points |= later.start_points;
         self.spanning_tree |= later.spanning_tree;
+        self.center |= later.center;
         self.parents.append(&mut later.parents);
     }
 }
@@ -64,10 +68,13 @@ impl<T: Element> Graph<T> {
     #[doc(hidden)]
     pub fn rollback(&mut self) {
         let has_tree = self.adjacency.tree.is_some();
-        self.vectors.rollback();
+        let is_recentered = self.vectors.rollback();
         self.adjacency.rollback();
         self.keys.rollback();
-        self.log(|changes| changes.spanning_tree |= has_tree);
+        self.log(|changes| {
+            changes.spanning_tree |= has_tree;
+            changes.center |= is_recentered;
+        });
     }
 
     /// Keeps a spanning tree of the edges, or none from now on. Whoever changes edges afterwards keeps the tree true by
@@ -87,6 +94,11 @@ impl<T: Element> Graph<T> {
             undo.tree_changed = true;
         }
         self.log(|changes| changes.parents.extend(parents.iter().map(|&(slot, _)| slot)));
+    }
+
+    /// Logs another center.
+    pub(super) fn log_center(&mut self) {
+        self.log(|changes| changes.center = true);
     }
 
     /// Changes the log, if there is one.

@@ -1,13 +1,13 @@
 //! Exact distances to stored vectors, by metric.
 
 use jasper_core::distance::prefetch_l2;
-use jasper_core::{Element, Metric, Slot};
+use jasper_core::{Element, Metric, Neighbor, Slot};
 
-use super::Vectors;
+use super::{Origin, Vectors};
 use super::sketch::{Bounds, SketchedVector};
 
-/// Whether the metric needs the squared norms of the vectors. `exact` says that the element is an integer.
-pub const fn needs_norms(metric: Metric, exact: bool) -> bool {
+/// Whether distances need a [term](Vectors::terms) of each vector. `exact` says that the element is an integer.
+pub const fn needs_terms(metric: Metric, exact: bool) -> bool {
     matches!((metric, exact), (Metric::InnerProduct, _) | (Metric::Cosine, true))
 }
 
@@ -23,13 +23,16 @@ pub trait ComputeDistances {
     fn compute(&self, slots: &[Slot], out: &mut [f32]);
 }
 
-/// Distances of one vector to stored ones, in the metric of the graph; made by [`Vectors::distance_computer`] and
-/// [`Vectors::slot_distance_computer`].
+/// Distances of one vector to stored ones, in the metric of the graph: those of a query, made by
+/// [`Vectors::distance_computer`], or those that choose edges, made by [`Vectors::slot_distance_computer`].
 pub struct DistanceComputer<'a, T: 'static> {
     vectors: &'a Vectors<T>,
     /// The query, padded.
     vector: &'a [T],
-    squared_norm: f32,
+    /// The [term](Vectors::terms) of the query, if the form needs one.
+    term: f32,
+    /// The weight of terms.
+    term_weight: f32,
     form: DistanceForm,
     sketched: Option<SketchedVector>,
 }
@@ -41,6 +44,8 @@ enum DistanceForm {
     /// 1 - cos of unit vectors.
     HalfSquaredL2,
     NegatedDot,
+    /// The negated dot product of vectors from some [`Origin`].
+    NegatedDotFromOrigin,
     /// 1 - cos of vectors of any length.
     Cosine,
 }
@@ -58,25 +63,45 @@ impl<T: Element> Vectors<T> {
     /// Panics if `prepared` is not as long as a padded vector.
     pub fn distance_computer<'a>(&'a self, prepared: &'a [T]) -> DistanceComputer<'a, T> {
         assert_eq!(prepared.len(), self.table.width(), "a query is prepared first");
-        self.distance_computer_of(prepared, || (T::distance_fns().dot)(prepared, prepared))
+        let form = self.form();
+        let squared_norm = || (T::distance_fns().dot)(prepared, prepared);
+        let term = if let DistanceForm::Cosine = form { squared_norm() } else { 0.0 };
+        DistanceComputer { vectors: self, vector: prepared, term, term_weight: 0.0, form, sketched: None }
     }
 
-    /// Returns the distances of a stored vector to others.
+    /// Returns the distances of a stored vector to others by which its edges are chosen: those of a query except under
+    /// inner products, which start from its [origin](Self::origin).
     ///
     /// # Panics
     /// Panics if `slot` is out of range, or vectors were dropped.
     pub fn slot_distance_computer(&self, slot: Slot) -> DistanceComputer<'_, T> {
-        self.distance_computer_of(self.padded(slot), || self.squared_norm(slot))
+        self.distance_computer_from(self.origin(slot), slot)
     }
 
-    fn distance_computer_of<'a>(
-        &'a self,
-        vector: &'a [T],
-        squared_norm: impl FnOnce() -> f32,
-    ) -> DistanceComputer<'a, T> {
-        let form = self.form();
-        let squared_norm = if let DistanceForm::Cosine = form { squared_norm() } else { 0.0 };
-        DistanceComputer { vectors: self, vector, squared_norm, form, sketched: None }
+    /// Returns the distances of a stored vector to others by which the edges of vertices of this origin are chosen.
+    ///
+    /// # Panics
+    /// Panics as [`Self::slot_distance_computer`] does.
+    pub fn distance_computer_from(&self, origin: Origin, slot: Slot) -> DistanceComputer<'_, T> {
+        let form = match self.form() {
+            DistanceForm::NegatedDot => DistanceForm::NegatedDotFromOrigin,
+            form => form,
+        };
+        let (vector, term) = (self.padded(slot), self.term(slot));
+        let term_weight = self.center.term_weights()[origin as usize];
+        DistanceComputer { vectors: self, vector, term, term_weight, form, sketched: None }
+    }
+
+    /// Returns a neighbor of the vertex `slot` with its distance from the neighbor's own origin, for the reversed edge.
+    pub fn reversed(&self, slot: Slot, neighbor: Neighbor) -> Neighbor {
+        let [from, to] = [slot, neighbor.slot()].map(|slot| self.origin(slot));
+        if from == to {
+            return neighbor;
+        }
+        let weights = self.center.term_weights();
+        let change = weights[to as usize] - weights[from as usize];
+        let terms = self.term(slot) + self.term(neighbor.slot());
+        Neighbor::new(neighbor.distance() + change * terms, neighbor.slot())
     }
 
     fn form(&self) -> DistanceForm {
@@ -88,8 +113,8 @@ impl<T: Element> Vectors<T> {
         }
     }
 
-    fn squared_norm(&self, slot: Slot) -> f32 {
-        self.squared_norms.as_ref().map_or(1.0, |norms| norms.at(slot.index()))
+    pub(crate) fn term(&self, slot: Slot) -> f32 {
+        self.terms.as_ref().map_or(0.0, |terms| terms.at(slot.index()))
     }
 }
 
@@ -103,7 +128,9 @@ impl<T: Element> DistanceComputer<'_, T> {
         let fns = T::distance_fns();
         let kernel = match self.form {
             DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 => fns.squared_l2_many,
-            DistanceForm::NegatedDot | DistanceForm::Cosine => fns.dot_many,
+            DistanceForm::NegatedDot | DistanceForm::NegatedDotFromOrigin | DistanceForm::Cosine => {
+                fns.dot_many
+            }
         };
         for (slots, out) in slots.chunks(CHUNK_ROWS).zip(out.chunks_mut(CHUNK_ROWS)) {
             let mut rows: [&[T]; CHUNK_ROWS] = [&[]; CHUNK_ROWS];
@@ -142,7 +169,7 @@ impl<T: Element> ComputeDistances for DistanceComputer<'_, T> {
     fn discard_beyond(&self, limit: f32, slots: &mut Vec<Slot>) {
         let (Some(vector), Some(sketches)) = (&self.sketched, &self.vectors.sketches) else { return };
         if limit < f32::INFINITY {
-            sketches.retain(vector, slots, |bounds| self.lower_bound(bounds) <= limit);
+            sketches.retain(vector, slots, |slot, bounds| self.lower_bound(slot, bounds) <= limit);
         }
     }
 
@@ -160,11 +187,14 @@ impl<T: Element> ComputeDistances for DistanceComputer<'_, T> {
 
 impl<T: Element> DistanceComputer<'_, T> {
     /// The least distance that the bounds of a sketch allow.
-    fn lower_bound(&self, bounds: Bounds) -> f32 {
+    fn lower_bound(&self, slot: Slot, bounds: Bounds) -> f32 {
         match self.form {
             DistanceForm::SquaredL2 => bounds.squared_l2,
             DistanceForm::HalfSquaredL2 => 0.5 * bounds.squared_l2,
             DistanceForm::NegatedDot => -bounds.dot,
+            DistanceForm::NegatedDotFromOrigin => {
+                self.term_weight * (self.term + self.vectors.term(slot)) - bounds.dot
+            }
             DistanceForm::Cosine => f32::NEG_INFINITY,
         }
     }
@@ -174,9 +204,14 @@ impl<T: Element> DistanceComputer<'_, T> {
             DistanceForm::SquaredL2 => {}
             DistanceForm::HalfSquaredL2 => out.iter_mut().for_each(|d| *d *= 0.5),
             DistanceForm::NegatedDot => out.iter_mut().for_each(|d| *d = -*d),
+            DistanceForm::NegatedDotFromOrigin => {
+                for (d, &slot) in out.iter_mut().zip(slots) {
+                    *d = self.term_weight * (self.term + self.vectors.term(slot)) - *d;
+                }
+            }
             DistanceForm::Cosine => {
                 for (d, &slot) in out.iter_mut().zip(slots) {
-                    *d = 1.0 - *d / (self.squared_norm * self.vectors.squared_norm(slot)).sqrt();
+                    *d = 1.0 - *d / (self.term * self.vectors.term(slot)).sqrt();
                 }
             }
         }

@@ -3,11 +3,13 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `prepare` | conversion of a user's vector to its stored form |
+//! | `center` | where products start from when they choose edges |
 //! | `distance_computer` | exact distances, by metric |
 //! | `sketch` | int8 sketches, which give lower bounds of distances |
 //! | `codes` | quantized codes, which give estimates of distances |
 //! | `sq8` | the vectors quantized to bytes, by whose distances builds choose edges |
 
+mod center;
 pub(crate) mod codes;
 mod distance_computer;
 pub(crate) mod prepare;
@@ -18,17 +20,18 @@ use std::io;
 
 use jasper_core::{Element, ElementKind, MatrixView, Metric, Slot, padded_len};
 
-use crate::{Segments, VectorError};
+use crate::{Segments, VectorChunk, VectorError};
+pub use center::{Center, Origin};
 pub use codes::{CodeChunk, CodeDistanceComputer, Codes};
-pub use distance_computer::{ComputeDistances, DistanceComputer, needs_norms};
+pub use distance_computer::{ComputeDistances, DistanceComputer, needs_terms};
 pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
 use sketch::Sketches;
 
 /// The vectors of a graph, one per slot, in their element type.
 ///
 /// Rows are padded with zeros to a multiple of 16 bytes. Under the cosine metric float vectors are stored at unit
-/// length, so half a squared distance is 1 - cos. Byte vectors cannot be scaled. For them, and for inner products, the
-/// squared norm of each vector is stored in a column.
+/// length, so half a squared distance is 1 - cos. Byte vectors cannot be scaled: a column has their squared norms. Under
+/// inner products it has the products with the [center](Self::center).
 #[derive(Debug)]
 pub struct Vectors<T: 'static> {
     pub(crate) metric: Metric,
@@ -36,31 +39,40 @@ pub struct Vectors<T: 'static> {
     pub(crate) table: Segments<T>,
     /// Whether the vectors are stored, or only their codes.
     pub(crate) is_stored: bool,
-    /// The squared norms, if [`needs_norms`].
-    pub(crate) squared_norms: Option<Segments<f32>>,
-    /// An upper bound of the squared norms, deleted vectors included; 0 if norms are not needed.
-    pub(crate) largest_squared_norm: f32,
+    /// What distances need of each vector, if [`needs_terms`]: see [`Self::terms`].
+    pub(crate) terms: Option<Segments<f32>>,
+    pub(crate) center: Center,
     /// The sketches, which are never saved.
     pub(crate) sketches: Option<Sketches>,
     pub(crate) codes: Option<Codes>,
     /// The vectors quantized to bytes, which are never saved.
     pub(crate) sq8: Option<Box<Vectors<i8>>>,
-    /// Number of slots and largest squared norm when the transaction began.
-    pub(crate) undo: Option<(usize, f32)>,
+    /// What there was when the transaction began.
+    pub(crate) undo: Option<Undo>,
+}
+
+/// What a rollback restores.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    slots: usize,
+    largest_squared_norms: [f32; 2],
+    /// The center, if it was [set](Vectors::set_center) since.
+    center: Option<Center>,
 }
 
 impl<T: Element> Vectors<T> {
     /// `slots` zero vectors.
     pub(crate) fn zeroed(metric: Metric, dimension: usize, slots: usize) -> io::Result<Self> {
-        let table = Segments::zeroed(slots, padded_len::<T>(dimension))?;
-        let norms = needs_norms(metric, T::EXACT_SUMS).then(|| Segments::zeroed(slots, 1)).transpose()?;
+        let width = padded_len::<T>(dimension);
+        let table = Segments::zeroed(slots, width)?;
+        let terms = needs_terms(metric, T::EXACT_SUMS).then(|| Segments::zeroed(slots, 1)).transpose()?;
         Ok(Self {
             metric,
             dimension,
             table,
             is_stored: true,
-            squared_norms: norms,
-            largest_squared_norm: 0.0,
+            terms,
+            center: if metric == Metric::InnerProduct { Center::new(&[], width) } else { Center::default() },
             sketches: None,
             codes: None,
             sq8: None,
@@ -85,21 +97,52 @@ impl<T: Element> Vectors<T> {
         self.table.row(slot.index())
     }
 
-    /// Returns the squared norm of each vector, where the metric needs it.
-    pub fn squared_norms(&self) -> Option<&Segments<f32>> {
-        self.squared_norms.as_ref()
+    /// Returns what distances need of each vector beside its coordinates: the squared norm, under cosine for bytes;
+    /// under inner products, its product with the [center](Self::center), less half of the center's squared norm; else
+    /// nothing.
+    pub fn terms(&self) -> Option<&Segments<f32>> {
+        self.terms.as_ref()
     }
 
-    /// Returns an upper bound of the squared norms; 0 where the metric needs none.
-    pub fn largest_squared_norm(&self) -> f32 {
-        self.largest_squared_norm
+    /// Returns the center of the vectors, under inner products.
+    pub fn center(&self) -> &Center {
+        &self.center
     }
 
-    /// Returns what pruning adds to distances before it multiplies them by alpha: 0, or for inner products the largest
-    /// squared norm, so that no sum is negative. Among vectors of equal length, the sum is half the squared L2
-    /// distance, so alpha has the same meaning.
-    pub fn alpha_offset(&self) -> f32 {
-        if self.metric == Metric::InnerProduct { self.largest_squared_norm } else { 0.0 }
+    /// Returns the coordinates of the [center](Self::center), which is about the mean of the first thousand vectors or
+    /// more. Empty under other metrics.
+    pub fn center_coordinates(&self) -> &[f32] {
+        &self.center.coordinates()[..self.dimension.min(self.center.coordinates().len())]
+    }
+
+    /// Sets the center, and the terms of the vectors of `slots`, which ascend. `update` gets chunks that different
+    /// threads may [update](VectorChunk::update_terms).
+    pub(crate) fn set_center(
+        &mut self,
+        center: Center,
+        slots: &[Slot],
+        update: impl FnOnce(Vec<VectorChunk<'_, T>>),
+    ) {
+        let old = std::mem::replace(&mut self.center, center);
+        if let Some(undo) = &mut self.undo {
+            undo.center.get_or_insert(old);
+        }
+        self.sq8 = None;
+        self.change_chunks(slots, update);
+        if let Some(terms) = &self.terms {
+            self.center.choose_origins(slots.iter().map(|slot| terms.at(slot.index())));
+        }
+    }
+
+    /// Returns where products with the vertex `slot` start from when its edges are chosen.
+    pub fn origin(&self, slot: Slot) -> Origin {
+        self.center.origin(self.term(slot))
+    }
+
+    /// Returns what pruning the edges of a vertex of this origin adds to distances before it multiplies them by alpha: 0
+    /// except under [inner products](Center::alpha_offsets).
+    pub fn alpha_offset(&self, origin: Origin) -> f32 {
+        self.center.alpha_offsets()[origin as usize]
     }
 
     /// Converts a user's vector to its stored form in `out`: padded with zeros, and at unit length under the cosine
@@ -135,9 +178,9 @@ impl<T: Element> Vectors<T> {
         self.codes.as_ref()
     }
 
-    /// Returns the size of the vectors, with padding and norms, in bytes.
+    /// Returns the size of the vectors, with padding and terms, in bytes.
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.squared_norms.as_ref().map_or(0, Segments::bytes)
+        self.table.bytes() + self.terms.as_ref().map_or(0, Segments::bytes)
     }
 
     /// Returns the size of the codes in bytes; 0 where there are none.
@@ -192,8 +235,8 @@ impl<T: Element> Vectors<T> {
         if self.is_stored {
             self.table.resize(slots)?;
         }
-        if let Some(norms) = &mut self.squared_norms {
-            norms.resize(slots)?;
+        if let Some(terms) = &mut self.terms {
+            terms.resize(slots)?;
         }
         if let Some(sketches) = &mut self.sketches {
             sketches.resize(slots)?;
@@ -211,8 +254,8 @@ impl<T: Element> Vectors<T> {
             dimension: self.dimension,
             table: self.table.try_clone()?,
             is_stored: self.is_stored,
-            squared_norms: self.squared_norms.as_ref().map(Segments::try_clone).transpose()?,
-            largest_squared_norm: self.largest_squared_norm,
+            terms: self.terms.as_ref().map(Segments::try_clone).transpose()?,
+            center: self.center.clone(),
             sketches: None,
             codes: self.codes.as_ref().map(Codes::try_clone).transpose()?,
             sq8: None,
@@ -222,8 +265,8 @@ impl<T: Element> Vectors<T> {
 
     pub(crate) fn load(&mut self) -> io::Result<()> {
         self.table.load()?;
-        if let Some(norms) = &mut self.squared_norms {
-            norms.load()?;
+        if let Some(terms) = &mut self.terms {
+            terms.load()?;
         }
         if let Some(codes) = &mut self.codes {
             codes.table.load()?;
@@ -231,14 +274,9 @@ impl<T: Element> Vectors<T> {
         Ok(())
     }
 
-    /// Updates the largest norm and the sketches, and drops those quantized to bytes, after the vectors of `slots` were
-    /// written.
+    /// Updates the sketches, and drops the vectors quantized to bytes, after the vectors of `slots` were written.
     pub(crate) fn note_written(&mut self, slots: &[Slot]) {
         self.sq8 = None;
-        if let Some(norms) = &self.squared_norms {
-            let largest = slots.iter().map(|slot| norms.at(slot.index())).fold(0.0, f32::max);
-            self.largest_squared_norm = self.largest_squared_norm.max(largest);
-        }
         if let Some(sketches) = &mut self.sketches {
             slots.iter().for_each(|slot| sketches.set(slot.index(), self.table.row(slot.index())));
         }
@@ -258,23 +296,32 @@ impl<T: Element> Vectors<T> {
             let code = codes.table.row(from.index()).to_vec();
             codes.table.row_mut(to.index()).copy_from_slice(&code);
         }
-        if let Some(norms) = &mut self.squared_norms {
-            norms.set(to.index(), norms.at(from.index()));
+        if let Some(terms) = &mut self.terms {
+            terms.set(to.index(), terms.at(from.index()));
         }
     }
 
     pub(crate) fn begin(&mut self, slots: usize) {
-        self.undo = Some((slots, self.largest_squared_norm));
+        let largest_squared_norms = self.center.largest_squared_norms;
+        self.undo = Some(Undo { slots, largest_squared_norms, center: None });
     }
 
     pub(crate) fn commit(&mut self) {
         self.undo = None;
     }
 
-    pub(crate) fn rollback(&mut self) {
-        let Some((slots, largest_squared_norm)) = self.undo.take() else { return };
+    /// Returns whether the center is another than before.
+    pub(crate) fn rollback(&mut self) -> bool {
+        let Some(Undo { slots, largest_squared_norms, center }) = self.undo.take() else { return false };
         self.resize(slots).expect("shrinking a table needs no memory");
-        self.largest_squared_norm = largest_squared_norm;
+        let is_recentered = center.is_some();
+        if let Some(center) = center {
+            self.center = center;
+            let slots: Vec<Slot> = (0..slots).map(Slot::from_index).collect();
+            self.change_chunks(&slots, |chunks| chunks.into_iter().for_each(VectorChunk::update_terms));
+        }
+        self.center.largest_squared_norms = largest_squared_norms;
+        is_recentered
     }
 }
 

@@ -103,7 +103,7 @@ impl Sketches {
         &self,
         vector: &SketchedVector,
         slots: &mut Vec<Slot>,
-        may_stay: impl Fn(Bounds) -> bool,
+        may_stay: impl Fn(Slot, Bounds) -> bool,
     ) {
         let mut kept = 0;
         for start in (0..slots.len()).step_by(ROWS_AT_ONCE) {
@@ -117,7 +117,7 @@ impl Sketches {
             (i8::distance_fns().dot_many)(&vector.levels, &rows[..chunk.len()], &mut dots[..chunk.len()]);
             for (i, dot) in chunk.zip(dots) {
                 let row = self.row(slots[i].index());
-                let stays = row.is_none_or(|row| may_stay(Bounds::new(&vector.header, &header(row), dot)));
+                let stays = row.is_none_or(|row| may_stay(slots[i], Bounds::new(&vector.header, &header(row), dot)));
                 slots[kept] = slots[i];
                 kept += usize::from(stays);
             }

@@ -3,7 +3,7 @@
 use jasper_core::{Element, Metric, Slot};
 
 use super::Vectors;
-use crate::{VectorChunk, VectorError};
+use crate::{Segments, VectorChunk, VectorError};
 
 impl<T: Element> Vectors<T> {
     /// The vectors quantized to bytes, while a build links by them.
@@ -11,8 +11,8 @@ impl<T: Element> Vectors<T> {
         self.sq8.as_deref()
     }
 
-    /// Adds a table of vectors quantized to bytes, whose distances are those of `metric`, with the largest squared
-    /// norm, if the metric needs it. `write` computes them from the vectors. It gets chunks that different threads may
+    /// Adds a table of vectors quantized to bytes, whose distances are those of `metric`: multiples of `scale` of the
+    /// vectors or, under inner products, of their differences from the center. `write` computes them from the vectors. It gets chunks that different threads may
     /// write, in which vectors are numbered by slot. A change of the vectors removes the table, which is never saved.
     ///
     /// # Errors
@@ -21,13 +21,16 @@ impl<T: Element> Vectors<T> {
     pub fn build_sq8(
         &mut self,
         metric: Metric,
-        largest_squared_norm: f32,
+        scale: f32,
         write: impl FnOnce(&Self, Vec<VectorChunk<'_, i8>>),
     ) -> Result<(), VectorError> {
         let slots: Vec<Slot> = (0..self.table.len()).map(Slot::from_index).collect();
         let mut quantized = Vectors::zeroed(metric, self.dimension, slots.len())?;
-        write(self, quantized.vector_chunks_mut(&slots));
-        quantized.largest_squared_norm = largest_squared_norm;
+        quantized.change_chunks(&slots, |chunks| write(self, chunks));
+        if metric == Metric::InnerProduct {
+            quantized.terms = self.terms.as_ref().map(Segments::try_clone).transpose().map_err(VectorError::from)?;
+            quantized.center = self.center.of_scaled_differences(scale);
+        }
         self.sq8 = Some(Box::new(quantized));
         Ok(())
     }
@@ -62,9 +65,9 @@ mod tests {
                 }
             }
         };
-        graph.vectors_mut().build_sq8(Metric::InnerProduct, 4.0, halves).unwrap();
+        graph.vectors_mut().build_sq8(Metric::InnerProduct, 2.0, halves).unwrap();
         let quantized = graph.vectors().sq8().unwrap();
-        assert_eq!((quantized.get(Slot::new(3)), quantized.largest_squared_norm()), (&[3, 0, 0][..], 4.0));
+        assert_eq!((quantized.get(Slot::new(3)), quantized.center().alpha_offsets()), (&[3, 0, 0][..], [4.0; 2]));
         assert_eq!(graph.vectors().get(Slot::new(3)), [1.5, 0.0, 1.0]);
         graph.add_vector(&[9.0, 0.0, 0.0, 0.0], 81.0).unwrap();
         assert!(graph.vectors().sq8().is_none());

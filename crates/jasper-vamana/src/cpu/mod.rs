@@ -254,8 +254,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
                 buffers.candidates.extend_from_slice(found);
                 buffers.order_candidates();
                 let ThreadBuffers { prune, candidates, .. } = buffers;
-                prune.keep(vectors, candidates, &[], params.max_degree(), params.alpha());
-                edges.push(vertex, prune.fill(candidates, &[], params.min_degree(graph.metric())));
+                prune.keep(vectors, vectors.origin(vertex), candidates, &[], params.max_degree(), params.alpha());
+                let kept = prune.fill(candidates, &[], params.min_degree(graph.metric())).iter();
+                candidates.clone_from(&kept.map(|&near| vectors.reversed(vertex, near)).collect::<Vec<_>>());
+                edges.push(vertex, candidates);
                 edges.cost.prune_distances += prune.take_distances();
             }));
         let (duplicates, cost) = (std::mem::take(&mut edges.duplicates), edges.cost);
@@ -451,7 +453,7 @@ impl ThreadBuffers {
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
-        self.prune.keep(vectors, candidates, deferred, max_kept, params.alpha());
+        self.prune.keep(vectors, vectors.origin(target), candidates, deferred, max_kept, params.alpha());
         let min_degree = params.min_degree(graph.metric()).min(max_kept);
         let kept = self.prune.fill(candidates, deferred, min_degree);
         new_rows.replace(target, kept.iter().map(|kept| kept.slot()));
@@ -507,7 +509,8 @@ impl ThreadBuffers {
         new_rows.cost.prune_distances += self.candidates.len() as u64;
         self.candidates.truncate(defaults::MAX_CANDIDATES);
         let max_len = old.len().max(params.max_degree() / 2);
-        let kept = self.prune.keep(vectors, &self.candidates, &[], max_len, params.alpha()).to_vec();
+        let origin = vectors.origin(vertex);
+        let kept = self.prune.keep(vectors, origin, &self.candidates, &[], max_len, params.alpha()).to_vec();
         let (live, replacements) = kept.split_at(live_count);
         let (first_round, second_round) =
             replacements.split_at(self.prune.kept_first.max(live_count) - live_count);

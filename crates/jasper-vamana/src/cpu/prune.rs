@@ -26,7 +26,7 @@
 //!    unfound (docs/src/experiments.md#thin-rows).
 
 use jasper_core::{Element, Neighbor, Slot};
-use jasper_graph::Vectors;
+use jasper_graph::{Origin, Vectors};
 
 /// Kept neighbors compared with a candidate at once: enough to hide memory latency, few enough to stop early.
 const COMPARE_CHUNK: usize = 8;
@@ -35,12 +35,11 @@ const COMPARE_CHUNK: usize = 8;
 const FIRST_ALPHA: f32 = 1.0;
 
 /// Whether a kept vertex occludes a candidate. `distance` is that of the candidate, and `between` is the distance
-/// between the two. With an alpha of 1, no offset is added, because it would round small distances away.
-fn occludes<T: Element>(vectors: &Vectors<T>, alpha: f32, between: f32, distance: f32) -> bool {
+/// between the two. With an alpha of 1, the offset is not added, because it would round small distances away.
+fn occludes(offset: f32, alpha: f32, between: f32, distance: f32) -> bool {
     if alpha == FIRST_ALPHA {
         return between <= distance;
     }
-    let offset = vectors.alpha_offset();
     alpha * (offset + between) <= offset + distance
 }
 
@@ -71,7 +70,7 @@ const KEPT_BEFORE: usize = 0;
 const OTHERS: usize = 1;
 
 impl Prune {
-    /// Keeps up to `max_degree` of `candidates`. These are distinct, do not contain the vertex itself, and are tested
+    /// Keeps up to `max_degree` of `candidates`, by distances from the `origin` of the vertex itself. These are distinct, do not contain the vertex itself, and are tested
     /// in the given order.
     ///
     /// Candidates [kept before](Neighbor::kept_before) were kept together by an earlier prune. Those that it kept
@@ -79,6 +78,7 @@ impl Prune {
     pub(crate) fn keep<T: Element>(
         &mut self,
         vectors: &Vectors<T>,
+        origin: Origin,
         candidates: &[Neighbor],
         deferred: &[Neighbor],
         max_degree: usize,
@@ -98,7 +98,7 @@ impl Prune {
                 jasper_core::distance::prefetch(vectors.padded(next.slot()));
             }
             let mut candidate = fresh(candidate);
-            let is_deferred = self.try_keep(vectors, &mut candidate, FIRST_ALPHA, alpha);
+            let is_deferred = self.try_keep(vectors, origin, &mut candidate, FIRST_ALPHA, alpha);
             if is_deferred {
                 second_round.push(candidate);
             }
@@ -109,7 +109,7 @@ impl Prune {
             if self.kept.len() == max_degree {
                 break;
             }
-            self.try_keep(vectors, candidate, alpha, alpha);
+            self.try_keep(vectors, origin, candidate, alpha, alpha);
         }
         self.deferred = second_round;
         &self.kept
@@ -138,13 +138,15 @@ impl Prune {
     fn try_keep<T: Element>(
         &mut self,
         vectors: &Vectors<T>,
+        origin: Origin,
         candidate: &mut Candidate,
         round: f32,
         last: f32,
     ) -> bool {
         let Candidate { neighbor, compared } = candidate;
         let is_kept_before = neighbor.is_kept_before();
-        let computer = vectors.slot_distance_computer(neighbor.slot());
+        let computer = vectors.distance_computer_from(origin, neighbor.slot());
+        let offset = vectors.alpha_offset(origin);
         let mut distances = [0.0; COMPARE_CHUNK];
         for set in if is_kept_before { OTHERS..=OTHERS } else { KEPT_BEFORE..=OTHERS } {
             for kept in self.kept_slots[set][compared[set]..].chunks(COMPARE_CHUNK) {
@@ -153,7 +155,7 @@ impl Prune {
                 compared[set] += kept.len();
                 self.distances += kept.len() as u64;
                 let is_occluded = |alpha: f32| {
-                    distances.iter().any(|&between| occludes(vectors, alpha, between, neighbor.distance()))
+                    distances.iter().any(|&between| occludes(offset, alpha, between, neighbor.distance()))
                 };
                 if is_occluded(last) {
                     return false;
@@ -188,18 +190,19 @@ pub(crate) fn kept_prefixes(row: &[Neighbor], alpha: f32) -> [usize; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::start;
     use jasper_core::{BuildParams, Metric, synthetic::Clusters};
     use jasper_graph::Graph;
 
     /// The rule as the paper has it, for each alpha: take the nearest candidate, drop those that it occludes, repeat.
-    fn naive(graph: &Graph<f32>, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<Slot> {
+    fn naive(graph: &Graph<f32>, origin: Origin, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<Slot> {
         let mut kept: Vec<Slot> = Vec::new();
         for alpha in [1.0, alpha] {
             let occludes = |kept: Slot, c: &Neighbor| {
                 occludes(
-                    graph.vectors(),
+                    graph.vectors().alpha_offset(origin),
                     alpha,
-                    graph.vectors().slot_distance_computer(kept).distance_to(c.slot()),
+                    graph.vectors().distance_computer_from(origin, kept).distance_to(c.slot()),
                     c.distance(),
                 )
             };
@@ -224,7 +227,9 @@ mod tests {
                 let norm = graph.vectors().prepare(0, row, &mut prepared).unwrap();
                 graph.add_vector(&prepared, norm).unwrap();
             }
+            start::set_center(&mut graph);
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
+                let origin = graph.vectors().origin(Slot::new(point));
                 let computer = graph.vectors().slot_distance_computer(Slot::new(point));
                 let mut candidates: Vec<_> = (0..200)
                     .filter(|&slot| slot != point)
@@ -233,21 +238,22 @@ mod tests {
                 candidates.sort_unstable();
                 let mut prune = Prune::default();
                 let slots = |kept: &[Neighbor]| kept.iter().map(|n| n.slot()).collect::<Vec<_>>();
-                let kept = slots(prune.keep(graph.vectors(), &candidates, &[], max_degree, alpha));
-                assert_eq!(kept, naive(&graph, &candidates, max_degree, alpha));
+                let kept = slots(prune.keep(graph.vectors(), origin, &candidates, &[], max_degree, alpha));
+                assert_eq!(kept, naive(&graph, origin, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
                 // The neighbors that one prune kept are *kept before* for the next. With one more candidate, which is
                 // far, the result is the same, for fewer distances.
                 let (more, rest): (Vec<_>, Vec<_>) =
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
-                let first = prune.keep(graph.vectors(), &rest, &[], max_degree, alpha).to_vec();
+                let first = prune.keep(graph.vectors(), origin, &rest, &[], max_degree, alpha).to_vec();
                 let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
                 let kept_before = |run: &[Neighbor]| run.iter().map(|n| n.kept_before()).collect::<Vec<_>>();
                 let (again, deferred) = (kept_before(&first[..len]), kept_before(&first[len..]));
                 prune.take_distances();
                 let kept_before = slots(prune.keep(
                     graph.vectors(),
+                    origin,
                     &[&again[..], &more].concat(),
                     &deferred,
                     max_degree,
@@ -256,7 +262,7 @@ mod tests {
                 let pruned_cost = prune.take_distances();
                 let mut plain: Vec<_> = first.iter().chain(&more).copied().collect();
                 plain.sort_unstable();
-                let from_scratch = slots(prune.keep(graph.vectors(), &plain, &[], max_degree, alpha));
+                let from_scratch = slots(prune.keep(graph.vectors(), origin, &plain, &[], max_degree, alpha));
                 assert_eq!(kept_before, from_scratch);
                 assert!(pruned_cost <= prune.take_distances());
             }

@@ -4,7 +4,7 @@ mod free;
 mod plan;
 
 use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, Slot, padded_len};
-use jasper_graph::{Graph, needs_norms};
+use jasper_graph::{Graph, needs_terms};
 
 use crate::bulk_linker::largest_batch;
 use crate::cpu::{MERGE_CHUNK, SEARCH_CHUNK};
@@ -65,7 +65,7 @@ impl BuildSpec {
     ///
     /// | part | contents |
     /// | --- | --- |
-    /// | vectors | padded to 16 bytes each, and their squared norms where the metric needs them |
+    /// | vectors | padded to 16 bytes each, and a term of each where the metric needs it |
     /// | graph | adjacency at full degree |
     /// | keys | 8 bytes per vector |
     /// | scratch | the larger of the table that finds identical vectors, the largest batch and, if vectors are to be quantized, the training; temporary |
@@ -93,15 +93,15 @@ impl BuildSpec {
         Self { metric: sq8_metric(self.metric), ..self }
     }
 
-    /// Bytes of the vectors, padded, and of their squared norms where the metric needs them.
+    /// Bytes of the vectors, padded, and of their terms where the metric needs them.
     pub(crate) fn vector_bytes<T: Element>(&self) -> usize {
-        let norm = if self.has_norms::<T>() { size_of::<f32>() } else { 0 };
-        self.rows * (padded_len::<T>(self.dimension) * size_of::<T>() + norm)
+        let term = if self.has_terms::<T>() { size_of::<f32>() } else { 0 };
+        self.rows * (padded_len::<T>(self.dimension) * size_of::<T>() + term)
     }
 
-    /// Whether squared norms are stored with the vectors.
-    pub fn has_norms<T: Element>(&self) -> bool {
-        needs_norms(self.metric, T::EXACT_SUMS)
+    /// Whether a term of each vector is stored with it.
+    pub fn has_terms<T: Element>(&self) -> bool {
+        needs_terms(self.metric, T::EXACT_SUMS)
     }
 
     /// How many vectors a build on the CPU sketches, if it has the memory, and the bytes of their sketches.

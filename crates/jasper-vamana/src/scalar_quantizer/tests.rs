@@ -160,9 +160,12 @@ fn vectors_of_another_range_do_not_suit() {
         let all = [&rows[..], &far].concat();
         let view = MatrixView::new(&all, 8).unwrap();
         let params = BuildParams::default();
-        let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+        let mut graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
         let near = MatrixView::new(&rows, 8).unwrap();
         let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
+        // New vectors leave the center where it is.
+        let center = before.vectors().center_coordinates();
+        graph.set_center(center, |chunks| chunks.into_iter().for_each(VectorChunk::update_terms));
         let quantizer = ScalarQuantizer::by_trial(&before).unwrap();
         let slots: Vec<Slot> = graph.keys().vertices().collect();
         assert!(quantizer.suits(&graph, &slots[..500]) && quantizer.suits(&graph, &[]), "{metric}");

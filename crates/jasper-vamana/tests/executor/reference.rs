@@ -80,23 +80,24 @@ fn ordered(candidates: Vec<Near>) -> Vec<Near> {
 /// compared. Returns what each round kept.
 pub fn robust_prune<T: Element>(
     graph: &Graph<T>,
+    owner: u32,
     candidates: Vec<Near>,
     most: usize,
     settled: &[Near],
     waiting: &[Near],
 ) -> [Vec<Near>; 2] {
-    let params = graph.params();
+    let (params, origin) = (graph.params(), graph.vectors().origin(slot(owner)));
     let mut kept: Vec<Near> = Vec::new();
     let round = |kept: &mut Vec<Near>, candidates: Vec<Near>, alpha: f32| {
         let mut rest = Vec::new();
         for candidate in candidates {
             // The distance of a kept c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
-            let computer = graph.vectors().slot_distance_computer(slot(candidate.id));
+            let computer = graph.vectors().distance_computer_from(origin, slot(candidate.id));
             let leads = |kept: &Near| {
                 let are_settled = settled.contains(kept) && settled.contains(&candidate);
                 let between = computer.distance_to(slot(kept.id));
-                let origin = if alpha > 1.0 { graph.vectors().alpha_offset() } else { 0.0 };
-                !are_settled && alpha * (origin + between) <= origin + candidate.distance
+                let offset = if alpha > 1.0 { graph.vectors().alpha_offset(origin) } else { 0.0 };
+                !are_settled && alpha * (offset + between) <= offset + candidate.distance
             };
             if kept.len() == most || kept.iter().any(leads) {
                 rest.push(candidate);
@@ -119,13 +120,14 @@ pub fn robust_prune<T: Element>(
 /// What a [prune](robust_prune) keeps, and the nearest other candidates if these are fewer than the minimum.
 fn filled_prune<T: Element>(
     graph: &Graph<T>,
+    owner: u32,
     candidates: Vec<Near>,
     most: usize,
     settled: &[Near],
     waiting: &[Near],
 ) -> Vec<Near> {
     let all = sorted([&candidates, waiting].concat());
-    let mut kept = robust_prune(graph, candidates, most, settled, waiting).concat();
+    let mut kept = robust_prune(graph, owner, candidates, most, settled, waiting).concat();
     let least = graph.params().min_degree(graph.metric()).min(most);
     let rest: Vec<Near> = all.into_iter().filter(|near| !kept.contains(near)).collect();
     kept.extend(rest.into_iter().take(least.saturating_sub(kept.len())));
@@ -145,6 +147,16 @@ fn settled_ends<T: Element>(graph: &Graph<T>, row: &[Near]) -> [usize; 2] {
 
 fn ids(all: Vec<Near>) -> Vec<u32> {
     all.into_iter().map(|near| near.id).collect()
+}
+
+/// The neighbor of `target` that `near` is, whose neighbor it is. If their origins differ, as sums of two terms do.
+fn reversed<T: Element>(graph: &Graph<T>, target: u32, near: Near) -> Near {
+    let vectors = graph.vectors();
+    let [from, to] = [near.id, target].map(|id| vectors.origin(slot(id)) as usize);
+    let weights = vectors.center().term_weights();
+    let terms = vectors.terms().map_or(0.0, |terms| terms.at(near.id as usize) + terms.at(target as usize));
+    let change = if from == to { 0.0 } else { (weights[to] - weights[from]) * terms };
+    Near { distance: near.distance + change, ..near }
 }
 
 /// The rows that linking a batch changes, and the vertices that are not linked, each with the vertex that has the same
@@ -199,7 +211,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
         if let LinkMode::Again = mode {
             all.extend(with_distances(&computer, row(graph, vertex)));
         }
-        let kept = filled_prune(graph, ordered(all), params.max_degree(), &[], &[]);
+        let kept = filled_prune(graph, vertex, ordered(all), params.max_degree(), &[], &[]);
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
@@ -207,6 +219,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     }
     for (target, sources) in back_edges {
         let old = rows.get(&target).cloned().unwrap_or_else(|| row(graph, target));
+        let sources = sources.into_iter().map(|near| reversed(graph, target, near)).collect();
         let new: Vec<Near> = sorted(sources).into_iter().filter(|source| !old.contains(&source.id)).collect();
         let changed = if old.len() + new.len() <= params.max_degree() {
             old.into_iter().chain(ids(new)).collect()
@@ -217,7 +230,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
             let all = ordered(new.into_iter().chain(old).collect());
             let (waiting, candidates): (Vec<Near>, Vec<Near>) =
                 all.into_iter().partition(|near| second.contains(near));
-            ids(filled_prune(graph, candidates, max_kept, &settled, &waiting))
+            ids(filled_prune(graph, target, candidates, max_kept, &settled, &waiting))
         };
         rows.insert(target, changed);
     }
@@ -242,7 +255,7 @@ pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let [first, settled] = settled_ends(graph, &stay);
     // The row gets as long as it was, or half full.
     let most = old.len().max(graph.params().max_degree() / 2);
-    let heirs = robust_prune(graph, candidates, most, &stay, &[])
+    let heirs = robust_prune(graph, vertex, candidates, most, &stay, &[])
         .map(|round| round.into_iter().filter(|near| !stay.contains(near)).collect::<Vec<_>>());
     let runs = [[&stay[..first], &heirs[0]], [&stay[first..settled], &heirs[1]]];
     let mut row: Vec<Near> = runs.into_iter().flat_map(|run| sorted(run.concat())).collect();

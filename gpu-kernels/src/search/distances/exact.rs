@@ -24,8 +24,10 @@ pub(in crate::search) struct Exact<E, Op, const LOADS: usize> {
     query: Shared<u8>,
     rows: DevicePtr<u8>,
     form: DistanceForm,
-    squared_norms: DevicePtr<f32>,
-    squared_norm: f32,
+    terms: DevicePtr<f32>,
+    /// The term of the query, and the weight of terms.
+    term: f32,
+    term_weight: f32,
 }
 
 impl<E: Packed, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E, Op, LOADS> {
@@ -42,7 +44,8 @@ impl<E: Packed, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E
         let tile = RowTiles::new(args.graph.shape);
         // SAFETY: reads are within the query, and as many bytes are written.
         unsafe {
-            let query = args.queries.add(query_row(args, query) * tile.row_bytes());
+            let query_row = query_row(args, query);
+            let query = args.queries.add(query_row * tile.row_bytes());
             let query_units = tile.load_if_in_registers(query);
             let row_bytes = tile.row_bytes() as u32;
             if !tile.shape.query_in_registers() {
@@ -51,19 +54,22 @@ impl<E: Packed, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E
                     memory.byte_add(byte).cast().store(unit);
                 });
             }
-            let squared_norm = match args.form {
+            let term = match args.form {
                 DistanceForm::Cosine => squared_norm::<E>(query, row_bytes),
+                // The query is a vertex.
+                DistanceForm::NegatedDotFromOrigin => global::load_readonly(args.graph.terms.at(query_row)),
                 DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
             };
-            let GraphArgs { vectors, squared_norms, .. } = args.graph;
+            let GraphArgs { vectors, terms, origins, .. } = args.graph;
             Self {
                 tile,
                 query_units,
                 query: memory,
                 rows: vectors,
                 form: args.form,
-                squared_norms,
-                squared_norm,
+                terms,
+                term,
+                term_weight: origins.term_weight(term),
             }
         }
     }
@@ -94,8 +100,8 @@ impl<E: Packed, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E
         // With T tiles, tile t takes slots t, t + T, t + 2 T, and so on. Lane i of a tile keeps the sum of the tile's
         // i-th slot.
         let mut sum = E::ZERO;
-        // SAFETY: rows have the length of the shape, and slots name rows, which have squared norms if the form
-        // needs them; the warp is converged at every sum.
+        // SAFETY: rows have the length of the shape, and slots name rows, which have terms if the form needs them; the
+        // warp is converged at every sum.
         unsafe {
             let mut first = 0;
             while first * tiles < count {
@@ -108,11 +114,9 @@ impl<E: Packed, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E
             }
             let place = lane_in_tile * tiles + tile;
             let slot = slots.add(place.min(count - 1)).load();
-            let squared_norm = match self.form {
-                DistanceForm::Cosine => global::load_readonly(self.squared_norms.at(slot as usize)),
-                DistanceForm::SquaredL2 | DistanceForm::HalfSquaredL2 | DistanceForm::NegatedDot => 0.0,
-            };
-            let distance = self.form.distance(E::to_f32(sum), [self.squared_norm, squared_norm]);
+            let term =
+                if self.form.needs_terms() { global::load_readonly(self.terms.at(slot as usize)) } else { 0.0 };
+            let distance = self.form.distance(E::to_f32(sum), [self.term, term], self.term_weight);
             if place < count { entry(distance, slot) } else { NO_ENTRY }
         }
     }

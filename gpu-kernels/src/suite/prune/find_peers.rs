@@ -71,7 +71,7 @@ fn peers_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_
         all.dedup();
         let is_linked = duplicate_of[list] == NO_SLOT;
         let (kept, distances) =
-            if is_linked { vertices.prune(all, vertices.max_degree, &[]) } else { (Vec::new(), 0) };
+            if is_linked { vertices.prune(vertex, all, vertices.max_degree, &[]) } else { (Vec::new(), 0) };
         counters[2] += distances;
         counters[3] += u64::from(!is_linked);
         edges.extend(vertices.padded(kept.iter().map(|key| key.slot().get()).collect()));

@@ -57,7 +57,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             distances += old.len() as u64;
             let deferred = old[first..kept_before].to_vec();
             let candidates = new.into_iter().chain(old).collect();
-            let (kept, some) = vertices.prune(candidates, max_kept, &deferred);
+            let (kept, some) = vertices.prune(target, candidates, max_kept, &deferred);
             distances += some;
             (target, kept.iter().map(|neighbor| neighbor.slot().get()).collect())
         })

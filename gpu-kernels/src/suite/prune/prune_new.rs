@@ -63,12 +63,13 @@ fn compare<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_byte
         let same = keys.iter().filter(|key| key.slot().get() != vertex).filter(has_its_row).min();
         let same = same.map(|key| key.slot().get());
         let (kept, distances) =
-            if same.is_some() { (Vec::new(), 0) } else { vertices.prune(left, vertices.max_degree, &[]) };
+            if same.is_some() { (Vec::new(), 0) } else { vertices.prune(vertex, left, vertices.max_degree, &[]) };
         counters[0] += keys.len() as u64;
         counters[1] += 1000;
         counters[2] += distances + if same.is_some() { 0 } else { row_len };
         counters[3] += u64::from(same.is_some());
-        expected.push((vertex, kept, same));
+        let reversed = kept.into_iter().map(|near| vertices.reversed(vertex, near)).collect::<Vec<_>>();
+        expected.push((vertex, reversed, same));
     }
 
     let mut device = vertices.upload(stream);

@@ -69,7 +69,7 @@ fn repairs_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, ro
             live_ids.iter().map(|&slot| vertices.neighbor(vertex, slot).kept_before()).collect();
         let [first, kept_before] = vertices.kept_ends(&live_ids);
         let most = rows[vertex as usize].len().max(vertices.max_degree / 2);
-        let (rounds, _) = vertices.prune_in_order([&live_ids[..], &replacements].concat(), most, &[]);
+        let (rounds, _) = vertices.prune_in_order(vertex, [&live_ids[..], &replacements].concat(), most, &[]);
         let mut parts = [&live_ids[..first], &live_ids[first..kept_before]].map(<[_]>::to_vec);
         for (part, round) in parts.iter_mut().zip(rounds) {
             part.extend(round.into_iter().filter(|neighbor| !neighbor.is_kept_before()));

@@ -4,7 +4,7 @@ use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
+use crate::graph::{DistanceForm, GraphArgs, NO_SLOT, Origins};
 use crate::prune::{COUNTERS, PruneArgs};
 use crate::suite::{reference, vectors};
 use crate::{Buffer, DevicePtr, RowShape, Stream};
@@ -14,7 +14,8 @@ pub(super) struct Vertices<T> {
     pub(super) form: DistanceForm,
     stride: usize,
     rows: Vec<T>,
-    squared_norms: Vec<f32>,
+    terms: Vec<f32>,
+    origins: Origins,
     pub(super) edges_stride: usize,
     pub(super) edges: Vec<u32>,
     pub(super) max_degree: usize,
@@ -26,7 +27,7 @@ pub(super) struct Vertices<T> {
 /// The arrays of [`Vertices`] on a device.
 pub(super) struct OnDevice<S: Stream, T: Element> {
     rows: S::Buffer<T>,
-    squared_norms: S::Buffer<f32>,
+    terms: S::Buffer<f32>,
     pub(super) edges: S::Buffer<u32>,
     pub(super) counters: S::Buffer<u64>,
 }
@@ -41,17 +42,31 @@ impl<T: Element> Vertices<T> {
         let mut rows = vectors::<T>(rng, len, dimension, 16.0);
         rows.copy_within(..stride, 9 * stride);
         rows.chunks_mut(stride).for_each(|row| row[0] = T::from_f32(row[0].to_f32() + 1.0));
-        let squared_norms = rows
-            .chunks(stride)
-            .map(|row| row.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>() as f32);
+        let form = DistanceForm::between_vertices(metric, T::EXACT_SUMS);
+        let product = |a: &[T], b: &[T]| {
+            a.iter().zip(b).map(|(a, b)| f64::from(a.to_f32()) * f64::from(b.to_f32())).sum::<f64>() as f32
+        };
+        // For inner products, the first vector is the center.
+        let term = |row| match form {
+            DistanceForm::NegatedDotFromOrigin => {
+                product(row, &rows[..stride]) - 0.5 * product(&rows[..stride], &rows[..stride])
+            }
+            _ => product(row, row),
+        };
+        let terms: Vec<f32> = rows.chunks(stride).map(term).collect();
+        let largest = rows.chunks(stride).map(|row| product(row, row)).fold(0.0, f32::max);
+        let zero_above = terms[len / 2];
+        let origins =
+            Origins { zero_above, term_weights: [-0.5, 1.0], alpha_offsets: [largest, 4.0 * largest] };
         // Few edges make short tests; now and then a row is longer than a warp.
         let degrees = if rng.random_range(0..6) == 0 { 33..50 } else { 1..12 };
         let max_degree: usize = rng.random_range(degrees);
         let edges_stride = max_degree.next_multiple_of(32);
         Self {
-            form: DistanceForm::new(metric, T::EXACT_SUMS),
+            form,
             stride,
-            squared_norms: squared_norms.collect(),
+            terms,
+            origins,
             rows,
             edges_stride,
             edges: vec![NO_SLOT; len * edges_stride],
@@ -63,33 +78,60 @@ impl<T: Element> Vertices<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.squared_norms.len()
+        self.terms.len()
     }
 
     pub(super) fn row(&self, id: u32) -> &[T] {
         &self.rows[id as usize * self.stride..][..self.stride]
     }
 
-    /// The distance of two vertices, equal to that of kernels bit for bit.
-    fn distance(&self, a: u32, b: u32) -> f32 {
+    /// The distance of two vertices by which the edges of `owner` are chosen, equal to that of kernels bit for bit.
+    fn distance(&self, owner: u32, a: u32, b: u32) -> f32 {
         let op = self.form.op();
         let width = RowShape::new((self.stride * size_of::<T>()) as u32).width() as usize;
         let sum = reference::distance(op, width, self.row(a), self.row(b));
-        let [one, other] = [a, b].map(|id| self.squared_norms[id as usize]);
+        let [one, other] = [a, b].map(|id| self.terms[id as usize]);
         match self.form {
             DistanceForm::SquaredL2 => sum,
             DistanceForm::HalfSquaredL2 => 0.5 * sum,
             DistanceForm::NegatedDot => -sum,
+            DistanceForm::NegatedDotFromOrigin => self.term_weight(owner) * (one + other) - sum,
             DistanceForm::Cosine => 1.0 - sum / (one * other).sqrt(),
         }
     }
 
-    fn largest_squared_norm(&self) -> f32 {
-        self.squared_norms.iter().copied().fold(0.0, f32::max)
+    fn is_from_zero(&self, owner: u32) -> bool {
+        self.terms[owner as usize] > self.origins.zero_above
+    }
+
+    fn term_weight(&self, owner: u32) -> f32 {
+        self.origins.term_weights[usize::from(!self.is_from_zero(owner))]
+    }
+
+    fn alpha_offset(&self, owner: u32) -> f32 {
+        match self.form {
+            DistanceForm::NegatedDotFromOrigin => {
+                self.origins.alpha_offsets[usize::from(!self.is_from_zero(owner))]
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// A neighbor with its distance from its own origin, for the reversed edge.
+    pub(super) fn reversed(&self, of: u32, neighbor: Neighbor) -> Neighbor {
+        let id = neighbor.slot().get();
+        let [from, to] = [of, id].map(|id| self.terms[id as usize]);
+        let change = self.term_weight(id) - self.term_weight(of);
+        match self.form {
+            DistanceForm::NegatedDotFromOrigin if change != 0.0 => {
+                Neighbor::new(neighbor.distance() + change * (from + to), neighbor.slot())
+            }
+            _ => neighbor,
+        }
     }
 
     pub(super) fn neighbor(&self, of: u32, id: u32) -> Neighbor {
-        Neighbor::new(self.distance(of, id), Slot::new(id))
+        Neighbor::new(self.distance(of, of, id), Slot::new(id))
     }
 
     /// Up to `most` distinct vertices, in any order.
@@ -103,13 +145,14 @@ impl<T: Element> Vertices<T> {
     /// The nearest candidates, [pruned in order](Self::prune_in_order), and as many of the others as the minimum asks.
     pub(super) fn prune(
         &self,
+        owner: u32,
         mut candidates: Vec<Neighbor>,
         most: usize,
         deferred: &[Neighbor],
     ) -> (Vec<Neighbor>, u64) {
         candidates.sort_unstable();
         candidates.truncate(self.max_candidates);
-        let (rounds, distances) = self.prune_in_order(candidates.clone(), most, deferred);
+        let (rounds, distances) = self.prune_in_order(owner, candidates.clone(), most, deferred);
         let mut kept = rounds.concat();
         candidates.retain(|candidate| !kept.contains(candidate));
         let missing = self.min_degree.min(most).saturating_sub(kept.len());
@@ -129,6 +172,7 @@ impl<T: Element> Vertices<T> {
     /// candidates are not compared. Returns what each round keeps, and the number of distances.
     pub(super) fn prune_in_order(
         &self,
+        owner: u32,
         mut left: Vec<Neighbor>,
         most: usize,
         deferred: &[Neighbor],
@@ -148,15 +192,14 @@ impl<T: Element> Vertices<T> {
                         return true;
                     }
                     distances += 1;
-                    let between = self.distance(first.slot().get(), other.slot().get());
+                    let between = self.distance(owner, first.slot().get(), other.slot().get());
                     if between <= other.distance() {
                         deferred.push(*other);
                     }
                     if self.alpha == 1.0 {
                         return between > other.distance();
                     }
-                    let offset =
-                        if self.form == DistanceForm::NegatedDot { self.largest_squared_norm() } else { 0.0 };
+                    let offset = self.alpha_offset(owner);
                     self.alpha * (offset + between) > offset + other.distance()
                 });
             }
@@ -167,7 +210,7 @@ impl<T: Element> Vertices<T> {
     pub(super) fn upload<S: Stream>(&self, stream: &S) -> OnDevice<S, T> {
         OnDevice {
             rows: stream.upload(&self.rows).unwrap(),
-            squared_norms: stream.upload(&self.squared_norms).unwrap(),
+            terms: stream.upload(&self.terms).unwrap(),
             edges: stream.upload(&self.edges).unwrap(),
             counters: stream.upload(&[0; COUNTERS]).unwrap(),
         }
@@ -182,13 +225,13 @@ impl<T: Element> Vertices<T> {
             graph: GraphArgs {
                 vectors: device.rows.input().cast(),
                 edges: device.edges.input(),
-                squared_norms: device.squared_norms.input(),
+                terms: device.terms.input(),
                 keys: DevicePtr::null(),
                 start_points: device.edges.input(),
                 start_points_len: 0,
                 shape: RowShape::new(self.row_bytes()),
                 edges_stride: self.edges_stride as u32,
-                largest_squared_norm: self.largest_squared_norm(),
+                origins: self.origins,
             },
             form: self.form,
             alpha: self.alpha,

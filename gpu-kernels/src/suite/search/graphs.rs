@@ -5,7 +5,7 @@ use jasper_graph::Graph;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
-use crate::graph::{GraphArgs, NO_SLOT};
+use crate::graph::{GraphArgs, NO_SLOT, Origins};
 use crate::suite::vectors;
 use crate::{Buffer, DevicePtr, RowShape, Stream};
 
@@ -64,12 +64,11 @@ pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item =
 pub(super) struct UploadedGraph<S: Stream, T: Element> {
     rows: S::Buffer<T>,
     edges: S::Buffer<u32>,
-    squared_norms: Option<S::Buffer<f32>>,
+    terms: Option<S::Buffer<f32>>,
     keys: S::Buffer<Key>,
     start_points: S::Buffer<u32>,
     row_bytes: u32,
     edges_stride: u32,
-    largest_squared_norm: f32,
 }
 
 impl<S: Stream, T: Element> UploadedGraph<S, T> {
@@ -84,7 +83,7 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
         }
         let norms = graph
             .vectors()
-            .squared_norms()
+            .terms()
             .map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
         let keys: Vec<Key> = graph.keys().vertices().map(key).collect();
         let start_points: Vec<u32> =
@@ -92,12 +91,11 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
         Self {
             rows: stream.upload(&rows(graph, graph.keys().vertices())).unwrap(),
             edges: stream.upload(&edges).unwrap(),
-            squared_norms: norms.map(|norms| stream.upload(&norms).unwrap()),
+            terms: norms.map(|norms| stream.upload(&norms).unwrap()),
             keys: stream.upload(&keys).unwrap(),
             start_points: stream.upload(&start_points).unwrap(),
             row_bytes: (padded_len::<T>(graph.dimension()) * size_of::<T>()) as u32,
             edges_stride: stride as u32,
-            largest_squared_norm: graph.vectors().largest_squared_norm(),
         }
     }
 
@@ -105,13 +103,13 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
         GraphArgs {
             vectors: self.rows.input().cast(),
             edges: self.edges.input(),
-            squared_norms: self.squared_norms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
+            terms: self.terms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
             keys: self.keys.input(),
             start_points: self.start_points.input(),
             start_points_len: self.start_points.len() as u32,
             shape: RowShape::new(self.row_bytes),
             edges_stride: self.edges_stride,
-            largest_squared_norm: self.largest_squared_norm,
+            origins: Origins::default(),
         }
     }
 }

@@ -45,7 +45,7 @@ fn metric(form: DistanceForm) -> Metric {
     match form {
         DistanceForm::SquaredL2 => Metric::L2,
         DistanceForm::HalfSquaredL2 | DistanceForm::Cosine => Metric::Cosine,
-        DistanceForm::NegatedDot => Metric::InnerProduct,
+        DistanceForm::NegatedDot | DistanceForm::NegatedDotFromOrigin => Metric::InnerProduct,
     }
 }
 
