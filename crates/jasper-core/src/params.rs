@@ -61,6 +61,9 @@ impl Default for BuildParams {
     }
 }
 
+/// The beam width from which on rows are filled to half of their places.
+const WIDE_BUILD_BEAM: usize = 512;
+
 impl BuildParams {
     /// Returns a builder with the default parameters.
     pub fn builder() -> BuildParamsBuilder {
@@ -79,12 +82,14 @@ impl BuildParams {
     }
 
     /// Edges that a prune leaves at least, if there are as many candidates: a quarter of
-    /// [`max_degree`](Self::max_degree). 0 for inner products, under which the nearest candidates of all vertices are
-    /// the same few long vectors.
+    /// [`max_degree`](Self::max_degree), or half of it for a [`build_beam_width`](Self::build_beam_width) of 512 or more,
+    /// which is for data whose neighbors are hard to find. 0 for inner products, under which the nearest candidates of
+    /// vertices are often the same few long vectors.
     pub fn min_degree(&self, metric: Metric) -> usize {
         match metric {
-            Metric::L2 | Metric::Cosine => self.max_degree / 4,
             Metric::InnerProduct => 0,
+            Metric::L2 | Metric::Cosine if self.build_beam_width >= WIDE_BUILD_BEAM => self.max_degree / 2,
+            Metric::L2 | Metric::Cosine => self.max_degree / 4,
         }
     }
 

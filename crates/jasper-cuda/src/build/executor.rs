@@ -52,8 +52,6 @@ const LIST_CHUNK: u32 = 1 << 20;
 pub struct DeviceExecutor<T, S = crate::Stream> {
     pub(super) stream: S,
     params: BuildParams,
-    /// Neighbors that a prune leaves at least.
-    min_degree: usize,
     /// Provides the threads for the work on the host.
     cpu: Arc<CpuExecutor>,
     /// Whether updates choose edges by exact distances of float vectors, never by those of SQ8 vectors.
@@ -65,8 +63,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the work on the host.
     pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
         let params = *graph.params();
-        let min_degree = params.min_degree(graph.metric());
-        Self { stream, params, min_degree, cpu, exact_linking: false, element: PhantomData }
+        Self { stream, params, cpu, exact_linking: false, element: PhantomData }
     }
 
     /// Sets whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
@@ -83,13 +80,15 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Ok(counters)
     }
 
-    fn prune_args(&self, graph: &KernelGraph, counters: &mut S::Buffer<u64>) -> PruneArgs {
+    fn prune_args(&self, host: &Graph<T>, graph: &KernelGraph, counters: &mut S::Buffer<u64>) -> PruneArgs {
+        // Those of the executor may be older: a build widens its beam.
+        let params = host.params();
         PruneArgs {
             graph: graph.args,
             form: graph.form,
-            alpha: self.params.alpha(),
-            max_degree: self.params.max_degree() as u32,
-            min_degree: self.min_degree as u32,
+            alpha: params.alpha(),
+            max_degree: params.max_degree() as u32,
+            min_degree: params.min_degree(host.metric()) as u32,
             max_candidates: defaults::MAX_CANDIDATES as u32,
             counters: self.stream.output(counters),
         }
@@ -300,12 +299,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         mut candidates: Candidates<S>,
         sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
-        let (graph, stream) = (self.device_graph(graph), &self.stream);
+        let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let mut peers = stream.allocate(candidates.len() as usize * self.params.max_degree())?;
         let args = FindPeersArgs {
-            prune: self.prune_args(&input, &mut candidates.counters),
+            prune: self.prune_args(host, &input, &mut candidates.counters),
             candidates: candidates.args(stream),
             duplicate_of: stream.input(&candidates.duplicate_of),
             peers: stream.output(&mut peers),
@@ -325,14 +324,14 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         mut candidates: Candidates<S>,
         again: bool,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
-        let graph = self.device_graph(graph);
+        let (host, graph) = (graph.host(), self.device_graph(graph));
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let stream = &self.stream;
         let mut rows = EdgeRows::allocate(stream, candidates.len(), graph.edges_stride())?;
         let mut ordered_distances = stream.allocate(rows.neighbors.len())?;
         let args = PruneNewArgs {
-            prune: self.prune_args(&input, &mut candidates.counters),
+            prune: self.prune_args(host, &input, &mut candidates.counters),
             candidates: candidates.args(stream),
             peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
             with_rows: again.into(),
@@ -407,7 +406,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         back_edges: &mut BackEdges<S>,
         max_kept: usize,
     ) -> Result<Option<NewRows<S>>, S::Error> {
-        let (graph, stream) = (self.device_graph(graph), &self.stream);
+        let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
         let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
         let len = (*targets_len - *merged).min(MERGE_CHUNK);
         let (Some(id), 1..) = (*id, len) else { return Ok(None) };
@@ -416,7 +415,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::allocate(stream, len, graph.edges_stride())?;
         let args = MergeArgs {
-            prune: self.prune_args(&input, &mut counters),
+            prune: self.prune_args(host, &input, &mut counters),
             sort_keys: stream.input(&edges.keys),
             sources: stream.input(&edges.values),
             offsets: stream.input(&targets.offsets).add(*merged as usize),
@@ -473,13 +472,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph: &HostAndDeviceGraph<T, S>,
         vertices: &[Slot],
     ) -> Result<NewRows<S>, S::Error> {
-        let (graph, stream) = (self.device_graph(graph), &self.stream);
+        let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
         graph.check_vertices(vertices);
         let input = graph.linking_input();
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::for_vertices(stream, vertices, graph.edges_stride())?;
         let args = RepairArgs {
-            prune: self.prune_args(&input, &mut counters),
+            prune: self.prune_args(host, &input, &mut counters),
             live: stream.input(graph.live_bits()),
             row_vertices: stream.input(&rows.vertices),
             neighbors: stream.output(&mut rows.neighbors),
