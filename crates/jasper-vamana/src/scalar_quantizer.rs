@@ -6,6 +6,9 @@
 //! proportions. The rounding errors are far below the
 //! differences that decide a prune, unless vectors are within a few steps of each other. A trial tells:
 //!
+//! One step suits all dimensions if their coordinates are about as large. Where a few are much larger than the others,
+//! a random rotation is applied first, which spreads them (docs/src/experiments.md#sq8-after-a-rotation).
+//!
 //! ```text
 //! for each of 1,024 random vectors, or one in eight of fewer than 8,192:
 //!     candidates <- the 100 nearest others by bytes                 brute force, on rows quantized as they are read
@@ -32,6 +35,7 @@ use std::ops::RangeInclusive;
 use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use jasper_graph::{Graph, Origin, VectorChunk, VectorError, Vectors};
+use jasper_quant::Rotation;
 use rayon::prelude::*;
 
 use crate::top_k::TopK;
@@ -62,8 +66,13 @@ const MIN_FOUND: f64 = 0.85;
 const MIN_FOUND_BY_SQ4: f64 = 0.75;
 /// The base-2 logarithms of the steps of SQ8 that may be a step of SQ4.
 const SQ4_SHIFTS: [u32; 4] = [1, 2, 3, 4];
-/// Seed of the samples.
+/// Seed of the samples, and of the rotation.
 const SAMPLE_SEED: u64 = 1;
+/// Vectors are rotated if that makes steps smaller by this factor. A quarter of the squared error is then left; where
+/// coordinates are about equal, the factor is 1.
+const ROTATION_GAIN: f32 = 2.0;
+/// The lowest dimension that is rotated: rotations round the dimension up to a multiple of it.
+const MIN_ROTATED_DIMENSION: usize = 64;
 /// A vector of which fewer neighbors than this share are found is lost. In a random order of the candidates, 93% are.
 const MIN_KEPT: f64 = 0.3;
 /// The share of the vectors of a trial that may be lost.
@@ -89,8 +98,16 @@ pub const fn sq8_metric(metric: Metric) -> Metric {
 #[derive(Clone, Debug)]
 pub struct ScalarQuantizer {
     centers: Vec<f32>,
+    rotation: Option<Rotation>,
     scale: f32,
     sq4: Option<Sq4>,
+}
+
+/// The coordinates of a vector while it is quantized.
+#[derive(Default)]
+struct Scratch {
+    differences: Vec<f32>,
+    rotated: Vec<f32>,
 }
 
 /// A step of SQ4 that a trial has chosen.
@@ -156,7 +173,7 @@ impl ScalarQuantizer {
         if graph.dimension() < Self::MIN_SQ4_DIMENSION {
             return None;
         }
-        let width = padded_len::<i8>(self.centers.len());
+        let width = self.width();
         let of_vector = |&(query, nearest): &(Slot, &[Slot])| {
             let slots: Vec<Slot> = nearest.iter().copied().chain([query]).collect();
             let bytes = self.quantize_slots(graph, &slots);
@@ -216,11 +233,31 @@ impl ScalarQuantizer {
 
     /// Coordinates of some vectors that are more than `most` steps from their center.
     fn beyond<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], most: f32) -> usize {
-        let of_vector = |&slot: &Slot| {
-            let values = graph.vectors().get(slot).iter().zip(&self.centers);
-            values.filter(|(x, center)| (x.to_f32() - *center).abs() * self.scale > most).count()
+        let of_vector = |scratch: &mut Scratch, &slot: &Slot| {
+            let values = self.differences(graph.vectors().get(slot), scratch);
+            values.iter().filter(|x| x.abs() * self.scale > most).count()
         };
-        slots.par_iter().map(of_vector).sum()
+        slots.par_iter().map_init(Scratch::default, of_vector).sum()
+    }
+
+    /// The dimension of quantized vectors.
+    pub fn dimension(&self) -> usize {
+        self.rotation.as_ref().map_or(self.centers.len(), Rotation::rotated_dimension)
+    }
+
+    /// The largest [`dimension`](Self::dimension) of quantizers for vectors of this one.
+    pub fn largest_dimension(dimension: usize) -> usize {
+        if dimension < MIN_ROTATED_DIMENSION { dimension } else { dimension.next_multiple_of(MIN_ROTATED_DIMENSION) }
+    }
+
+    /// Bytes of a quantized vector, with padding.
+    fn width(&self) -> usize {
+        padded_len::<i8>(self.dimension())
+    }
+
+    /// The rotation of the differences from the centers, if there is one.
+    pub fn rotation(&self) -> Option<&Rotation> {
+        self.rotation.as_ref()
     }
 
     /// `[dimension]`: subtracted from each coordinate.
@@ -240,53 +277,80 @@ impl ScalarQuantizer {
     /// Returns [`VectorError`] if memory cannot be allocated.
     pub(crate) fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
         let metric = sq8_metric(graph.metric());
-        graph.vectors_mut().build_sq8(metric, self.scale, |vectors, chunks| {
+        graph.vectors_mut().build_sq8(metric, self.dimension(), self.scale, |vectors, chunks| {
             chunks.into_par_iter().for_each(|chunk| self.quantize_chunk(vectors, chunk));
         })
     }
 
-    /// The centers and the step for the vectors of `graph`, without a trial. Runs in the current rayon pool.
+    /// The centers, the rotation and the step for the vectors of `graph`, without a trial. Runs in the current rayon
+    /// pool.
     pub fn new<T: Element>(graph: &Graph<T>) -> Self {
-        if graph.metric() == Metric::InnerProduct {
-            let centers = graph.vectors().center_coordinates().to_vec();
-            let max_abs_of = |slot: usize| {
-                let row = graph.vectors().get(Slot::from_index(slot)).iter().zip(&centers);
-                row.fold(0.0, |max_abs: f32, (x, center)| max_abs.max((x.to_f32() - center).abs()))
-            };
-            let max_abs = (0..graph.slots()).into_par_iter().map(max_abs_of).reduce(|| 0.0, f32::max);
-            return Self { centers, scale: steps_of(max_abs), sq4: None };
+        let sample = vertices_of(graph, SAMPLE_VECTORS);
+        let is_ip = graph.metric() == Metric::InnerProduct;
+        let centers = if is_ip { graph.vectors().center_coordinates().to_vec() } else { means(graph, &sample) };
+        let plain = Self { centers, rotation: None, scale: 1.0, sq4: None };
+        let mut largest = plain.largest_difference(graph, &sample, CLAMPED_DIVISOR);
+        let mut quantizer = plain;
+        if graph.dimension() >= MIN_ROTATED_DIMENSION {
+            let rotation = Some(Rotation::new(graph.dimension(), SAMPLE_SEED));
+            let rotated = Self { rotation, ..quantizer.clone() };
+            let largest_rotated = rotated.largest_difference(graph, &sample, CLAMPED_DIVISOR);
+            if largest_rotated * ROTATION_GAIN < largest {
+                (quantizer, largest) = (rotated, largest_rotated);
+            }
         }
-        let rows: Vec<&[T]> =
-            vertices_of(graph, SAMPLE_VECTORS).into_iter().map(|slot| graph.vectors().get(slot)).collect();
-        let of_dimension = |column: usize| {
-            let mut values: Vec<f32> = rows.iter().map(|row| row[column].to_f32()).collect();
-            let sum: f64 = values.iter().map(|&x| f64::from(x)).sum();
-            let center = (sum / values.len().max(1) as f64) as f32;
-            values.iter_mut().for_each(|x| *x = (*x - center).abs());
-            let cut = values.len() - values.len().div_ceil(CLAMPED_DIVISOR);
-            let max_abs =
-                if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(cut, f32::total_cmp).1 };
-            (center, max_abs)
-        };
-        let (centers, maxima): (Vec<f32>, Vec<f32>) =
-            (0..graph.dimension()).into_par_iter().map(of_dimension).unzip();
-        let max_abs = maxima.into_iter().fold(0.0, f32::max);
-        Self { centers, scale: steps_of(max_abs), sq4: None }
+        if is_ip {
+            let all: Vec<Slot> = graph.keys().vertices().collect();
+            largest = quantizer.largest_difference(graph, &all, usize::MAX);
+        }
+        Self { scale: steps_of(largest), ..quantizer }
     }
 
-    /// Quantizes the coordinates of `row`; `values` has room for them as f32.
-    fn quantize<T: Element>(&self, row: &[T], values: &mut [f32], bytes: &mut [i8]) {
-        T::slice_to_f32(&row[..values.len()], values);
-        for ((byte, x), center) in bytes.iter_mut().zip(values).zip(&self.centers) {
-            *byte = nearest_byte((*x - center) * self.scale);
+    /// The largest difference from the center in any dimension, if one vector in `divisor` may have a larger one there.
+    fn largest_difference<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], divisor: usize) -> f32 {
+        let dimension = self.dimension();
+        if divisor > slots.len() {
+            let of_vector = |scratch: &mut Scratch, &slot: &Slot| {
+                let values = self.differences(graph.vectors().get(slot), scratch);
+                values.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()))
+            };
+            return slots.par_iter().map_init(Scratch::default, of_vector).reduce(|| 0.0, f32::max);
         }
+        let mut rows = vec![0.0; slots.len() * dimension];
+        let write = |scratch: &mut Scratch, (row, &slot): (&mut [f32], &Slot)| {
+            row.copy_from_slice(self.differences(graph.vectors().get(slot), scratch));
+        };
+        rows.par_chunks_exact_mut(dimension).zip(slots).for_each_init(Scratch::default, write);
+        let of_dimension = |column: usize| {
+            let mut values: Vec<f32> = rows.iter().skip(column).step_by(dimension).map(|x| x.abs()).collect();
+            let cut = values.len() - values.len().div_ceil(divisor);
+            *values.select_nth_unstable_by(cut, f32::total_cmp).1
+        };
+        (0..dimension).into_par_iter().map(of_dimension).reduce(|| 0.0, f32::max)
+    }
+
+    /// The differences of a vector from the centers, rotated if there is a rotation.
+    fn differences<'a, T: Element>(&self, vector: &[T], scratch: &'a mut Scratch) -> &'a [f32] {
+        let Scratch { differences, rotated } = scratch;
+        differences.resize(self.centers.len(), 0.0);
+        T::slice_to_f32(vector, differences);
+        differences.iter_mut().zip(&self.centers).for_each(|(x, center)| *x -= center);
+        let Some(rotation) = &self.rotation else { return differences };
+        rotated.resize(rotation.rotated_dimension(), 0.0);
+        rotation.rotate(differences, rotated, rotation.rotated_dimension());
+        rotated
+    }
+
+    /// Quantizes a vector.
+    fn quantize<T: Element>(&self, vector: &[T], scratch: &mut Scratch, bytes: &mut [i8]) {
+        let differences = self.differences(vector, scratch).iter();
+        bytes.iter_mut().zip(differences).for_each(|(byte, x)| *byte = nearest_byte(x * self.scale));
     }
 
     fn quantize_chunk<T: Element>(&self, vectors: &Vectors<T>, mut chunk: VectorChunk<'_, i8>) {
-        let mut bytes = vec![0_i8; padded_len::<i8>(self.centers.len())];
-        let mut values = vec![0.0; self.centers.len()];
+        let (mut bytes, mut scratch) = (vec![0_i8; self.width()], Scratch::default());
         for number in chunk.numbers() {
-            self.quantize(vectors.padded(Slot::from_index(number)), &mut values, &mut bytes);
+            self.quantize(vectors.get(Slot::from_index(number)), &mut scratch, &mut bytes);
             // No metric of quantized vectors needs their norms.
             chunk.set(number, &bytes, 0.0);
         }
@@ -294,17 +358,17 @@ impl ScalarQuantizer {
 
     /// `[slots][padded dimension]`: the quantized vectors of some slots.
     pub fn quantize_slots<T: Element>(&self, graph: &Graph<T>, slots: &[Slot]) -> Vec<i8> {
-        let width = padded_len::<i8>(self.centers.len());
-        let (mut bytes, mut values) = (vec![0; slots.len() * width], vec![0.0; self.centers.len()]);
+        let width = self.width();
+        let (mut bytes, mut scratch) = (vec![0; slots.len() * width], Scratch::default());
         for (bytes, &slot) in bytes.chunks_exact_mut(width).zip(slots) {
-            self.quantize(graph.vectors().padded(slot), &mut values, bytes);
+            self.quantize(graph.vectors().get(slot), &mut scratch, bytes);
         }
         bytes
     }
 
     /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
     fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Slot>> {
-        let width = padded_len::<i8>(self.centers.len());
+        let width = self.width();
         let queries = self.quantize_slots(graph, sample);
         let add_chunk = |mut nearest: Vec<TopK>, chunk: &[Slot]| {
             let bytes = self.quantize_slots(graph, chunk);
@@ -330,6 +394,15 @@ impl ScalarQuantizer {
         let slots = |top: TopK| top.into_sorted().into_iter().map(|near| near.slot()).collect();
         all.into_iter().map(slots).collect()
     }
+}
+
+/// The mean of some vectors in each dimension; zeros if there are none.
+fn means<T: Element>(graph: &Graph<T>, slots: &[Slot]) -> Vec<f32> {
+    let of_dimension = |column: usize| {
+        let sum: f64 = slots.iter().map(|&slot| f64::from(graph.vectors().get(slot)[column].to_f32())).sum();
+        (sum / slots.len().max(1) as f64) as f32
+    };
+    (0..graph.dimension()).into_par_iter().map(of_dimension).collect()
 }
 
 /// The distances of quantized `rows` from a quantized vector, where vectors are compared by `metric`.

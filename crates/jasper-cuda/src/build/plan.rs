@@ -40,7 +40,7 @@ pub fn plan_build<T: Element>(spec: &BuildSpec, exact_linking: bool) -> Result<M
     let (plan, upload) = if exact_linking {
         (DeviceGraph::<T>::plan_with(spec, space, host), 0)
     } else {
-        (DeviceGraph::<i8>::plan_with(&spec.sq8(), space, host), UPLOAD_BYTES as u64)
+        (DeviceGraph::<i8>::plan_with(&spec.sq8(), space, host), 2 * UPLOAD_BYTES as u64)
     };
     let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, spec).max(upload));
     Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))

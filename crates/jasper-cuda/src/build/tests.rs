@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use cuda_std::emulator::Emulator;
+use gpu_kernels::Stream as _;
 use gpu_kernels::emulated::EmulatedStream;
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{
@@ -75,6 +76,24 @@ fn built_with<T: Element>(
     };
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     Ok(linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)?.finish())
+}
+
+#[test]
+fn rotated_bytes_are_those_of_the_host() {
+    const DIMENSION: usize = 75;
+    let mut values: Vec<f16> = Clusters::new(DIMENSION, 3).rows(300, 0);
+    values.chunks_mut(DIMENSION).for_each(|row| row[7] = f16::from_f32(row[7].to_f32() * 500.0));
+    let rows = MatrixView::new(&values, DIMENSION).unwrap();
+    let cpu = CpuExecutor::new(2).unwrap();
+    for metric in Metric::ALL {
+        let graph = ingest(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap().graph;
+        let quantizer = ScalarQuantizer::new(&graph);
+        assert!(quantizer.rotation().is_some());
+        let stream = EmulatedStream::new(Emulator::new(5).threads(2));
+        let sq8 = Sq8Rows::upload(&stream, &graph, &quantizer).unwrap();
+        let slots: Vec<Slot> = graph.keys().vertices().collect();
+        assert_eq!(stream.download(sq8.bytes()).unwrap(), quantizer.quantize_slots(&graph, &slots));
+    }
 }
 
 fn agrees<T: Element>(metric: Metric, n: usize, seed: u64) {

@@ -5,8 +5,9 @@ use std::fmt;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::knn::{MAX_K, exact_knn};
 use gpu_kernels::rows::{QuantizeSq4, QuantizeSq4Args, QuantizeSq8, QuantizeSq8Args};
-use gpu_kernels::{Buffer as _, RowShape, Stream};
-use jasper_core::{Element, Slot, padded_len};
+use gpu_kernels::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs};
+use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
+use jasper_core::{Element, ElementKind, Slot, padded_len};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
@@ -24,6 +25,8 @@ pub(crate) const UPLOAD_BYTES: usize = 64 << 20;
 
 /// The vectors of a graph, quantized to bytes.
 pub(crate) struct Sq8Rows<S: Stream> {
+    /// Coordinates of a vector.
+    dimension: usize,
     /// `[slots][padded dimension]`
     pub(super) bytes: S::Buffer<i8>,
     /// SQ4 vectors, which searches read instead.
@@ -116,7 +119,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     where
         S: Clone,
     {
-        let (slots, width) = (graph.slots(), padded_len::<i8>(graph.dimension()));
+        let (slots, width) = (graph.slots(), padded_len::<i8>(rows.dimension));
         assert_eq!(rows.bytes.len(), slots * width, "the vectors were quantized for this graph");
         let mut copy = Self::with_rows(stream, graph, stream.allocate(0)?)?;
         copy.sq8 = Some(rows);
@@ -124,7 +127,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     fn sq8_rows(&self, quantizer: &ScalarQuantizer) -> Result<Sq8Rows<S>, S::Error> {
-        let mut sq8 = Sq8Rows::allocate(&self.stream, self.slots, self.dimension, quantizer)?;
+        let mut sq8 = Sq8Rows::allocate(&self.stream, self.slots, quantizer)?;
         sq8.write(&self.stream, &self.rows, 0, self.slots, quantizer)?;
         Ok(sq8)
     }
@@ -134,7 +137,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
         let plan = MemoryPlan::new("a change by SQ8 distances")
-            .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(self.dimension)) as u64)
+            .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(spec.sq8().dimension)) as u64)
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
             .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));
         plan.left(MemorySpace::Device, free)
@@ -148,7 +151,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         };
         let args = GraphArgs {
             vectors: sq8.bytes.input().cast(),
-            shape: RowShape::new(padded_len::<i8>(self.dimension) as u32),
+            shape: RowShape::new(padded_len::<i8>(sq8.dimension) as u32),
             origins: origins(&self.center.of_scaled_differences(sq8.scale)),
             ..self.tables()
         };
@@ -163,7 +166,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(crate) fn sq4_input(&self) -> Option<GraphArgs> {
         let sq8 = self.sq8.as_ref()?;
         let sq4 = sq8.sq4.as_ref()?;
-        let shape = RowShape::new(sq4_row_bytes(self.dimension));
+        let shape = RowShape::new(sq4_row_bytes(sq8.dimension));
         let scale = sq8.scale / (1 << sq4.shift) as f32;
         let origins = origins(&self.center.of_scaled_differences(scale));
         Some(GraphArgs { vectors: sq4.rows.input().cast(), shape, origins, ..self.linking_input().args })
@@ -182,15 +185,21 @@ impl<S: Stream> fmt::Debug for Sq8Rows<S> {
 }
 
 impl<S: Stream> Sq8Rows<S> {
+    /// `[slots][padded dimension]`: the bytes.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> &S::Buffer<i8> {
+        &self.bytes
+    }
+
     /// Memory for `slots` rows.
     fn allocate(
         stream: &S,
         slots: usize,
-        dimension: usize,
         quantizer: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
+        let dimension = quantizer.dimension();
         let bytes = stream.allocate(slots * padded_len::<i8>(dimension))?;
-        Ok(Self { bytes, sq4: None, scale: quantizer.scale() })
+        Ok(Self { dimension, bytes, sq4: None, scale: quantizer.scale() })
     }
 
     /// Adds SQ4 vectors, if they tell the vectors apart, save time, and fit into `room` bytes.
@@ -204,8 +213,8 @@ impl<S: Stream> Sq8Rows<S> {
         room: u64,
     ) -> Result<Self, S::Error> {
         let Some(shift) = quantizer.sq4_shift() else { return Ok(self) };
-        let dimension = quantizer.centers().len();
-        let (width, row_bytes) = (padded_len::<i8>(dimension), sq4_row_bytes(dimension) as usize);
+        let (width, row_bytes) =
+            (padded_len::<i8>(self.dimension), sq4_row_bytes(self.dimension) as usize);
         let slots = self.bytes.len() / width;
         if (slots * row_bytes) as u64 > room {
             return Ok(self);
@@ -236,7 +245,7 @@ impl<S: Stream> Sq8Rows<S> {
         quantizer: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
         let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
-        let mut sq8 = Self::allocate(stream, slots, graph.dimension(), quantizer)?;
+        let mut sq8 = Self::allocate(stream, slots, quantizer)?;
         let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
         let mut vectors = stream.allocate(at_once * width)?;
         for first in (0..slots).step_by(at_once) {
@@ -266,8 +275,8 @@ impl<S: Stream> Sq8Rows<S> {
             return Ok(Some(quantizer));
         }
         let queries = stream.upload(&quantizer.quantize_slots(graph, &sample))?;
-        let (metric, dimension) = (sq8_metric(graph.metric()), graph.dimension());
-        let found = exact_knn(stream, metric, dimension, MAX_K, &self.bytes, graph.slots(), &queries)?;
+        let metric = sq8_metric(graph.metric());
+        let found = exact_knn(stream, metric, self.dimension, MAX_K, &self.bytes, graph.slots(), &queries)?;
         let others = |(&query, rows): (&Slot, &[u32])| {
             let slots = rows.iter().filter(|&&row| row != NO_SLOT).map(|&row| Slot::new(row));
             slots.filter(|&slot| slot != query).collect()
@@ -285,25 +294,87 @@ impl<S: Stream> Sq8Rows<S> {
         rows: usize,
         quantizer: &ScalarQuantizer,
     ) -> Result<(), S::Error> {
-        let dimension = quantizer.centers().len();
-        let (row_len, row_words) =
-            (padded_len::<T>(dimension), padded_len::<i8>(dimension) / size_of::<u32>());
+        let row_len = padded_len::<T>(quantizer.centers().len());
         assert!(rows * row_len <= vectors.len());
-        assert!((first + rows) * row_words * size_of::<u32>() <= self.bytes.len());
+        assert!((first + rows) * padded_len::<i8>(self.dimension) <= self.bytes.len());
         let mut centers = quantizer.centers().to_vec();
         centers.resize(row_len, 0.0);
         let centers = stream.upload(&centers)?;
-        let args = QuantizeSq8Args {
-            vectors: stream.input(vectors).cast(),
+        let from = Rows {
+            rows: stream.input(vectors).cast(),
+            row_bytes: row_len * size_of::<T>(),
+            element: T::KIND,
             centers: stream.input(&centers),
-            bytes: stream.output(&mut self.bytes).cast().add(first * row_words),
-            rows_len: rows as u32,
-            row_bytes: (row_len * size_of::<T>()) as u32,
-            row_words: row_words as u32,
-            scale: quantizer.scale(),
         };
-        // SAFETY: both tables have these rows, as asserted, all of which hold vectors; there is a center for each
-        // coordinate of a row. The tables are freed after the launch.
-        unsafe { stream.launch(&QuantizeSq8 { element: T::KIND }, args) }
+        let Some(rotation) = quantizer.rotation() else {
+            // SAFETY: both tables have these rows, as asserted, all of which hold vectors; there is a center for each
+            // coordinate of a row. The tables are freed after the launch.
+            return unsafe { self.quantize(stream, from, first, rows) };
+        };
+        let (rotated, factors) = (rotation.rotated_dimension(), stream.upload(rotation.factors())?);
+        let zeros = stream.upload(&vec![0.0_f32; rotated])?;
+        let at_once = (UPLOAD_BYTES / (rotated * size_of::<f32>())).clamp(1, rows.max(1));
+        let (mut values, mut sums) = (stream.allocate(at_once * rotated)?, stream.allocate(at_once)?);
+        for begin in (0..rows).step_by(at_once) {
+            let len = at_once.min(rows - begin);
+            let differences = ResidualArgs {
+                rows: from.rows.add(begin * from.row_bytes),
+                center: from.centers,
+                residuals: stream.output(&mut values),
+                sums: stream.output(&mut sums),
+                rows_len: len as u32,
+                row_bytes: from.row_bytes as u32,
+                dimension: quantizer.centers().len() as u32,
+                stride: rotated as u32,
+                normalizes: 0,
+            };
+            let rotate = RotateArgs {
+                values: stream.output(&mut values),
+                factors: stream.input(&factors),
+                rows_len: len as u32,
+                dimension: rotated as u32,
+            };
+            let rotated_rows = Rows {
+                rows: stream.input(&values).cast(),
+                row_bytes: rotated * size_of::<f32>(),
+                element: ElementKind::F32,
+                centers: stream.input(&zeros),
+            };
+            // SAFETY: as above, for these rows; there is a place for each rotated coordinate of as many rows.
+            unsafe {
+                stream.launch(&Residuals { element: T::KIND }, differences)?;
+                stream.launch(&Rotate::new(rotated as u32), rotate)?;
+                self.quantize(stream, rotated_rows, first + begin, len)?;
+            }
+        }
+        Ok(())
     }
+
+    /// Quantizes the first `len` rows of a table, those of the slots from `first` on.
+    ///
+    /// # Safety
+    /// There are so many rows there, and here, and as many centers as a row has coordinates.
+    unsafe fn quantize(&mut self, stream: &S, from: Rows, first: usize, len: usize) -> Result<(), S::Error> {
+        let row_words = padded_len::<i8>(self.dimension) / size_of::<u32>();
+        let args = QuantizeSq8Args {
+            vectors: from.rows,
+            centers: from.centers,
+            bytes: stream.output(&mut self.bytes).cast().add(first * row_words),
+            rows_len: len as u32,
+            row_bytes: from.row_bytes as u32,
+            row_words: row_words as u32,
+            scale: self.scale,
+        };
+        // SAFETY: upheld by the caller.
+        unsafe { stream.launch(&QuantizeSq8 { element: from.element }, args) }
+    }
+}
+
+/// Rows of floats to quantize, and what is subtracted from each.
+#[derive(Clone, Copy)]
+struct Rows {
+    rows: DevicePtr<u8>,
+    row_bytes: usize,
+    element: ElementKind,
+    centers: DevicePtr<f32>,
 }

@@ -11,8 +11,9 @@ impl<T: Element> Vectors<T> {
         self.sq8.as_deref()
     }
 
-    /// Adds a table of vectors quantized to bytes, whose distances are those of `metric`: multiples of `scale` of the
-    /// vectors or, under inner products, of their differences from the center. `write` computes them from the vectors. It gets chunks that different threads may
+    /// Adds a table of vectors quantized to bytes, of this dimension, whose distances are those of `metric`: multiples of
+    /// `scale` of the vectors or, under inner products, of their differences from the center, possibly rotated. `write`
+    /// computes them from the vectors. It gets chunks that different threads may
     /// write, in which vectors are numbered by slot. A change of the vectors removes the table, which is never saved.
     ///
     /// # Errors
@@ -21,11 +22,12 @@ impl<T: Element> Vectors<T> {
     pub fn build_sq8(
         &mut self,
         metric: Metric,
+        dimension: usize,
         scale: f32,
         write: impl FnOnce(&Self, Vec<VectorChunk<'_, i8>>),
     ) -> Result<(), VectorError> {
         let slots: Vec<Slot> = (0..self.table.len()).map(Slot::from_index).collect();
-        let mut quantized = Vectors::zeroed(metric, self.dimension, slots.len())?;
+        let mut quantized = Vectors::zeroed(metric, dimension, slots.len())?;
         quantized.change_chunks(&slots, |chunks| write(self, chunks));
         if metric == Metric::InnerProduct {
             quantized.terms = self.terms.as_ref().map(Segments::try_clone).transpose().map_err(VectorError::from)?;
@@ -65,7 +67,7 @@ mod tests {
                 }
             }
         };
-        graph.vectors_mut().build_sq8(Metric::InnerProduct, 2.0, halves).unwrap();
+        graph.vectors_mut().build_sq8(Metric::InnerProduct, 3, 2.0, halves).unwrap();
         let quantized = graph.vectors().sq8().unwrap();
         assert_eq!((quantized.get(Slot::new(3)), quantized.center().alpha_offsets()), (&[3, 0, 0][..], [4.0; 2]));
         assert_eq!(graph.vectors().get(Slot::new(3)), [1.5, 0.0, 1.0]);

@@ -9,7 +9,7 @@ use jasper_graph::{Graph, needs_terms};
 use crate::bulk_linker::largest_batch;
 use crate::cpu::{MERGE_CHUNK, SEARCH_CHUNK};
 use crate::ingest::ingest_bytes;
-use crate::scalar_quantizer::sq8_metric;
+use crate::scalar_quantizer::{ScalarQuantizer, sq8_metric};
 
 pub use free::free_host_memory;
 pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, PlanError};
@@ -79,7 +79,7 @@ impl BuildSpec {
     /// [`Self::plan_on_host`] of a build that links vectors quantized to bytes, which are part of the scratch memory.
     /// There are no sketches.
     pub fn plan_sq8_on_host<T: Element>(&self) -> MemoryPlan {
-        self.plan_index::<T>(self.linking_bytes() + self.rows * padded_len::<i8>(self.dimension))
+        self.plan_index::<T>(self.linking_bytes() + self.rows * padded_len::<i8>(self.sq8().dimension))
     }
 
     /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.
@@ -87,10 +87,11 @@ impl BuildSpec {
         self.plan_index::<T>(self.rows * size_of::<Slot>())
     }
 
-    /// The shape of the same graph over vectors of bytes, as [quantized linking](crate::ScalarQuantizer) links it.
+    /// The largest shape of the same graph over vectors of bytes, as [quantized linking](crate::ScalarQuantizer) links it.
     #[must_use]
     pub fn sq8(self) -> Self {
-        Self { metric: sq8_metric(self.metric), ..self }
+        let dimension = ScalarQuantizer::largest_dimension(self.dimension);
+        Self { metric: sq8_metric(self.metric), dimension, ..self }
     }
 
     /// Bytes of the vectors, padded, and of their terms where the metric needs them.

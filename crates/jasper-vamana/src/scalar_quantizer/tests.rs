@@ -23,10 +23,10 @@ fn sq4_values_are_the_nearest() {
     }
 }
 
-/// Clusters, and their quantizer; the first `wide` dimensions are four times as wide.
+/// Clusters, and their quantizer; the first `wide` dimensions are wider, yet not so much that they are rotated.
 fn by_trial_of(dimension: usize, wide: usize) -> (Graph<f32>, ScalarQuantizer) {
     let mut values: Vec<f32> = Clusters::new(dimension, 3).rows(400, 0);
-    values.chunks_mut(dimension).for_each(|row| row[..wide].iter_mut().for_each(|x| *x *= 4.0));
+    values.chunks_mut(dimension).for_each(|row| row[..wide].iter_mut().for_each(|x| *x *= 1.9));
     let rows = MatrixView::new(&values, dimension).unwrap();
     let cpu = CpuExecutor::new(2).unwrap();
     let ingested = ingest(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress);
@@ -54,6 +54,40 @@ fn a_quantizer_does_not_suit_what_sq4_clamps() {
     let (wide, _) = by_trial_of(LONG, LONG);
     assert!(ScalarQuantizer { sq4: None, ..quantizer.clone() }.suits(&wide, &slots));
     assert!(!quantizer.suits(&wide, &slots));
+}
+
+#[test]
+fn few_large_coordinates_are_spread_by_a_rotation() {
+    const DIMENSION: usize = 100;
+    let cpu = CpuExecutor::new(2).unwrap();
+    let mut values: Vec<f32> = Clusters::new(DIMENSION, 3).rows(1000, 0);
+    let even = values.clone();
+    values.chunks_mut(DIMENSION).for_each(|row| row[..3].iter_mut().for_each(|x| *x *= 300.0));
+    for (metric, values) in Metric::ALL.into_iter().flat_map(|metric| [(metric, &even), (metric, &values)]) {
+        let rows = MatrixView::new(values, DIMENSION).unwrap();
+        let ingested = ingest(&cpu, &rows, None, metric, BuildParams::default(), &mut no_progress);
+        let mut graph = ingested.unwrap().graph;
+        let quantizer = cpu.pool().install(|| ScalarQuantizer::by_trial(&graph)).unwrap();
+        let is_even = *values == even;
+        assert_eq!(quantizer.rotation().is_none(), is_even, "{metric}");
+        assert_eq!(quantizer.dimension(), if is_even { DIMENSION } else { 128 });
+        let plain = ScalarQuantizer { rotation: None, scale: 1.0, ..quantizer.clone() };
+        let slots: Vec<Slot> = graph.keys().vertices().collect();
+        let largest = plain.largest_difference(&graph, &slots, usize::MAX);
+        assert!(is_even || quantizer.scale() * largest > ROTATION_GAIN * LARGEST, "steps are finer");
+        cpu.pool().install(|| quantizer.quantize_graph(&mut graph)).unwrap();
+        let sq8 = graph.vectors().sq8().unwrap();
+        let slots = [5, 900].map(Slot::from_index);
+        let bytes = quantizer.quantize_slots(&graph, &slots);
+        assert!(slots.iter().flat_map(|&slot| sq8.padded(slot)).eq(&bytes));
+        // Distances are kept, in steps.
+        let exact = graph.vectors().distance_computer_from(Origin::Center, slots[0]).distance_to(slots[1]);
+        let by_bytes = sq8.distance_computer_from(Origin::Center, slots[0]).distance_to(slots[1]);
+        let factor = if metric == Metric::Cosine { 2.0 } else { 1.0 };
+        let error = by_bytes / quantizer.scale().powi(2) / factor - exact;
+        let relative = error / exact.abs().max(graph.vectors().alpha_offset(Origin::Center));
+        assert!(relative.abs() < 0.02, "{metric}: {relative}");
+    }
 }
 
 /// Edges that two graphs share, of those of the first.
