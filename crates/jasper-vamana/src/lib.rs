@@ -85,7 +85,7 @@ pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::OperationCounts;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};
 pub use cpu::{CpuExecutor, PoolError};
-pub use effort::Effort;
+pub use effort::{Effort, missed_neighbors};
 pub use error::UpdateError;
 pub use executor::{ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;

@@ -247,7 +247,11 @@ impl ScalarQuantizer {
 
     /// The largest [`dimension`](Self::dimension) of quantizers for vectors of this one.
     pub fn largest_dimension(dimension: usize) -> usize {
-        if dimension < MIN_ROTATED_DIMENSION { dimension } else { dimension.next_multiple_of(MIN_ROTATED_DIMENSION) }
+        if dimension < MIN_ROTATED_DIMENSION {
+            dimension
+        } else {
+            dimension.next_multiple_of(MIN_ROTATED_DIMENSION)
+        }
     }
 
     /// Bytes of a quantized vector, with padding.
@@ -287,7 +291,8 @@ impl ScalarQuantizer {
     pub fn new<T: Element>(graph: &Graph<T>) -> Self {
         let sample = vertices_of(graph, SAMPLE_VECTORS);
         let is_ip = graph.metric() == Metric::InnerProduct;
-        let centers = if is_ip { graph.vectors().center_coordinates().to_vec() } else { means(graph, &sample) };
+        let centers =
+            if is_ip { graph.vectors().center_coordinates().to_vec() } else { means(graph, &sample) };
         let plain = Self { centers, rotation: None, scale: 1.0, sq4: None };
         let mut largest = plain.largest_difference(graph, &sample, CLAMPED_DIVISOR);
         let mut quantizer = plain;

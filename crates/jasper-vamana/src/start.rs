@@ -75,7 +75,8 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
 pub(crate) fn set_center<T: Element>(graph: &mut Graph<T>) {
     if graph.metric() == Metric::InnerProduct {
         let mean = mean(graph);
-        let update = |chunks: Vec<VectorChunk<'_, T>>| chunks.into_par_iter().for_each(VectorChunk::update_terms);
+        let update =
+            |chunks: Vec<VectorChunk<'_, T>>| chunks.into_par_iter().for_each(VectorChunk::update_terms);
         graph.set_center(&mean[..graph.dimension()], update);
     }
 }

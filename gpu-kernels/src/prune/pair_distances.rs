@@ -122,9 +122,7 @@ impl<E: Packed, Op: DistanceOp> PairDistances for Rows<E, Op> {
     unsafe fn reference(&self, slot: u32) -> Self::Reference {
         let row = self.row(slot);
         // SAFETY: upheld by the caller.
-        unsafe {
-            Row { row, units: self.tile.load_if_in_registers(row), term: self.term(slot) }
-        }
+        unsafe { Row { row, units: self.tile.load_if_in_registers(row), term: self.term(slot) } }
     }
 
     #[inline(always)]

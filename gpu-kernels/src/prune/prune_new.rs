@@ -76,7 +76,11 @@ unsafe fn reversed(prune: &PruneArgs, vertex: u32, entry: u64) -> u64 {
     // SAFETY: this form has a term for each vertex.
     let [from, to] = [vertex, neighbor].map(|slot| unsafe { global::load_readonly(terms.at(slot as usize)) });
     let change = origins.term_weight(to) - origins.term_weight(from);
-    if change == 0.0 { entry } else { neighbor::entry(neighbor::distance(entry) + change * (from + to), neighbor) }
+    if change == 0.0 {
+        entry
+    } else {
+        neighbor::entry(neighbor::distance(entry) + change * (from + to), neighbor)
+    }
 }
 
 /// Loads the candidates of a vertex of the batch into shared memory, sorted, distinct and without the vertex itself;

@@ -47,6 +47,9 @@ struct Options {
     /// Measure recall after changes, too, beside that of an index built from the remaining vectors.
     #[arg(long)]
     changes: bool,
+    /// Choose codes for each index, too, and measure searches by them.
+    #[arg(long)]
+    codes: bool,
     /// Write the sets to folders, as benches/peers/files.py describes them, and measure nothing.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
@@ -130,6 +133,11 @@ impl Run {
         let (index, line) = measure::measure(&self.bench, &set)?;
         println!("{}", table::set(&line));
         writeln!(self.output, "{line}")?;
+        if self.options.codes {
+            let line = measure::measure_codes(&self.bench, &set, &index)?;
+            println!("{}", table::codes(&line));
+            writeln!(self.output, "{line}")?;
+        }
         if self.options.changes {
             changes::measure(&self.bench, &set, &index, &mut |line| {
                 println!("{}", table::change(&line));

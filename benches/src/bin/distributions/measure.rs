@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use jasper::bench::Measure as _;
+use jasper::data::GroundTruth;
 use jasper::{AnyIndex, Index, SearchParams, with_element};
 use jasper_benches::front::{Measured, Reached, rate_at};
 use serde_json::{Value, json};
@@ -40,9 +41,37 @@ impl Measured for Point {
 pub fn measure(bench: &Bench, set: &Set) -> Result<(AnyIndex, Value)> {
     let truth = bench.truth(set)?;
     let (index, seconds) = set.build(bench.device)?;
+    let (points, rates) = curve(&index, set, &truth)?;
+    let (stats, report) = (index.stats(), index.build_report().context("a new index has a report")?);
+    let line = json!({
+        "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
+        "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
+        "device_name": index.device_name(), "queries": set.queries().len(),
+        "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (stats.mean_degree * 100.0).round() / 100.0,
+        "thin": rounded(thin(&index)?), "build_beam_width": report.build_beam_width,
+        "missed_neighbors": report.missed_neighbors, "points": points, "rates": rates,
+    });
+    Ok((index, line))
+}
+
+/// Chooses codes for an index, searches it by them, and returns the line.
+pub fn measure_codes(bench: &Bench, set: &Set, index: &AnyIndex) -> Result<Value> {
+    let begun = Instant::now();
+    let report = index.auto_quantize(bench.device)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let (points, rates) = curve(index, set, &bench.truth(set)?)?;
+    Ok(json!({
+        "what": "codes", "set": set.name, "rows": set.keys.len(), "device": bench.device.to_string(),
+        "codes": report.chosen.map(|codes| codes.to_string()), "seconds": rounded(seconds), "points": points,
+        "rates": rates,
+    }))
+}
+
+/// Recall and rate by beam width, and the rates at some recalls.
+fn curve(index: &AnyIndex, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>, [Value; 3])> {
     index.warm_up()?;
     let points = WIDTHS.map(|width| -> Result<Point> {
-        Ok(Point { width, recall: set.recall(&index, &truth, width)?, rate: rate(&index, set, width)? })
+        Ok(Point { width, recall: set.recall(index, truth, width)?, rate: rate(index, set, width)? })
     });
     let points = points.into_iter().collect::<Result<Vec<_>>>()?;
     let rates = RECALLS.map(|recall| match rate_at(&points, recall) {
@@ -50,17 +79,8 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(AnyIndex, Value)> {
         Some(Reached::AtLeast(rate)) => json!([recall, rate.round(), true]),
         None => json!([recall, null, false]),
     });
-    let stats = index.stats();
-    let points: Vec<Value> =
-        points.iter().map(|point| json!([point.width, rounded(point.recall), point.rate.round()])).collect();
-    let line = json!({
-        "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
-        "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
-        "device_name": index.device_name(), "queries": set.queries().len(),
-        "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (stats.mean_degree * 100.0).round() / 100.0,
-        "thin": rounded(thin(&index)?), "points": points, "rates": rates,
-    });
-    Ok((index, line))
+    let points = points.iter().map(|point| json!([point.width, rounded(point.recall), point.rate.round()]));
+    Ok((points.collect(), rates))
 }
 
 /// The share of vertices with less than a quarter of the edges that they could have.

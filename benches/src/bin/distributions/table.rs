@@ -8,23 +8,33 @@ pub const HEAD: &str = "set                      rows   dim   build s  degree  t
 
 /// The row of a set.
 pub fn set(line: &Value) -> String {
-    let rates = values(&line["rates"]).map(|rate| match rate[1].as_f64() {
-        Some(value) => format!("{:>10}", format!("{}{value}", if rate[2] == true { ">" } else { "" })),
-        None => format!("{:>10}", "-"),
-    });
-    let recalls = values(&line["points"]).filter(|point| number(&point[0]) >= 32.0);
-    let recalls = recalls.map(|point| format!(" {:.4}", number(&point[1])));
     format!(
-        "{:<21}{:>8} {:>5} {:>9.2} {:>7.1} {:>5.2} |{} |{}",
+        "{:<21}{:>8} {:>5} {:>9.2} {:>7.1} {:>5.2} |{}",
         text(&line["set"]),
         number(&line["rows"]),
         number(&line["dimension"]),
         number(&line["build_seconds"]),
         number(&line["mean_degree"]),
         number(&line["thin"]),
-        recalls.collect::<String>(),
-        rates.collect::<String>()
+        curve(line)
     )
+}
+
+/// The row of codes: what was chosen, in how many seconds, and searches by it.
+pub fn codes(line: &Value) -> String {
+    let chosen = line["codes"].as_str().unwrap_or("no codes");
+    format!("    {chosen:<30} {:>9.2} {:>14}|{}", number(&line["seconds"]), "", curve(line))
+}
+
+/// Recalls by beam width, and rates.
+fn curve(line: &Value) -> String {
+    let rates = values(&line["rates"]).map(|rate| match rate[1].as_f64() {
+        Some(value) => format!("{:>10}", format!("{}{value}", if rate[2] == true { ">" } else { "" })),
+        None => format!("{:>10}", "-"),
+    });
+    let recalls = values(&line["points"]).filter(|point| number(&point[0]) >= 32.0);
+    let recalls = recalls.map(|point| format!(" {:.4}", number(&point[1])));
+    format!("{} |{}", recalls.collect::<String>(), rates.collect::<String>())
 }
 
 /// The row of a change: recall after it, and of a new index, by beam width.

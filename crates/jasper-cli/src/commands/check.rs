@@ -82,6 +82,13 @@ impl Args {
             "graph      {vertices} vertices, {edges} edges, {keys} keys; {faults} faults, {unreachable} unreachable keys"
         );
         graph.examples.iter().try_for_each(|fault| write!(text, "\n           {fault}"))?;
+        if let Some(missed) = report.missed_neighbors {
+            let share = 100.0 * missed;
+            write!(
+                text,
+                "\ndifficulty a beam of 256 misses {share:.2}% of the 10 nearest neighbors of a sample"
+            )?;
+        }
         let quantization = index.quantization();
         let mut codes_json = Value::Null;
         // An index whose quantizer cannot be retrained is sound nevertheless.

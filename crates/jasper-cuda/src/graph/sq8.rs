@@ -4,8 +4,8 @@ use std::fmt;
 
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use gpu_kernels::knn::{MAX_K, exact_knn};
-use gpu_kernels::rows::{QuantizeSq4, QuantizeSq4Args, QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs};
+use gpu_kernels::rows::{QuantizeSq4, QuantizeSq4Args, QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, ElementKind, Slot, padded_len};
 use jasper_data::ThreadPool;
@@ -137,7 +137,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
         let plan = MemoryPlan::new("a change by SQ8 distances")
-            .part(MemorySpace::Device, "SQ8 vectors", (self.slots * padded_len::<i8>(spec.sq8().dimension)) as u64)
+            .part(
+                MemorySpace::Device,
+                "SQ8 vectors",
+                (self.slots * padded_len::<i8>(spec.sq8().dimension)) as u64,
+            )
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
             .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));
         plan.left(MemorySpace::Device, free)
@@ -192,11 +196,7 @@ impl<S: Stream> Sq8Rows<S> {
     }
 
     /// Memory for `slots` rows.
-    fn allocate(
-        stream: &S,
-        slots: usize,
-        quantizer: &ScalarQuantizer,
-    ) -> Result<Self, S::Error> {
+    fn allocate(stream: &S, slots: usize, quantizer: &ScalarQuantizer) -> Result<Self, S::Error> {
         let dimension = quantizer.dimension();
         let bytes = stream.allocate(slots * padded_len::<i8>(dimension))?;
         Ok(Self { dimension, bytes, sq4: None, scale: quantizer.scale() })
@@ -213,8 +213,7 @@ impl<S: Stream> Sq8Rows<S> {
         room: u64,
     ) -> Result<Self, S::Error> {
         let Some(shift) = quantizer.sq4_shift() else { return Ok(self) };
-        let (width, row_bytes) =
-            (padded_len::<i8>(self.dimension), sq4_row_bytes(self.dimension) as usize);
+        let (width, row_bytes) = (padded_len::<i8>(self.dimension), sq4_row_bytes(self.dimension) as usize);
         let slots = self.bytes.len() / width;
         if (slots * row_bytes) as u64 > room {
             return Ok(self);

@@ -285,10 +285,7 @@ impl<T: Element> Twins<T> {
                 "links of {slot}"
             );
             assert_eq!(&rows[at * row_len..][..row_len], expected.vectors().padded(slot), "row of {slot}");
-            assert_eq!(
-                norms.as_ref().map(|norms| norms[at]),
-                expected.vectors().terms().map(|n| n.at(at))
-            );
+            assert_eq!(norms.as_ref().map(|norms| norms[at]), expected.vectors().terms().map(|n| n.at(at)));
             assert!(found.keys().keys_of(slot).eq(expected.keys().keys_of(slot)), "keys of {slot}");
             if expected.keys().is_live(slot) {
                 assert_eq!(keys[at], expected.keys().first_key(slot));

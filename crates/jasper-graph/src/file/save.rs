@@ -6,7 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 
 use bytemuck::NoUninit;
-use jasper_core::{BitSet, Cancelled, Element, ElementKind, Key, Metric, ProgressFn, Slot, Stage, no_progress};
+use jasper_core::{
+    BitSet, Cancelled, Element, ElementKind, Key, Metric, ProgressFn, Slot, Stage, no_progress,
+};
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};

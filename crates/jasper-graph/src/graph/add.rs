@@ -166,8 +166,17 @@ impl<T: Element> Vectors<T> {
             let terms = terms.as_mut().and_then(Iterator::next);
             let codes = codes.as_mut().and_then(Iterator::next);
             let values = Vec::new();
-            let chunk =
-                VectorChunk { first, slots, rows, width, terms, center, largest_squared_norms, values, codes };
+            let chunk = VectorChunk {
+                first,
+                slots,
+                rows,
+                width,
+                terms,
+                center,
+                largest_squared_norms,
+                values,
+                codes,
+            };
             first += slots.len();
             chunk
         };
@@ -211,9 +220,11 @@ mod tests {
     #[test]
     fn origins_follow_the_center() {
         let mut graph = Graph::<f32>::new(Metric::InnerProduct, 2, BuildParams::default()).unwrap();
-        let add = |graph: &mut Graph<f32>, x: f32| graph.add_vector(&[x, 1.0, 0.0, 0.0], x * x + 1.0).unwrap();
+        let add =
+            |graph: &mut Graph<f32>, x: f32| graph.add_vector(&[x, 1.0, 0.0, 0.0], x * x + 1.0).unwrap();
         let slots: Vec<Slot> = (0..10).map(|x| add(&mut graph, x as f32)).collect();
-        let update = |chunks: Vec<VectorChunk<'_, f32>>| chunks.into_iter().for_each(VectorChunk::update_terms);
+        let update =
+            |chunks: Vec<VectorChunk<'_, f32>>| chunks.into_iter().for_each(VectorChunk::update_terms);
         let term = |graph: &Graph<f32>, slot: Slot| graph.vectors().terms().unwrap().at(slot.index());
         assert!(slots.iter().all(|&slot| term(&graph, slot) == 0.0));
 

@@ -3,8 +3,8 @@
 use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Metric, Neighbor, Slot};
 
-use super::{Origin, Vectors};
 use super::sketch::{Bounds, SketchedVector};
+use super::{Origin, Vectors};
 
 /// Whether distances need a [term](Vectors::terms) of each vector. `exact` says that the element is an integer.
 pub const fn needs_terms(metric: Metric, exact: bool) -> bool {

@@ -117,7 +117,8 @@ impl Sketches {
             (i8::distance_fns().dot_many)(&vector.levels, &rows[..chunk.len()], &mut dots[..chunk.len()]);
             for (i, dot) in chunk.zip(dots) {
                 let row = self.row(slots[i].index());
-                let stays = row.is_none_or(|row| may_stay(slots[i], Bounds::new(&vector.header, &header(row), dot)));
+                let stays =
+                    row.is_none_or(|row| may_stay(slots[i], Bounds::new(&vector.header, &header(row), dot)));
                 slots[kept] = slots[i];
                 kept += usize::from(stays);
             }

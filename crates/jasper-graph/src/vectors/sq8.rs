@@ -30,7 +30,8 @@ impl<T: Element> Vectors<T> {
         let mut quantized = Vectors::zeroed(metric, dimension, slots.len())?;
         quantized.change_chunks(&slots, |chunks| write(self, chunks));
         if metric == Metric::InnerProduct {
-            quantized.terms = self.terms.as_ref().map(Segments::try_clone).transpose().map_err(VectorError::from)?;
+            quantized.terms =
+                self.terms.as_ref().map(Segments::try_clone).transpose().map_err(VectorError::from)?;
             quantized.center = self.center.of_scaled_differences(scale);
         }
         self.sq8 = Some(Box::new(quantized));
@@ -69,7 +70,10 @@ mod tests {
         };
         graph.vectors_mut().build_sq8(Metric::InnerProduct, 3, 2.0, halves).unwrap();
         let quantized = graph.vectors().sq8().unwrap();
-        assert_eq!((quantized.get(Slot::new(3)), quantized.center().alpha_offsets()), (&[3, 0, 0][..], [4.0; 2]));
+        assert_eq!(
+            (quantized.get(Slot::new(3)), quantized.center().alpha_offsets()),
+            (&[3, 0, 0][..], [4.0; 2])
+        );
         assert_eq!(graph.vectors().get(Slot::new(3)), [1.5, 0.0, 1.0]);
         graph.add_vector(&[9.0, 0.0, 0.0, 0.0], 81.0).unwrap();
         assert!(graph.vectors().sq8().is_none());

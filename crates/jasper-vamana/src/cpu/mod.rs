@@ -254,7 +254,14 @@ impl<T: Element> Executor<T> for CpuExecutor {
                 buffers.candidates.extend_from_slice(found);
                 buffers.order_candidates();
                 let ThreadBuffers { prune, candidates, .. } = buffers;
-                prune.keep(vectors, vectors.origin(vertex), candidates, &[], params.max_degree(), params.alpha());
+                prune.keep(
+                    vectors,
+                    vectors.origin(vertex),
+                    candidates,
+                    &[],
+                    params.max_degree(),
+                    params.alpha(),
+                );
                 let kept = prune.fill(candidates, &[], params.min_degree(graph.metric())).iter();
                 candidates.clone_from(&kept.map(|&near| vectors.reversed(vertex, near)).collect::<Vec<_>>());
                 edges.push(vertex, candidates);

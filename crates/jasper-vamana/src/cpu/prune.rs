@@ -195,7 +195,13 @@ mod tests {
     use jasper_graph::Graph;
 
     /// The rule as the paper has it, for each alpha: take the nearest candidate, drop those that it occludes, repeat.
-    fn naive(graph: &Graph<f32>, origin: Origin, candidates: &[Neighbor], max_degree: usize, alpha: f32) -> Vec<Slot> {
+    fn naive(
+        graph: &Graph<f32>,
+        origin: Origin,
+        candidates: &[Neighbor],
+        max_degree: usize,
+        alpha: f32,
+    ) -> Vec<Slot> {
         let mut kept: Vec<Slot> = Vec::new();
         for alpha in [1.0, alpha] {
             let occludes = |kept: Slot, c: &Neighbor| {

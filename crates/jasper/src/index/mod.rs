@@ -396,15 +396,16 @@ long_calls! {
         Ok(out.into_inner())
     }
 
-    /// Verifies every vector, edge and key, and that every vector can be reached.
+    /// Verifies every vector, edge and key, and that every vector can be reached. Measures on a sample how difficult the
+    /// vectors are to search.
     ///
-    /// Reads vectors and edges once, and traverses the graph once. Concurrent searches and changes behave as in
+    /// Reads vectors and edges once, traverses the graph once, and makes 512 searches on the CPU. Concurrent searches and changes behave as in
     /// [`Self::read_graph`].
     ///
     /// # Errors
     /// Returns [`CheckError`] if the device failed.
     pub fn check() -> Result<CheckReport, CheckError> {
-        let mut check = |graph: &Graph<T>| CheckReport::new(graph, index.executor.pool(), progress);
+        let mut check = |graph: &Graph<T>| CheckReport::new(graph, &index.executor, progress);
         let mut report = match index.backend.shards() {
             [] => index.read_graph(check)??,
             shards => {

@@ -114,8 +114,11 @@ impl<E: Packed, Op: DistanceOp, const LOADS: usize> DistanceComputer for Exact<E
             }
             let place = lane_in_tile * tiles + tile;
             let slot = slots.add(place.min(count - 1)).load();
-            let term =
-                if self.form.needs_terms() { global::load_readonly(self.terms.at(slot as usize)) } else { 0.0 };
+            let term = if self.form.needs_terms() {
+                global::load_readonly(self.terms.at(slot as usize))
+            } else {
+                0.0
+            };
             let distance = self.form.distance(E::to_f32(sum), [self.term, term], self.term_weight);
             if place < count { entry(distance, slot) } else { NO_ENTRY }
         }

@@ -62,8 +62,11 @@ fn compare<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_byte
         let has_its_row = |key: &&Neighbor| vertices.row(key.slot().get()) == vertices.row(vertex);
         let same = keys.iter().filter(|key| key.slot().get() != vertex).filter(has_its_row).min();
         let same = same.map(|key| key.slot().get());
-        let (kept, distances) =
-            if same.is_some() { (Vec::new(), 0) } else { vertices.prune(vertex, left, vertices.max_degree, &[]) };
+        let (kept, distances) = if same.is_some() {
+            (Vec::new(), 0)
+        } else {
+            vertices.prune(vertex, left, vertices.max_degree, &[])
+        };
         counters[0] += keys.len() as u64;
         counters[1] += 1000;
         counters[2] += distances + if same.is_some() { 0 } else { row_len };

@@ -81,10 +81,8 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
                 .zip(graph.adjacency().neighbors(slot))
                 .for_each(|(edge, neighbor)| *edge = neighbor.get());
         }
-        let norms = graph
-            .vectors()
-            .terms()
-            .map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
+        let norms =
+            graph.vectors().terms().map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
         let keys: Vec<Key> = graph.keys().vertices().map(key).collect();
         let start_points: Vec<u32> =
             graph.adjacency().start_points().iter().map(|start| start.get()).collect();
