@@ -18,7 +18,7 @@ pub struct GraphArgs {
     pub vectors: DevicePtr<u8>,
     /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128.
     pub edges: DevicePtr<u32>,
-    /// `[slots]`: the [term](DistanceForm::needs_terms) of each vector. Null unless the form needs them.
+    /// `[slots]`: the term of each vector: a number that some forms need beside the sum. Null unless the form needs it.
     pub terms: DevicePtr<f32>,
     /// `[slots]`: the first key of each live vertex; identical vectors share a vertex, so it may have more, which the
     /// host looks up.

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! transaction:
+//!     choose origins again                         under inner products: see `jasper_graph::Center`
 //!     quantize_for_linking                         a device may quantize all vectors to bytes until the end
 //!     add live start points in place of tombstones (deleted vertices)
 //!     reconnect live vertices to which only paths through tombstones lead, unless they are many
 //!     remove the start points that are tombstones
 //!     for each live vertex with a tombstone among its neighbors, in chunks:
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
-//!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand
+//!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand, and those
+//!         of another origin
 //!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones
@@ -112,6 +114,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
+        let moved = graph.change_host(|host| host.choose_origins())?;
         executor.quantize_for_linking(graph, &[], distances).map_err(UpdateError::device)?;
         let live_starts =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;
@@ -124,8 +127,11 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let before = reconnect_up_to(max, executor, graph, Vertices::Live, hooks.progress)?;
         graph.change_host(|host| host.adjacency_mut().set_start_points(live_starts))?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
-        let bereft =
+        let mut bereft =
             graph.read(|graph| find_bereft(executor, graph, &vertices)).map_err(UpdateError::device)?;
+        bereft.extend(moved);
+        bereft.sort_unstable();
+        bereft.dedup();
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;

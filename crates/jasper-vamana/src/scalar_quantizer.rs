@@ -71,6 +71,8 @@ const SAMPLE_SEED: u64 = 1;
 /// Vectors are rotated if that makes steps smaller by this factor. A quarter of the squared error is then left; where
 /// coordinates are about equal, the factor is 1.
 const ROTATION_GAIN: f32 = 2.0;
+/// Most steps per unit: with more, products of quantized vectors would not be finite in units of the vectors.
+const LARGEST_SCALE: f32 = 1e16;
 /// The lowest dimension that is rotated: rotations round the dimension up to a multiple of it.
 const MIN_ROTATED_DIMENSION: usize = 64;
 /// A vector of which fewer neighbors than this share are found is lost. In a random order of the candidates, 93% are.
@@ -495,9 +497,9 @@ fn sampled(slots: Vec<Slot>, most: usize) -> Vec<Slot> {
     sample
 }
 
-/// Steps per unit, if the largest coordinate is `max_abs`.
+/// Steps per unit, if the largest coordinate is `max_abs`. The square of it is finite.
 fn steps_of(max_abs: f32) -> f32 {
-    if max_abs > 0.0 { LARGEST / max_abs } else { 1.0 }
+    if max_abs > 0.0 { (LARGEST / max_abs).min(LARGEST_SCALE) } else { 1.0 }
 }
 
 /// The nearest byte: the sum is so large that its last bit is worth 1, and the addition vectorizes.

@@ -133,6 +133,21 @@ impl<T: Element> Graph<T> {
             self.log_center();
         }
     }
+
+    /// Under inner products, chooses the [origins](Vectors::origin) of live vertices again, after others were deleted. Returns those whose
+    /// origin is another now, unless they are less than one in 64: then none is changed.
+    #[doc(hidden)]
+    pub fn choose_origins(&mut self) -> Vec<Slot> {
+        if self.metric() != Metric::InnerProduct {
+            return Vec::new();
+        }
+        let live: Vec<Slot> = self.keys.live_slots().collect();
+        let changed = self.vectors.choose_origins(&live);
+        if !changed.is_empty() {
+            self.log_center();
+        }
+        changed
+    }
 }
 
 impl<T: Element> Vectors<T> {

@@ -51,6 +51,9 @@ pub struct Vectors<T: 'static> {
     pub(crate) undo: Option<Undo>,
 }
 
+/// If the origins of fewer than one vertex in this many would change, none is changed.
+const CHANGED_DIVISOR: usize = 64;
+
 /// What a rollback restores.
 #[derive(Debug)]
 pub(crate) struct Undo {
@@ -132,6 +135,24 @@ impl<T: Element> Vectors<T> {
         if let Some(terms) = &self.terms {
             self.center.choose_origins(slots.iter().map(|slot| terms.at(slot.index())));
         }
+    }
+
+    /// Chooses the origins of the vectors of `slots` again. Returns those whose origin is another now, unless they are less
+    /// than one in [`CHANGED_DIVISOR`].
+    pub(crate) fn choose_origins(&mut self, slots: &[Slot]) -> Vec<Slot> {
+        let mut center = self.center.clone();
+        center.choose_origins(slots.iter().map(|&slot| self.term(slot)));
+        let is_changed = |&&slot: &&Slot| center.origin(self.term(slot)) != self.origin(slot);
+        let changed: Vec<Slot> = slots.iter().filter(is_changed).copied().collect();
+        if changed.len() * CHANGED_DIVISOR < slots.len() {
+            return Vec::new();
+        }
+        let old = std::mem::replace(&mut self.center, center);
+        if let Some(undo) = &mut self.undo {
+            undo.center.get_or_insert(old);
+        }
+        self.sq8 = None;
+        changed
     }
 
     /// Returns where products with the vertex `slot` start from when its edges are chosen.

@@ -305,6 +305,29 @@ fn builds_follow_heavy_tails() {
     assert_eq!((report.build_beam_width, report.missed_neighbors), (32, None));
 }
 
+/// Rows of positive coordinates, and queries of negative ones: the results are the shortest rows.
+#[test]
+fn negative_inner_products_are_found() {
+    let set = Clusters { clusters: 1, latent: DIMENSION, ..Clusters::new(DIMENSION, 64) };
+    let draw = |n, stream, sign: f32| -> Vec<f32> {
+        set.rows::<f32>(n, stream).iter().map(|x| sign * x.abs()).collect()
+    };
+    let (rows, queries) = (draw(6000, 0, 1.0), draw(100, 1, -1.0));
+    let keys = numbers(&rows);
+    let builder = IndexBuilder::new(Metric::InnerProduct).threads(2);
+    let built = builder.clone().build(&view(&rows, DIMENSION)).unwrap();
+    let grown = builder.empty::<f32>(DIMENSION).unwrap();
+    // One at a time at first, before there is a center.
+    for range in (0..10).map(|i| i..i + 1).chain([10..300, 300..2000, 2000..6000]) {
+        let new = &rows[range.start * DIMENSION..range.end * DIMENSION];
+        grown.insert(&view(new, DIMENSION), &keys[range]).unwrap();
+    }
+    for index in [&built, &grown] {
+        let found = recall(index, &rows, &keys, &queries, 64);
+        assert!(found > 0.95, "{found}");
+    }
+}
+
 /// The neighbors of deleted hubs are hubs, which are deleted too.
 #[test]
 fn recall_survives_the_consolidation_of_hubs() {
