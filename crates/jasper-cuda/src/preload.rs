@@ -52,7 +52,9 @@ impl KernelSet {
         } else if exact_linking {
             build_kernels::<T>(spec, None, multiprocessors)
         } else {
-            build_kernels::<i8>(&spec.sq8(), Some(T::KIND), multiprocessors)
+            // Few sets are rotated, which may lengthen rows.
+            let spec = BuildSpec { metric: sq8_metric(spec.metric), ..*spec };
+            build_kernels::<i8>(&spec, Some(T::KIND), multiprocessors)
         };
         Self { context: context.clone(), kernels }
     }

@@ -96,10 +96,14 @@ pub fn ingest<T: Element>(
     let key = |row: usize| keys.map_or(row as Key, |keys| keys[row]);
     graph.keys_mut().assign_first(slots.into_iter().enumerate().map(|(row, slot)| (key(row), slot)));
     let (medoid, mut order) = executor.pool().install(|| {
-        start::set_center(&mut graph);
+        let mean = start::mean(&graph);
+        start::set_center(&mut graph, &mean);
         let shuffled = Permutation::new(graph.slots(), params.seed());
         let slots = (0..graph.slots() as u32).into_par_iter();
-        (start::medoid(&graph), slots.map(|position| Slot::new(shuffled.at(position))).collect::<Vec<_>>())
+        (
+            start::medoid(&graph, &mean),
+            slots.map(|position| Slot::new(shuffled.at(position))).collect::<Vec<_>>(),
+        )
     });
     if let Some(medoid) = medoid {
         graph.adjacency_mut().set_start_points(vec![medoid]);

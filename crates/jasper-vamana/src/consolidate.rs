@@ -114,7 +114,11 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Each tombstone is in as many rows as it has neighbors, and its neighbors may replace it in each.
         let max_degree = graph.read(|graph| graph.host().params().max_degree());
         let distances = freed as u64 * (max_degree * max_degree) as u64;
-        let moved = graph.change_host(|host| host.choose_origins())?;
+        let mut moved = Vec::new();
+        if let Some((zero_above, vertices)) = graph.read(|graph| graph.host().other_origins()) {
+            graph.change_host(|host| host.set_origins(zero_above))?;
+            moved = vertices;
+        }
         executor.quantize_for_linking(graph, &[], distances).map_err(UpdateError::device)?;
         let live_starts =
             graph.read(|graph| live_start_points(executor, graph)).map_err(UpdateError::device)?;

@@ -93,8 +93,8 @@ const INSERT_BATCH_SHARE: f32 = 1.0 / 8.0;
 /// reads every row once: a few hundredths of its time. Smaller inserts keep a spanning tree instead.
 const CHECK_DIVISOR: usize = 64;
 
-/// The center is computed again whenever the vertices have doubled, up to this many: the mean of as many is within a few
-/// hundredths of their spread from that of all.
+/// Below this many live vertices, an insert that takes their number past a power of two computes the center again. The
+/// mean of as many is within a few hundredths of their spread from that of all.
 const CENTERED_VERTICES: usize = 1024;
 
 /// The fewest peers that a vertex is compared with first, if its batch has as many: fewer would miss some of several
@@ -171,7 +171,11 @@ fn store_and_link<T: Element, E: Executor<T>>(
     let mut slots = add_vectors(executor, graph, vectors, progress)?;
     let has_doubled = before.checked_ilog2() < (before + slots.len()).checked_ilog2();
     if before < CENTERED_VERTICES && has_doubled {
-        graph.change_host(|host| executor.on_host_threads(|| start::set_center(host)))?;
+        let mean = graph.read(|graph| {
+            let host = graph.host();
+            executor.on_host_threads(|| start::mean(host))
+        });
+        graph.change_host(|host| executor.on_host_threads(|| start::set_center(host, &mean)))?;
     }
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut new_vertices = slots.clone();

@@ -201,7 +201,8 @@ impl ScalarQuantizer {
         overlap.is_enough(MIN_FOUND_BY_SQ4).then_some(Sq4 { shift, clamped })
     }
 
-    /// Whether the quantizer suits `new` vectors of the graph, which was made before them: SQ8 clamps as few of their
+    /// Whether the quantizer suits `new` vectors of the graph, which was made before them: the center is still the same;
+    /// SQ8 clamps as few of their
     /// coordinates, or none for inner products, and SQ4 at most twice as many; and a trial among some of them accepts
     /// it, which a tight cluster fails. Runs in the current rayon pool.
     pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
@@ -217,7 +218,13 @@ impl ScalarQuantizer {
             let most = (2.0 * sq4.clamped + SQ4_CLAMPED_SLACK) * coordinates as f64;
             self.clamped_by_sq4(graph, &sample, sq4.shift) as f64 <= most
         });
-        suits_sq8 && suits_sq4 && self.tells_apart(graph, sampled(new.to_vec(), MAX_NEW_COMPARED))
+        // The terms of vectors go with their differences from the center.
+        let is_centered =
+            graph.metric() != Metric::InnerProduct || self.centers == graph.vectors().center_coordinates();
+        is_centered
+            && suits_sq8
+            && suits_sq4
+            && self.tells_apart(graph, sampled(new.to_vec(), MAX_NEW_COMPARED))
     }
 
     /// Whether a trial among some vectors accepts SQ8.

@@ -35,7 +35,7 @@ fn tasks_of<T: Element>(
 
 /// `[padded dimension]`: the mean of the stored vectors; zeros if there are none. It is computed from a sample of the
 /// slots, in the current rayon pool.
-fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
+pub(crate) fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
     let (width, (tasks, sample)) = (padded_len::<T>(graph.dimension()), tasks_of(graph));
     let sum_of = |task| {
         let (mut sum, slots) = (vec![0.0_f64; width], sample(task));
@@ -55,14 +55,14 @@ fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
     sum.into_iter().map(|sum| (sum / count) as f32).collect()
 }
 
-/// The vertex nearest to the mean, by squared L2 of the stored vectors; `None` if there is none. Both are computed from
-/// a sample of the slots: any central vertex will do, and the choice changes recall by less than 0.001
+/// The vertex nearest to the [mean], by squared L2 of the stored vectors; `None` if there is none. It is one of a sample
+/// of the slots: any central vertex will do, and the choice changes recall by less than 0.001
 /// (docs/src/experiments.md#simulation-before-the-implementation).
 ///
 /// The mean is rounded to the element type, so that the ordinary distance kernel applies.
-pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
+pub(crate) fn medoid<T: Element>(graph: &Graph<T>, mean: &[f32]) -> Option<Slot> {
     let any = graph.keys().vertices().next()?;
-    let mean: Vec<T> = mean(graph).into_iter().map(T::from_f32).collect();
+    let mean: Vec<T> = mean.iter().copied().map(T::from_f32).collect();
     let (tasks, sample) = tasks_of(graph);
     let distance = T::distance_fns().squared_l2;
     let to_mean = |slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot);
@@ -70,11 +70,10 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>) -> Option<Slot> {
     Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
 }
 
-/// Makes the mean of the vectors their [center](jasper_graph::Vectors::center), where the metric has one. Runs in the
+/// Makes the [mean] of the vectors their [center](jasper_graph::Vectors::center), where the metric has one. Runs in the
 /// current rayon pool. Cost: one pass over the vectors.
-pub(crate) fn set_center<T: Element>(graph: &mut Graph<T>) {
+pub(crate) fn set_center<T: Element>(graph: &mut Graph<T>, mean: &[f32]) {
     if graph.metric() == Metric::InnerProduct {
-        let mean = mean(graph);
         let update =
             |chunks: Vec<VectorChunk<'_, T>>| chunks.into_par_iter().for_each(VectorChunk::update_terms);
         graph.set_center(&mean[..graph.dimension()], update);

@@ -86,7 +86,7 @@ impl Args {
             let share = 100.0 * missed;
             write!(
                 text,
-                "\ndifficulty a beam of 256 misses {share:.2}% of the 10 nearest neighbors of a sample"
+                "\ndifficulty a beam of 256 misses {share:.2}% of the nearest neighbors that one of 1,024 finds"
             )?;
         }
         let quantization = index.quantization();

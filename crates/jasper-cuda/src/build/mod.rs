@@ -61,8 +61,8 @@ pub fn quantize_on_device<T: Element>(
     Ok(Some(QuantizedVectors { stream, rows, quantizer }))
 }
 
-/// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If distances are
-/// exact integers, the graph is the same, byte for byte.
+/// Links the vertices of a bulk build on a device, in the batches of [`jasper_vamana::link_on_host`]. If sums are exact
+/// integers, the graph is the same, byte for byte.
 ///
 /// If vectors are [`quantized`](quantize_on_device), which `context` has done for this graph, distances are those of
 /// the bytes. Otherwise the threads of `cpu` copy the vectors to the device. Edges are copied back at the end and for

@@ -55,8 +55,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             }
         }
         if let (Some(terms), Some(of_host)) = (&mut self.terms, host.vectors().terms()) {
-            let all = || std::iter::once(0..host.slots()).collect();
-            let changed = if changes.center { all() } else { spans(indices(&rows), size_of::<f32>()) };
+            let changed = if self.center.has_same_terms(host.vectors().center()) {
+                spans(indices(&rows), size_of::<f32>())
+            } else {
+                std::iter::once(0..host.slots()).collect()
+            };
             for rows in changed {
                 write_rows(&self.stream, terms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
             }

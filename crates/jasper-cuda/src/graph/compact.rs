@@ -66,7 +66,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let words = padded_len::<T>(self.dimension) * size_of::<T>() / WORD;
             tables.push((stream.output(&mut self.rows).cast(), words));
         }
-        tables.extend(self.terms.as_mut().map(|norms| (stream.output(norms).cast(), 1)));
+        tables.extend(self.terms.as_mut().map(|terms| (stream.output(terms).cast(), 1)));
         tables.extend(self.codes.as_mut().map(|codes| {
             let words = codes.words();
             (stream.output(&mut codes.table), words)

@@ -138,7 +138,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             terms: graph
                 .vectors()
                 .terms()
-                .map(|norms| table(stream, slots, 1, |slot, out| out[0] = norms.at(slot.index())))
+                .map(|terms| table(stream, slots, 1, |slot, out| out[0] = terms.at(slot.index())))
                 .transpose()?,
             codes: graph
                 .vectors()
@@ -175,7 +175,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
         let tables = rows
             + (self.edges.len() + self.start_points.len() + self.live.len()) * size_of::<u32>()
-            + self.terms.as_ref().map_or(0, |norms| norms.len() * size_of::<f32>())
+            + self.terms.as_ref().map_or(0, |terms| terms.len() * size_of::<f32>())
             + self.parents.as_ref().map_or(0, |parents| parents.len() * size_of::<u32>())
             + self.codes.as_ref().map_or(0, DeviceCodes::bytes)
             + self.keys.len() * size_of::<Key>();
@@ -229,7 +229,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         GraphArgs {
             vectors: self.rows.input().cast(),
             edges: self.edges.input(),
-            terms: self.terms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
+            terms: self.terms.as_ref().map_or(DevicePtr::null(), |terms| terms.input()),
             keys: self.keys.input(),
             start_points: self.start_points.input(),
             start_points_len: self.start_points.len() as u32,
@@ -404,14 +404,14 @@ mod tests {
         host.keys_mut().delete(1066).unwrap();
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         let (rows, edges) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.edges).unwrap());
-        let (norms, keys) = (copy.terms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
-        let norms = stream.download(norms).unwrap();
+        let (terms, keys) = (copy.terms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
+        let terms = stream.download(terms).unwrap();
         for slot in (0..70).map(Slot::new) {
             let at = slot.index();
             assert_eq!(rows[at * 32..][..32], *host.vectors().padded(slot));
             assert_eq!(edges[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
             assert_eq!(edges[at * 64 + 2..][..62], [NO_SLOT; 62]);
-            assert_eq!(norms[at], host.vectors().terms().unwrap().at(at));
+            assert_eq!(terms[at], host.vectors().terms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
         assert!(!copy.live_or_null().is_null());
@@ -419,7 +419,7 @@ mod tests {
         let args = copy.args();
         assert_eq!((args.shape.row_bytes(), args.edges_stride, args.start_points_len), (32, 64, 2));
         assert_eq!(args.origins.alpha_offsets, host.vectors().center().alpha_offsets());
-        let parts = [rows.len(), edges.len() * 4, norms.len() * 4, keys.len() * 8, copy.live.len() * 4];
+        let parts = [rows.len(), edges.len() * 4, terms.len() * 4, keys.len() * 8, copy.live.len() * 4];
         let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, MemorySpace::Device);
         let tables = plan.total(MemorySpace::Device) - MAX_IDLE.device;
         assert_eq!(tables, parts.iter().sum::<usize>() as u64);

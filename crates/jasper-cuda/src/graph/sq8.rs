@@ -143,7 +143,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 (self.slots * padded_len::<i8>(spec.sq8().dimension)) as u64,
             )
             .part(MemorySpace::Device, "undo log", 2 * edges as u64)
-            .part(MemorySpace::Device, "largest batch", batch_bytes(self.slots.min(SEARCH_CHUNK), &spec));
+            .part(
+                MemorySpace::Device,
+                "largest batch",
+                batch_bytes(self.slots.min(SEARCH_CHUNK), &spec).max(UPLOAD_BYTES as u64),
+            );
         plan.left(MemorySpace::Device, free)
     }
 

@@ -261,7 +261,7 @@ impl<T: Element> Twins<T> {
         let row_len = copy.row_len();
         let rows = stream.download_range(&copy.rows, 0..slots * row_len).unwrap();
         let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
-        let norms = copy.terms.as_ref().map(|norms| stream.download_range(norms, 0..slots).unwrap());
+        let terms = copy.terms.as_ref().map(|terms| stream.download_range(terms, 0..slots).unwrap());
         let live = stream.download_range(&copy.live, 0..slots.div_ceil(32)).unwrap();
         let codes = copy
             .codes
@@ -285,7 +285,7 @@ impl<T: Element> Twins<T> {
                 "links of {slot}"
             );
             assert_eq!(&rows[at * row_len..][..row_len], expected.vectors().padded(slot), "row of {slot}");
-            assert_eq!(norms.as_ref().map(|norms| norms[at]), expected.vectors().terms().map(|n| n.at(at)));
+            assert_eq!(terms.as_ref().map(|terms| terms[at]), expected.vectors().terms().map(|n| n.at(at)));
             assert!(found.keys().keys_of(slot).eq(expected.keys().keys_of(slot)), "keys of {slot}");
             if expected.keys().is_live(slot) {
                 assert_eq!(keys[at], expected.keys().first_key(slot));

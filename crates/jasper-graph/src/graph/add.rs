@@ -26,7 +26,7 @@ pub struct VectorChunk<'a, T> {
     rows: &'a mut [T],
     width: usize,
     terms: Option<&'a mut [f32]>,
-    /// Under inner products, except of SQ8.
+    /// Under inner products.
     center: Option<&'a Center>,
     /// By origin: the bits of the largest squared norm, which order as the numbers do.
     largest_squared_norms: &'a [AtomicU32; 2],
@@ -49,7 +49,10 @@ impl<T: Element> VectorChunk<'_, T> {
         let row = self.slots[number - self.first].index() - self.slots[0].index();
         self.rows[row * self.width..][..self.width].copy_from_slice(prepared);
         match self.center {
-            Some(center) if center.is_zero() => self.note_norms([squared_norm; 2]),
+            Some(center) if center.is_zero() => {
+                self.terms.iter_mut().for_each(|terms| terms[row] = 0.0);
+                self.note_norms([squared_norm; 2]);
+            }
             Some(_) => self.update_term(row),
             None => self.terms.iter_mut().for_each(|norms| norms[row] = squared_norm),
         }
@@ -134,19 +137,20 @@ impl<T: Element> Graph<T> {
         }
     }
 
-    /// Under inner products, chooses the [origins](Vectors::origin) of live vertices again, after others were deleted. Returns those whose
-    /// origin is another now, unless they are less than one in 64: then none is changed.
+    /// Under inner products, what the [origins](Vectors::origin) of live vertices would be if they were chosen again: the
+    /// largest term of those that start from the center, and the vertices whose origin would be another. `None` if these
+    /// are less than one in 64.
     #[doc(hidden)]
-    pub fn choose_origins(&mut self) -> Vec<Slot> {
-        if self.metric() != Metric::InnerProduct {
-            return Vec::new();
-        }
+    pub fn other_origins(&self) -> Option<(f32, Vec<Slot>)> {
         let live: Vec<Slot> = self.keys.live_slots().collect();
-        let changed = self.vectors.choose_origins(&live);
-        if !changed.is_empty() {
-            self.log_center();
-        }
-        changed
+        if self.metric() == Metric::InnerProduct { self.vectors.other_origins(&live) } else { None }
+    }
+
+    /// Changes the origins as [`Self::other_origins`] says.
+    #[doc(hidden)]
+    pub fn set_origins(&mut self, zero_above: f32) {
+        self.vectors.replace_center(Center { zero_above, ..self.vectors.center().clone() });
+        self.log_center();
     }
 }
 

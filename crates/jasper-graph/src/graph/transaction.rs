@@ -19,7 +19,7 @@ pub struct ChangedSlots {
     pub start_points: bool,
     /// Whether there is another [spanning tree](SpanningTree), or none any more.
     pub spanning_tree: bool,
-    /// Whether there is another [center](crate::Vectors::center), so that all terms changed.
+    /// Whether the [center](crate::Vectors::center) changed: if its coordinates did, all terms have.
     pub center: bool,
     /// Slots that got another parent in it.
     pub parents: Vec<Slot>,

@@ -56,6 +56,11 @@ impl Center {
         }
     }
 
+    /// Whether vectors have the same terms for this center and another.
+    pub fn has_same_terms(&self, other: &Self) -> bool {
+        self.coordinates == other.coordinates
+    }
+
     /// `[padded dimension]`: the coordinates, followed by zeros.
     pub(crate) fn coordinates(&self) -> &[f32] {
         &self.coordinates

@@ -59,7 +59,7 @@ const CHANGED_DIVISOR: usize = 64;
 pub(crate) struct Undo {
     slots: usize,
     largest_squared_norms: [f32; 2],
-    /// The center, if it was [set](Vectors::set_center) since.
+    /// The center, if it was [replaced](Vectors::replace_center) since.
     center: Option<Center>,
 }
 
@@ -113,7 +113,7 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Returns the coordinates of the [center](Self::center), which is about the mean of the first thousand vectors or
-    /// more. Empty under other metrics.
+    /// more; zeros in graphs of other libraries. Empty under other metrics.
     pub fn center_coordinates(&self) -> &[f32] {
         &self.center.coordinates()[..self.dimension.min(self.center.coordinates().len())]
     }
@@ -126,33 +126,31 @@ impl<T: Element> Vectors<T> {
         slots: &[Slot],
         update: impl FnOnce(Vec<VectorChunk<'_, T>>),
     ) {
-        let old = std::mem::replace(&mut self.center, center);
-        if let Some(undo) = &mut self.undo {
-            undo.center.get_or_insert(old);
-        }
-        self.sq8 = None;
+        self.replace_center(center);
         self.change_chunks(slots, update);
         if let Some(terms) = &self.terms {
             self.center.choose_origins(slots.iter().map(|slot| terms.at(slot.index())));
         }
     }
 
-    /// Chooses the origins of the vectors of `slots` again. Returns those whose origin is another now, unless they are less
-    /// than one in [`CHANGED_DIVISOR`].
-    pub(crate) fn choose_origins(&mut self, slots: &[Slot]) -> Vec<Slot> {
+    /// What the origins of the vectors of `slots` would be if they were chosen for these alone: see
+    /// [`Graph::other_origins`](crate::Graph::other_origins).
+    pub(crate) fn other_origins(&self, slots: &[Slot]) -> Option<(f32, Vec<Slot>)> {
         let mut center = self.center.clone();
         center.choose_origins(slots.iter().map(|&slot| self.term(slot)));
         let is_changed = |&&slot: &&Slot| center.origin(self.term(slot)) != self.origin(slot);
         let changed: Vec<Slot> = slots.iter().filter(is_changed).copied().collect();
-        if changed.len() * CHANGED_DIVISOR < slots.len() {
-            return Vec::new();
-        }
+        let are_few = changed.is_empty() || changed.len() * CHANGED_DIVISOR < slots.len();
+        (!are_few).then_some((center.zero_above(), changed))
+    }
+
+    /// Replaces the center, and keeps the old one for a rollback.
+    pub(crate) fn replace_center(&mut self, center: Center) {
         let old = std::mem::replace(&mut self.center, center);
         if let Some(undo) = &mut self.undo {
             undo.center.get_or_insert(old);
         }
         self.sq8 = None;
-        changed
     }
 
     /// Returns where products with the vertex `slot` start from when its edges are chosen.
@@ -336,8 +334,11 @@ impl<T: Element> Vectors<T> {
         let Some(Undo { slots, largest_squared_norms, center }) = self.undo.take() else { return false };
         self.resize(slots).expect("shrinking a table needs no memory");
         let is_recentered = center.is_some();
-        if let Some(center) = center {
-            self.center = center;
+        if let Some(old) = center {
+            let has_same_terms = self.center.has_same_terms(&old);
+            self.center = old;
+            // Without slots, nothing is computed.
+            let slots = if has_same_terms { 0 } else { slots };
             let slots: Vec<Slot> = (0..slots).map(Slot::from_index).collect();
             self.change_chunks(&slots, |chunks| chunks.into_iter().for_each(VectorChunk::update_terms));
         }

@@ -233,7 +233,8 @@ mod tests {
                 let norm = graph.vectors().prepare(0, row, &mut prepared).unwrap();
                 graph.add_vector(&prepared, norm).unwrap();
             }
-            start::set_center(&mut graph);
+            let mean = start::mean(&graph);
+            start::set_center(&mut graph, &mean);
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
                 let origin = graph.vectors().origin(Slot::new(point));
                 let computer = graph.vectors().slot_distance_computer(Slot::new(point));

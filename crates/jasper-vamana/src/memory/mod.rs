@@ -79,7 +79,7 @@ impl BuildSpec {
     /// [`Self::plan_on_host`] of a build that links vectors quantized to bytes, which are part of the scratch memory.
     /// There are no sketches.
     pub fn plan_sq8_on_host<T: Element>(&self) -> MemoryPlan {
-        self.plan_index::<T>(self.linking_bytes() + self.rows * padded_len::<i8>(self.sq8().dimension))
+        self.plan_index::<T>(self.linking_bytes() + self.sq8().vector_bytes::<i8>())
     }
 
     /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.

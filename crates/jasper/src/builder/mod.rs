@@ -295,7 +295,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// Writes a checkpoint to `path` at intervals of `every`, and when the build is cancelled. If `path` has a
     /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
-    /// build, byte for byte, if distances are exact integers or the device is the same and has as much free memory.
+    /// build, byte for byte, if sums are exact integers or the device is the same and has as much free memory.
     ///
     /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which
     /// is best done after the index is saved.

@@ -81,15 +81,15 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
                 .zip(graph.adjacency().neighbors(slot))
                 .for_each(|(edge, neighbor)| *edge = neighbor.get());
         }
-        let norms =
-            graph.vectors().terms().map(|norms| norms.chunks().flatten().copied().collect::<Vec<_>>());
+        let terms =
+            graph.vectors().terms().map(|terms| terms.chunks().flatten().copied().collect::<Vec<_>>());
         let keys: Vec<Key> = graph.keys().vertices().map(key).collect();
         let start_points: Vec<u32> =
             graph.adjacency().start_points().iter().map(|start| start.get()).collect();
         Self {
             rows: stream.upload(&rows(graph, graph.keys().vertices())).unwrap(),
             edges: stream.upload(&edges).unwrap(),
-            terms: norms.map(|norms| stream.upload(&norms).unwrap()),
+            terms: terms.map(|terms| stream.upload(&terms).unwrap()),
             keys: stream.upload(&keys).unwrap(),
             start_points: stream.upload(&start_points).unwrap(),
             row_bytes: (padded_len::<T>(graph.dimension()) * size_of::<T>()) as u32,
@@ -101,7 +101,7 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
         GraphArgs {
             vectors: self.rows.input().cast(),
             edges: self.edges.input(),
-            terms: self.terms.as_ref().map_or(DevicePtr::null(), |norms| norms.input()),
+            terms: self.terms.as_ref().map_or(DevicePtr::null(), |terms| terms.input()),
             keys: self.keys.input(),
             start_points: self.start_points.input(),
             start_points_len: self.start_points.len() as u32,
