@@ -262,8 +262,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
                     params.max_degree(),
                     params.alpha(),
                 );
-                let kept = prune.fill(candidates, &[], params.min_degree(graph.metric())).iter();
-                candidates.clone_from(&kept.map(|&near| vectors.reversed(vertex, near)).collect::<Vec<_>>());
+                let kept = prune.fill(candidates, &[], params.min_degree(graph.metric()));
+                // The list is free for the reversed edges now.
+                candidates.clear();
+                candidates.extend(kept.iter().map(|&near| vectors.reversed(vertex, near)));
                 edges.push(vertex, candidates);
                 edges.cost.prune_distances += prune.take_distances();
             }));
