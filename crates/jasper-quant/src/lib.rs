@@ -79,4 +79,4 @@ pub use quantizer::{EncodeBuffers, Quantizer, open};
 pub use query::{MAX_LEVEL_BYTES, QueryCode, QueryFactors};
 pub use rabitq::{BOUND_SIGMAS, Rabitq, RabitqParams};
 pub use rayon::{ThreadPool, ThreadPoolBuilder};
-pub use rotation::Rotation;
+pub use rotation::{Rotation, rotated_dimension};

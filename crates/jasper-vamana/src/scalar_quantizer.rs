@@ -35,7 +35,7 @@ use std::ops::RangeInclusive;
 use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
 use jasper_graph::{Graph, Origin, VectorChunk, VectorError, Vectors};
-use jasper_quant::Rotation;
+use jasper_quant::{Rotation, rotated_dimension};
 use rayon::prelude::*;
 
 use crate::top_k::TopK;
@@ -73,7 +73,7 @@ const SAMPLE_SEED: u64 = 1;
 const ROTATION_GAIN: f32 = 2.0;
 /// Most steps per unit: with more, products of quantized vectors would not be finite in units of the vectors.
 const LARGEST_SCALE: f32 = 1e16;
-/// The lowest dimension that is rotated: rotations round the dimension up to a multiple of it.
+/// The lowest dimension that is rotated. A rotation rounds lower ones up to it, which would cost more than it saves.
 const MIN_ROTATED_DIMENSION: usize = 64;
 /// A vector of which fewer neighbors than this share are found is lost. In a random order of the candidates, 93% are.
 const MIN_KEPT: f64 = 0.3;
@@ -256,11 +256,7 @@ impl ScalarQuantizer {
 
     /// The largest [`dimension`](Self::dimension) of quantizers for vectors of this one.
     pub fn largest_dimension(dimension: usize) -> usize {
-        if dimension < MIN_ROTATED_DIMENSION {
-            dimension
-        } else {
-            dimension.next_multiple_of(MIN_ROTATED_DIMENSION)
-        }
+        if dimension < MIN_ROTATED_DIMENSION { dimension } else { rotated_dimension(dimension) }
     }
 
     /// Bytes of a quantized vector, with padding.

@@ -39,8 +39,8 @@ pub struct Rotation {
     factors: Vec<f32>,
 }
 
-/// The output dimension for vectors of `dimension`.
-pub(crate) const fn rotated_dimension(dimension: usize) -> usize {
+/// The dimension of rotated vectors of `dimension`: rounded up to 64.
+pub const fn rotated_dimension(dimension: usize) -> usize {
     dimension.next_multiple_of(GROUP)
 }
 
