@@ -42,8 +42,8 @@ pub(crate) fn batch_len(linked: usize, share: f32, max_doubling: usize) -> usize
 
 impl<'a> BulkLinker<'a> {
     /// The linker of the vertices of `order`: of all of them or, if there is a checkpoint, of those left in it, whose
-    /// edges are restored in `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam width. Uses the threads of the current
-    /// pool.
+    /// edges are restored in `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam
+    /// width. Uses the threads of the current pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///

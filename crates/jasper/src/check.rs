@@ -17,9 +17,10 @@ pub struct CheckReport {
     /// Keys whose vertices no path leads to. No search can find them. Builds and changes leave none;
     /// [`crate::Index::consolidate`] makes them reachable in imported graphs.
     pub unreachable: Vec<Key>,
-    /// How difficult the vectors are to search: the share of the 10 nearest neighbors of a sample of 256, by the
-    /// distances that choose edges, that a beam of 256 misses, of those that one of 1,024 finds. 0 is easy; from 0.003 on, high recall takes wide beams. `None` for fewer
-    /// than two vectors, for an index of codes only, and if the structure is not sound.
+    /// How difficult the vectors are to search. Of the 10 nearest neighbors of 256 sampled vectors, by the distances that
+    /// choose edges, this is the share that a beam of 1,024 finds and one of 256 misses. 0 is easy; from 0.003 on, high
+    /// recall takes wide beams. `None` for fewer than two vectors, for an index of codes only, and if the structure is not
+    /// sound.
     pub missed_neighbors: Option<f64>,
     /// Devices whose replica differs from that of the first device. Replicas are equal, byte for byte, if the devices
     /// and their free memory are; different devices may choose a few other edges for float vectors.

@@ -356,7 +356,7 @@ impl<S: Stream> Sq8Rows<S> {
     /// Quantizes the first `len` rows of a table, those of the slots from `first` on.
     ///
     /// # Safety
-    /// There are so many rows there, and here, and as many centers as a row has coordinates.
+    /// Both tables have these rows, and `from` has a center for each coordinate of a row.
     unsafe fn quantize(&mut self, stream: &S, from: Rows, first: usize, len: usize) -> Result<(), S::Error> {
         let row_words = padded_len::<i8>(self.dimension) / size_of::<u32>();
         let args = QuantizeSq8Args {

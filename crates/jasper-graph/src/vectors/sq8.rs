@@ -11,9 +11,9 @@ impl<T: Element> Vectors<T> {
         self.sq8.as_deref()
     }
 
-    /// Adds a table of vectors quantized to bytes, of this dimension, whose distances are those of `metric`: multiples of
-    /// `scale` of the vectors or, under inner products, of their differences from the center, possibly rotated. `write`
-    /// computes them from the vectors. It gets chunks that different threads may
+    /// Adds a table of vectors quantized to bytes, of this dimension, whose distances are those of `metric`. Each is the
+    /// difference of a vector from some center, which under inner products is [that of the vectors](Self::center), times
+    /// `scale`, and may be rotated. `write` computes them from the vectors. It gets chunks that different threads may
     /// write, in which vectors are numbered by slot. A change of the vectors removes the table, which is never saved.
     ///
     /// # Errors

@@ -70,8 +70,8 @@ const KEPT_BEFORE: usize = 0;
 const OTHERS: usize = 1;
 
 impl Prune {
-    /// Keeps up to `max_degree` of `candidates`, by distances from the `origin` of the vertex itself. These are distinct, do not contain the vertex itself, and are tested
-    /// in the given order.
+    /// Keeps up to `max_degree` of `candidates`, by distances from the `origin` of the vertex. Candidates are distinct, do
+    /// not contain the vertex itself, and are tested in the given order.
     ///
     /// Candidates [kept before](Neighbor::kept_before) were kept together by an earlier prune. Those that it kept
     /// in its second round are passed as `deferred`, and tested only in the second round.

@@ -399,8 +399,8 @@ long_calls! {
     /// Verifies every vector, edge and key, and that every vector can be reached. Measures on a sample how difficult the
     /// vectors are to search.
     ///
-    /// Reads vectors and edges once, traverses the graph once, and makes 512 searches on the CPU. Concurrent searches and changes behave as in
-    /// [`Self::read_graph`].
+    /// Reads vectors and edges once, traverses the graph once, and makes 512 searches on the CPU. Concurrent searches and
+    /// changes behave as in [`Self::read_graph`].
     ///
     /// # Errors
     /// Returns [`CheckError`] if the device failed.
