@@ -400,7 +400,10 @@ impl ScalarQuantizer {
             pairs.for_each(|(a, b)| b.into_sorted().into_iter().for_each(|neighbor| a.add(neighbor)));
             a
         };
-        let all = slots.par_chunks(TRIAL_CHUNK).fold(none, add_chunk).reduce(none, merge);
+        // Lists of all queries take 1.6 MB: one for each thread, and not for each task that threads steal.
+        let part = slots.len().div_ceil(rayon::current_num_threads()).max(1);
+        let of_part = |part: &[Slot]| part.chunks(TRIAL_CHUNK).fold(none(), add_chunk);
+        let all = slots.par_chunks(part).map(of_part).reduce(none, merge);
         let slots = |top: TopK| top.into_sorted().into_iter().map(|near| near.slot()).collect();
         all.into_iter().map(slots).collect()
     }
