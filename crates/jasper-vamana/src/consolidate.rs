@@ -11,6 +11,7 @@
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
 //!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand, and those
 //!         of another origin
+//!     link landmarks whose rows were repaired      see the module `landmarks`
 //!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
 //!     free the slots of all tombstones
@@ -36,6 +37,7 @@ use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Progress, Slot, Stage};
 use jasper_graph::Graph;
 
+use crate::landmarks::link_landmarks;
 use crate::pipeline::{LinkMode, link_batch, update};
 use crate::reconnect::{reconnect, reconnect_up_to};
 use crate::spanning_tree::ensure_tree;
@@ -149,6 +151,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
             cost += link_batch(executor, graph, batch, LinkMode::Again).map_err(UpdateError::device)?.cost;
         }
+        link_landmarks(executor, graph, Vertices::Live, &vertices).map_err(UpdateError::device)?;
         let reconnected = match before {
             Some(reconnected) if bereft.is_empty() => reconnected,
             _ => reconnect(executor, graph, Vertices::Live, hooks.progress)?,

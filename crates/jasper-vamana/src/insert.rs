@@ -9,6 +9,7 @@
 //!     for each batch: link_batch                               see the module `pipeline`
 //!     release duplicates of vertices already there
 //!     add start points
+//!     link the landmarks among them                            see the module `landmarks`
 //!     give an edge to each vertex that no path leads to        see the module `reconnect`
 //!     commit point                                             the last place where it can be cancelled
 //!     assign the keys                                          now searches return the vectors, all at once
@@ -28,6 +29,7 @@ use jasper_graph::{Graph, VectorError};
 
 use crate::bulk_linker::batch_len;
 use crate::ingest::{add_vectors, check_keys};
+use crate::landmarks::link_landmarks;
 use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
 use crate::reconnect::{reconnect, reconnect_new};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
@@ -198,6 +200,8 @@ fn store_and_link<T: Element, E: Executor<T>>(
         start::add_start_points(host, &linked);
     };
     graph.change_host(finish_linking)?;
+    // New vertices have no keys yet.
+    link_landmarks(executor, graph, Vertices::All, &linked).map_err(UpdateError::device)?;
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
     let reconnected = keep_reachable(executor, graph, &linked, detached, progress)?;
     let identical = vectors.len() - (new_vertices.len() - duplicates.len());

@@ -62,6 +62,7 @@ mod filter;
 mod hooks;
 mod ingest;
 mod insert;
+mod landmarks;
 mod matches;
 mod memory;
 mod mutable;

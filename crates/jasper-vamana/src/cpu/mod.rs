@@ -23,7 +23,8 @@ use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{SEARCHES_PER_THREAD, SearchState};
 use locality::order_by_nearness;
 use neighbor_lists::{BackEdge, BackEdges, NeighborLists, NewRows};
-use prune::{Prune, kept_prefixes};
+pub(crate) use prune::Prune;
+use prune::kept_prefixes;
 
 /// The [`Executor`] of the CPU, with a pool of threads. It also executes queries.
 #[derive(Debug)]

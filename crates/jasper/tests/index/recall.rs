@@ -348,3 +348,38 @@ fn recall_survives_the_consolidation_of_hubs() {
     let recall = recall(&index, &rows, left, &queries, 64);
     assert!(recall > 0.97, "{recall}");
 }
+
+/// Clusters move away from where they were, step by step. Each is nearest to where it was before, and what led from one
+/// to another is deleted.
+#[test]
+fn clusters_that_move_are_found() {
+    const ROWS: usize = 2400;
+    const STEPS: usize = 10;
+    let set = Clusters { clusters: 40, latent: 6, ..Clusters::new(DIMENSION, 71) };
+    let moved = |step: usize, rows: &mut [f32]| {
+        for row in rows.chunks_exact_mut(DIMENSION) {
+            row.iter_mut()
+                .enumerate()
+                .for_each(|(i, x)| *x += if i % 2 == 0 { 60.0 } else { -60.0 } * step as f32);
+        }
+    };
+    let mut rows: Vec<f32> = set.rows(2 * STEPS * ROWS, 0);
+    let mut queries: Vec<f32> = set.rows(320, 1);
+    let half = STEPS * ROWS;
+    for step in 0..STEPS {
+        moved(step + 1, &mut rows[(half + step * ROWS) * DIMENSION..][..ROWS * DIMENSION]);
+        moved(step + 1, &mut queries[step * 32 * DIMENSION..][..32 * DIMENSION]);
+    }
+    let index = builder(Metric::L2).build(&view(&rows[..half * DIMENSION], DIMENSION)).unwrap();
+    let keys = numbers(&rows);
+    let (old, new) = keys.split_at(half);
+    for (old, new) in old.chunks(ROWS).zip(new.chunks(ROWS)) {
+        index
+            .insert(&view(&rows[new[0] as usize * DIMENSION..][..ROWS * DIMENSION], DIMENSION), new)
+            .unwrap();
+        index.delete(old).unwrap();
+        index.consolidate().unwrap();
+    }
+    let recall = recall(&index, &rows, new, &queries, 32);
+    assert!(recall > 0.995, "{recall}");
+}
