@@ -56,6 +56,10 @@ unsafe impl Stream for EmulatedStream {
     type Error = EmulatedFault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
+    fn another(&self) -> Result<Self, EmulatedFault> {
+        Ok(self.clone())
+    }
+
     /// A small number, so that small tests have more blocks than multiprocessors.
     fn multiprocessors(&self) -> u32 {
         2

@@ -29,6 +29,14 @@ pub unsafe trait Stream: Send + Sync {
     /// all launches queued before it is dropped have run.
     type Buffer<T: Pod>: Buffer<T>;
 
+    /// Another stream of the device, whose work runs beside that of this one.
+    ///
+    /// # Errors
+    /// Of the device.
+    fn another(&self) -> Result<Self, Self::Error>
+    where
+        Self: Sized;
+
     /// Number of multiprocessors of the device.
     fn multiprocessors(&self) -> u32;
 

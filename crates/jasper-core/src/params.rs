@@ -20,7 +20,7 @@ pub mod defaults {
     /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not find each other.
     /// At 4%, recall is within noise of linking one by one; at 16%, it is not.
     pub const MAX_BATCH_SHARE: f32 = 0.04;
-    /// Maximum candidates of a prune, nearest first. Its cost grows with their square.
+    /// Maximum candidates of a prune, nearest first, unless a row has more places. Its cost grows with their square.
     pub const MAX_CANDIDATES: usize = 750;
 }
 
@@ -91,6 +91,11 @@ impl BuildParams {
             Metric::L2 | Metric::Cosine if self.build_beam_width >= WIDE_BUILD_BEAM => self.max_degree / 2,
             Metric::L2 | Metric::Cosine => self.max_degree / 4,
         }
+    }
+
+    /// The candidates that a prune considers, nearest first: [`defaults::MAX_CANDIDATES`], or as many as a row has places.
+    pub fn max_candidates(&self) -> usize {
+        defaults::MAX_CANDIDATES.max(self.max_degree)
     }
 
     /// Beam width of build searches (L).

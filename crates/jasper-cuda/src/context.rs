@@ -16,7 +16,7 @@ use jasper_vamana::free_host_memory;
 
 use crate::error::{Error, ErrorKind, Result, failure_of};
 use crate::kernels::Kernels;
-use crate::memory_pool;
+use crate::memory_pool::{self, Retentions};
 use crate::{Bytes, DeviceInfo};
 
 /// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device,
@@ -42,7 +42,7 @@ struct Inner {
     /// The launch id of the function launched last; past the end of the names if there is none.
     last_launch: AtomicUsize,
     /// The number of [`memory_pool::PoolRetention`]s.
-    retentions: Mutex<usize>,
+    retentions: Mutex<Retentions>,
     /// The error that made the context unusable.
     lost: OnceLock<Error>,
 }
@@ -120,7 +120,7 @@ impl Context {
     }
 
     /// The number of [`memory_pool::PoolRetention`]s of this device.
-    pub(crate) fn retentions(&self) -> MutexGuard<'_, usize> {
+    pub(crate) fn retentions(&self) -> MutexGuard<'_, Retentions> {
         lock(&self.inner.retentions)
     }
 

@@ -8,7 +8,7 @@ use crate::Context;
 use crate::error::Result;
 
 /// Keeps freed device memory in the pool of this process while this value lives, by raising the pool's release
-/// threshold. Without it each synchronization returns unused memory to the driver, and allocating it again costs a
+/// threshold until then. Without it each synchronization returns unused memory to the driver, and allocating it again costs a
 /// millisecond or two per 100 MB. Any number may exist per device. Without effect on a device that has no memory pools.
 #[derive(Debug)]
 pub struct PoolRetention(Option<MemoryPool>);
@@ -21,8 +21,11 @@ impl PoolRetention {
     pub fn new(context: &Context) -> Result<Self> {
         let Some(pool) = MemoryPool::new(context)? else { return Ok(Self(None)) };
         let mut retentions = context.retentions();
+        if retentions.count == 0 {
+            retentions.threshold_before = pool.get(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)?;
+        }
         pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
-        *retentions += 1;
+        retentions.count += 1;
         drop(retentions);
         Ok(Self(Some(pool)))
     }
@@ -32,12 +35,20 @@ impl Drop for PoolRetention {
     fn drop(&mut self) {
         let Some(pool) = &self.0 else { return };
         let mut retentions = pool.context.retentions();
-        *retentions -= 1;
-        if *retentions == 0 {
+        retentions.count -= 1;
+        if retentions.count == 0 {
             // The next synchronization or trim frees the memory. An error means that the context is lost.
-            let _ = pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0);
+            let _ = pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, retentions.threshold_before);
         }
     }
+}
+
+/// The values of [`PoolRetention`] that exist for a device.
+#[derive(Debug, Default)]
+pub(crate) struct Retentions {
+    count: usize,
+    /// The release threshold that other users of the pool have set, or the driver.
+    threshold_before: u64,
 }
 
 /// Returns unused memory of the pool to the driver.

@@ -279,6 +279,10 @@ unsafe impl gpu_kernels::Stream for Stream {
     type Error = Error;
     type Buffer<T: Pod> = Buffer<T>;
 
+    fn another(&self) -> Result<Self> {
+        Self::new(self.context())
+    }
+
     fn multiprocessors(&self) -> u32 {
         self.context().device().multiprocessors
     }

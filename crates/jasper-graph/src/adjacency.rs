@@ -15,7 +15,7 @@ pub struct Adjacency {
     pub(crate) table: Segments<Slot>,
     /// `(slots, 1)`. A free slot has degree 0.
     pub(crate) degrees: Segments<u16>,
-    /// The start points; empty only if no vertex was ever linked.
+    /// The start points; empty only if no vertex was ever linked, or a consolidation has left none.
     pub(crate) start_points: Vec<Slot>,
     /// Whether the start points were set since [`crate::Graph::take_changes`].
     pub(crate) start_points_changed: bool,
@@ -88,7 +88,7 @@ impl Adjacency {
         prefetch_l2(self.degrees.row(slot.index()));
     }
 
-    /// Returns the vertices at which searches start. Empty if no vertex was ever linked.
+    /// Returns the vertices at which searches start. Empty if no vertex was ever linked, or a consolidation has left none.
     pub fn start_points(&self) -> &[Slot] {
         &self.start_points
     }

@@ -57,6 +57,6 @@ pub use spanning_tree::{NO_PARENT, SpanningTree};
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{
-    Center, CodeChunk, CodeDistanceComputer, Codes, ComputeDistances, DistanceComputer, Origin, Vectors,
-    check_vector, needs_terms, prepare_in_place, prepare_vector, stores_as_given,
+    Center, CodeChunk, CodeDistanceComputer, Codes, ComputeDistances, DistanceComputer, Origin, SketchChunk,
+    Sketches, Vectors, check_vector, needs_terms, prepare_in_place, prepare_vector, stores_as_given,
 };

@@ -224,15 +224,18 @@ impl<T: Pod> Segments<T> {
         &mut self,
         ranges: impl IntoIterator<Item = Range<usize>>,
     ) -> impl Iterator<Item = &mut [T]> {
-        let width = self.width;
-        let mut chunks = self.chunks_mut();
-        // The rest of the current segment, its first row, and the first row of the next segment.
-        let (mut rest, mut first, mut next): (&mut [T], _, _) = (&mut [], 0, 0);
+        let (width, len) = (self.width, self.len);
+        let (mut segments, mut next) = (&mut self.segments[..], 0);
+        // The rest of the segment before `next`, and its first row.
+        let (mut rest, mut first): (&mut [T], _) = (&mut [], 0);
         ranges.into_iter().map(move |range| {
-            while range.start >= next {
-                rest = chunks.next().expect("ranges lie within the table");
-                first = next;
-                next += SEGMENT_ROWS;
+            let index = range.start / SEGMENT_ROWS;
+            if index >= next {
+                let after = mem::take(&mut segments).split_at_mut(index - next).1;
+                let (segment, after) = after.split_first_mut().expect("ranges lie within the table");
+                first = index * SEGMENT_ROWS;
+                rest = segment.slice_mut(0, SEGMENT_ROWS.min(len.saturating_sub(first)) * width);
+                (segments, next) = (after, index + 1);
             }
             let (_, from) = mem::take(&mut rest).split_at_mut((range.start - first) * width);
             let (rows, after) = from.split_at_mut(range.len() * width);

@@ -12,7 +12,7 @@
 
 use jasper_core::synthetic::Permutation;
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSource};
-use jasper_graph::{Graph, VectorError};
+use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, Vectors};
 use rayon::prelude::*;
 
 use crate::ingest::{add_vectors, check_keys};
@@ -135,13 +135,29 @@ pub fn link_on_host<T: Element>(
         Some(quantizer) => executor.pool().install(|| quantizer.quantize_graph(&mut graph))?,
         None => {
             let sketches = affordable_sketches(&graph).min(order.len());
-            graph.vectors_mut().build_sketches(Some(&order[..sketches])).map_err(VectorError::from)?;
+            let sketches = make_sketches(executor, graph.vectors(), Some(&order[..sketches]))?;
+            graph.vectors_mut().set_sketches(sketches);
         }
     }
     let mut linked = linker.run(executor, graph, progress)?;
     linked.graph.vectors_mut().clear_sq8();
-    linked.graph.vectors_mut().clear_sketches();
+    linked.graph.vectors_mut().set_sketches(None);
     Ok(linked)
+}
+
+/// Makes [sketches](Vectors::new_sketches) of the vectors in `slots`, or of all, with the threads of the executor.
+///
+/// # Errors
+/// Returns [`VectorError`] if memory cannot be allocated.
+pub fn make_sketches<T: Element>(
+    executor: &CpuExecutor,
+    vectors: &Vectors<T>,
+    slots: Option<&[Slot]>,
+) -> Result<Option<Sketches>, VectorError> {
+    let compute = |chunks: Vec<SketchChunk<'_, T>>| {
+        executor.pool().install(|| chunks.into_par_iter().for_each(SketchChunk::compute));
+    };
+    Ok(vectors.new_sketches(slots, compute)?)
 }
 
 /// The number of vectors that a build sketches: as many as are planned for and fit into the memory that the edges leave

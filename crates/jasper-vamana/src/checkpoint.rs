@@ -205,6 +205,7 @@ const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// [`RELEASE`] as a checkpoint stores it.
 fn release() -> [u8; 12] {
+    const { assert!(RELEASE.len() <= 12, "the version fits into a checkpoint") };
     let mut release = [0; 12];
     release[..RELEASE.len()].copy_from_slice(RELEASE.as_bytes());
     release

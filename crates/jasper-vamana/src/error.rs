@@ -63,6 +63,9 @@ pub enum UpdateError {
         "the change cannot be written to the journal, and is not made; if the disk is full, free some space and repeat it"
     )]
     Journal(#[source] io::Error),
+    /// The operating system refused a thread, one for each device or shard.
+    #[error("a thread could not be started; raise the limit of processes, or use fewer devices")]
+    Thread(#[source] io::Error),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

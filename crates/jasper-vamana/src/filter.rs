@@ -5,12 +5,15 @@ use std::fmt;
 use jasper_core::Key;
 use jasper_graph::KeyFilter;
 
+use crate::mutable::reading;
+
 /// Which keys a search may return.
 #[derive(Clone, Copy)]
 pub enum Filter<'a> {
     /// A set of keys.
     Keys(&'a KeyFilter),
     /// The keys for which this returns true. Called from many threads, in any order, more than once per key.
+    /// It may read the index, and must not change it.
     Predicate(&'a (dyn Fn(Key) -> bool + Sync)),
 }
 
@@ -19,7 +22,8 @@ impl Filter<'_> {
     pub fn allows(&self, key: Key) -> bool {
         match self {
             Self::Keys(keys) => keys.contains(key),
-            Self::Predicate(allows) => allows(key),
+            // Called by threads of a search, for which another has locked the graph.
+            Self::Predicate(allows) => reading(|| allows(key)),
         }
     }
 }

@@ -177,7 +177,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
             let host = graph.host();
             executor.on_host_threads(|| start::mean(host))
         });
-        graph.change_host(|host| executor.on_host_threads(|| start::set_center(host, &mean)))?;
+        graph.change_host(|host| executor.on_search_threads(|| start::set_center(host, &mean)))?;
     }
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut new_vertices = slots.clone();

@@ -110,9 +110,11 @@ pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
     for (slots, edges) in slots.chunks(E::SEARCH_CHUNK).zip(edges.chunks_mut(E::SEARCH_CHUNK)) {
         let mut rows = graph.read(|graph| executor.edge_rows(graph, slots))?;
         for (row, edges) in rows.iter_mut().zip(edges) {
+            // Two landmarks that are each other's neighbors may have different distances under inner products.
+            edges.sort_unstable_by_key(|edge| (edge.slot(), *edge));
+            edges.dedup_by_key(|edge| edge.slot());
             edges.sort_unstable();
             let mut added: Vec<Slot> = edges.iter().map(|edge| edge.slot()).collect();
-            added.dedup();
             added.retain(|slot| !row.contains(slot));
             let room = max_degree.saturating_sub(row.len());
             added.truncate(room.min((2 * EDGES).saturating_sub(landmarks.edges_of(row))));

@@ -76,7 +76,7 @@ mod spanning_tree;
 mod start;
 mod top_k;
 
-pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host};
+pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host, make_sketches};
 pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
 pub use codes::{CodeCheck, CodeReport, code_report, encode, quantize, training_bytes};

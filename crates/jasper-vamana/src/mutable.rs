@@ -1,11 +1,12 @@
 //! Graphs in use, which are changed in transactions, under a lock that searches share.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{PoisonError, RwLock};
 
-use jasper_core::{DeviceError, Element, Slot, sync};
+use jasper_core::{DeviceError, Element, Slot};
 use jasper_graph::Graph;
+use parking_lot::RwLock;
 
 use crate::Executor;
 
@@ -115,7 +116,10 @@ impl<G: MutableGraph> GraphAccess<G> for G {
 
 /// A graph that searches share with the change that is under way.
 ///
-/// Ignores poisoning: a reader that panics changes nothing, and what a writer changed is undone by its transaction.
+/// A reader that panics changes nothing, and what a writer changed is undone by its transaction.
+///
+/// A reader may read again: filters and other callbacks of a user, which are called while a graph is read, may search it.
+/// They do not wait for a change that waits for them.
 #[derive(Debug)]
 pub struct SharedGraph<G>(RwLock<G>);
 
@@ -127,18 +131,36 @@ impl<G> SharedGraph<G> {
 
     /// Runs `read` while the graph does not change.
     pub fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        read(&sync::read(&self.0))
+        let graph = if IS_READING.get() { self.0.read_recursive() } else { self.0.read() };
+        reading(|| read(&graph))
     }
 
     /// Runs `write` while nothing reads the graph.
     pub fn write<R>(&self, write: impl FnOnce(&mut G) -> R) -> R {
-        write(&mut sync::write(&self.0))
+        write(&mut self.0.write())
     }
 
     /// The graph.
     pub fn into_inner(self) -> G {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.0.into_inner()
     }
+}
+
+thread_local! {
+    /// Whether this thread runs something for which a graph is locked for reading, by this thread or another.
+    static IS_READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, for which a graph is locked for reading.
+pub(crate) fn reading<R>(work: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_READING.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_READING.replace(true));
+    work()
 }
 
 impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {

@@ -207,8 +207,8 @@ pub enum SearchError {
         "a predicate cannot filter a submitted search; collect the keys into a KeyFilter, or call `search`"
     )]
     SubmittedPredicate,
-    /// The operating system refused to start a thread for submitted searches.
-    #[error("no thread for submitted searches could be started; end other threads, or call `search`")]
+    /// The operating system refused a thread, for submitted searches or for those of several devices.
+    #[error("a thread for searches could not be started; end other threads, or raise the limit of processes")]
     Thread(#[source] std::io::Error),
     /// The device failed, or the index is not on one.
     #[error(transparent)]

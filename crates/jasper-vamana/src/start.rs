@@ -126,9 +126,13 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
     graph: &E::Graph,
 ) -> Result<Vec<Slot>, E::Error> {
     let host = graph.host();
-    let (mut known, mut starts) = (HashSet::new(), Vec::new());
+    if host.keys().live() == 0 {
+        return Ok(Vec::new());
+    }
+    let (mut known, mut starts, mut reached) = (HashSet::new(), Vec::new(), BitSet::new());
     for &start in host.adjacency().start_points() {
-        starts.extend(first_live_from(executor, graph, start)?.filter(|&slot| known.insert(slot)));
+        let live = first_live_from(executor, graph, start, &mut reached)?;
+        starts.extend(live.filter(|&slot| known.insert(slot)));
     }
     if starts.is_empty() {
         starts.extend(host.keys().live_slots().next());
@@ -136,13 +140,15 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
     Ok(starts)
 }
 
-/// The vertex itself if it is live, else the first live one of a breadth-first search from it.
+/// The vertex itself if it is live, else the first live one of a breadth-first search from it, through vertices that are
+/// not `reached` yet. `None` if there is no such one: the searches of all start points together read a row at most once.
 fn first_live_from<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     start: Slot,
+    reached: &mut BitSet,
 ) -> Result<Option<Slot>, E::Error> {
-    let (mut reached, mut level) = (BitSet::new(), vec![start]);
+    let mut level = vec![start];
     while !level.is_empty() {
         if let Some(&live) = level.iter().find(|&&slot| graph.host().keys().is_live(slot)) {
             return Ok(Some(live));

@@ -110,6 +110,10 @@ mod tests {
         type Error = Failed;
         type Buffer<T: Pod> = Null<T>;
 
+        fn another(&self) -> Result<Self, Self::Error> {
+            Ok(Self::default())
+        }
+
         fn multiprocessors(&self) -> u32 {
             1
         }

@@ -93,7 +93,7 @@ pub struct PruneArgs {
     pub max_degree: u32,
     /// Neighbors that a prune leaves at least, if there are as many candidates; a repair may leave fewer.
     pub min_degree: u32,
-    /// The maximum number of candidates that a prune considers, nearest first.
+    /// The maximum number of candidates that a prune considers, nearest first; at least `max_degree`.
     pub max_candidates: u32,
     /// Counters of the cost, to which a launch adds.
     pub counters: DevicePtrMut<u64>,

@@ -18,7 +18,7 @@ use gpu_kernels::prune::{
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
-use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, defaults};
+use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
@@ -89,7 +89,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
             alpha: params.alpha(),
             max_degree: params.max_degree() as u32,
             min_degree: params.min_degree(host.metric()) as u32,
-            max_candidates: defaults::MAX_CANDIDATES as u32,
+            max_candidates: params.max_candidates() as u32,
             counters: self.stream.output(counters),
         }
     }
@@ -197,6 +197,10 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.cpu.pool().install(work)
+    }
+
+    fn on_search_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.cpu.search_pool().install(work)
     }
 
     fn quantize_for_linking(

@@ -19,7 +19,14 @@ pub(crate) enum SlotFormat {
 }
 
 /// What searches with key filters have copied to the device, until the filter changes or is dropped.
-pub(crate) struct DeviceFilters<S: Stream>(Mutex<Vec<Kept<S>>>);
+pub(crate) struct DeviceFilters<S: Stream>(Mutex<State<S>>);
+
+struct State<S: Stream> {
+    /// Allocates and frees the memory, from the first use on. The stream of a search may be one of another library, which
+    /// is destroyed sooner.
+    stream: Option<S>,
+    kept: Vec<Kept<S>>,
+}
 
 struct Kept<S: Stream> {
     of: Weak<AllowedSlots>,
@@ -29,7 +36,7 @@ struct Kept<S: Stream> {
 
 impl<S: Stream> Default for DeviceFilters<S> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(State { stream: None, kept: Vec::new() }))
     }
 }
 
@@ -44,18 +51,17 @@ impl<S: Stream> DeviceFilters<S> {
     /// A graph that has grown needs a longer bitmap.
     ///
     /// A launch that reads them must be complete before the result is dropped, or be announced in `has_async_readers`
-    /// before this call: the memory is freed in the order of the stream that first copied it, after all work of the
-    /// device if there are such readers.
+    /// before this call: the memory is freed after all work of the device if there are such readers.
     pub(crate) fn get(
         &self,
-        stream: &S,
+        of_search: &S,
         has_async_readers: &AtomicBool,
         slots: &Arc<AllowedSlots>,
         format: SlotFormat,
         len: usize,
         words: impl FnOnce() -> Vec<u32>,
     ) -> Result<Arc<S::Buffer<u32>>, S::Error> {
-        let mut kept = lock(&self.0);
+        let State { stream, kept } = &mut *lock(&self.0);
         let is_of = |kept: &Kept<S>| kept.of.as_ptr() == Arc::as_ptr(slots) && kept.format == format;
         let is_wanted = |kept: &&Kept<S>| is_of(kept) && kept.words.len() == len;
         if let Some(known) = kept.iter().find(is_wanted) {
@@ -66,11 +72,14 @@ impl<S: Stream> DeviceFilters<S> {
             (kept.of.strong_count() == 0 || is_of(kept)) && Arc::strong_count(&kept.words) == 1
         };
         if kept.iter().any(is_freed) && has_async_readers.load(Relaxed) {
-            stream.synchronize_device()?;
+            of_search.synchronize_device()?;
         }
         kept.retain(|kept| !is_freed(kept));
+        let stream = match stream {
+            Some(stream) => stream,
+            None => stream.insert(of_search.another()?),
+        };
         let words = Arc::new(stream.upload(&words())?);
-        // Searches in other streams read it.
         stream.synchronize()?;
         kept.push(Kept { of: Arc::downgrade(slots), format, words: Arc::clone(&words) });
         Ok(words)
@@ -104,17 +113,17 @@ mod tests {
         assert!(Arc::ptr_eq(&bitmap, &get(&slots, SlotFormat::Bitmap, 3)));
         // While a call holds the old one, both stay.
         get(&slots, SlotFormat::Bitmap, 5);
-        assert_eq!(kept.0.lock().unwrap().len(), 2);
+        assert_eq!(kept.0.lock().unwrap().kept.len(), 2);
         drop(bitmap);
         assert_eq!(stream.download(&get(&slots, SlotFormat::List, 2)).unwrap(), [0, 1]);
         // The graph has grown.
         assert_eq!(stream.download(&get(&slots, SlotFormat::Bitmap, 4)).unwrap(), [0, 1, 2, 3]);
-        assert_eq!(kept.0.lock().unwrap().len(), 2);
+        assert_eq!(kept.0.lock().unwrap().kept.len(), 2);
         // The filter selects other slots.
         drop(slots);
         graph.keys_mut().delete(40).unwrap();
         let slots = graph.keys().allowed_slots(&filter);
         get(&slots, SlotFormat::Bitmap, 4);
-        assert_eq!(kept.0.lock().unwrap().len(), 1);
+        assert_eq!(kept.0.lock().unwrap().kept.len(), 1);
     }
 }

@@ -63,6 +63,11 @@ unsafe impl Stream for Faulty {
     type Error = EmulatedFault;
     type Buffer<T: Pod> = EmulatedBuffer<T>;
 
+    fn another(&self) -> Result<Self, EmulatedFault> {
+        self.call()?;
+        Ok(self.clone())
+    }
+
     fn multiprocessors(&self) -> u32 {
         self.stream.multiprocessors()
     }

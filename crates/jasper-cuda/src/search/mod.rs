@@ -174,7 +174,7 @@ impl<T: Element> DeviceSearcher<T> {
             None => PinnedSearchBuffers::new(&self.context)?,
         };
         let mut used = UsedBuffers { buffers: Some(buffers), idle: Arc::clone(&self.idle) };
-        let search = BatchSearch { plan: &plan, graph: graph.copy, pool: self.cpu.pool() };
+        let search = BatchSearch { plan: &plan, graph: graph.copy, pool: self.cpu.search_pool() };
         let queries = search.start(queries, used.get_mut())?;
         Ok(Some(StartedSearch { queries, used }))
     }
@@ -230,7 +230,9 @@ impl<T: Element> DeviceSearcher<T> {
         let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it
         // synchronizes the device.
-        unsafe { device_batch::launch(&plan, graph.copy, self.cpu.pool(), stream, arrays, SCRATCH_BYTES) }
+        unsafe {
+            device_batch::launch(&plan, graph.copy, self.cpu.search_pool(), stream, arrays, SCRATCH_BYTES)
+        }
     }
 
     fn run(
@@ -244,7 +246,7 @@ impl<T: Element> DeviceSearcher<T> {
         if sets.is_empty() {
             sets.push(add()?);
         }
-        let report = BatchSearch { plan, graph, pool: self.cpu.pool() }.search(queue, &mut sets, add);
+        let report = BatchSearch { plan, graph, pool: self.cpu.search_pool() }.search(queue, &mut sets, add);
         // After an error chunks may be in flight: their buffers can be reused once these are complete.
         if sets.iter().all(|buffers| report.is_ok() || buffers.stream().synchronize().is_ok()) {
             put_back(&self.idle, sets);

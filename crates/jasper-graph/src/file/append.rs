@@ -19,7 +19,8 @@ use std::path::Path;
 use jasper_core::{Element, ProgressFn, Stage};
 use jasper_data::ReadAt;
 
-use super::read::Meter;
+use super::read::{Meter, SectionReader};
+use super::rule::Rule;
 use super::save::{FileWriter, SaveStats, fingerprint, meter, write_sections};
 use super::table::{Entry, MAX_SECTIONS, Section, Sections, file_bytes, header_page, unused_bytes};
 use super::{FileFault, SECTION_ALIGN};
@@ -92,6 +93,10 @@ pub(super) fn append<T: Element>(
     }
     let wanted = expected_table(graph, progress)?;
     let Some(kept) = keep(&old, &wanted) else { return Ok(None) };
+    // What was written once may be damaged by now.
+    if !is_intact(file, &kept, graph.slots(), progress)? {
+        return Ok(None);
+    }
     let is_added = |entry: &&Entry| !kept.iter().any(|other| other.is_same(entry));
     let added: Vec<&Entry> = wanted.iter().filter(is_added).collect();
     let added_bytes: u64 = added.iter().map(|entry| entry.extent()).sum();
@@ -133,6 +138,20 @@ fn expected_table<T: Element>(
     let mut file = FileWriter::begin(out, T::KIND, meter(graph, Stage::Checking), progress)?;
     write_sections(graph, &mut file)?;
     Ok(file.into_entries())
+}
+
+/// Whether the sections of a file that will be used are as they were written. Reads them once.
+fn is_intact(
+    file: &impl ReadAt,
+    kept: &[Entry],
+    slots: usize,
+    progress: &mut ProgressFn<'_>,
+) -> Result<bool, FileFault> {
+    let mut reader = SectionReader::default();
+    let used = kept.iter().filter(|entry| entry.section() != Section::Unused);
+    used.for_each(|entry| reader.add(entry, Rule::Any, Vec::new()));
+    let read = reader.read(file, Stage::Checking, slots, progress)?;
+    Ok(read.iter().all(|section| section.is_intact()))
 }
 
 /// The table of a file without the sections that the graph replaces, which are unused. `None` if it differs in a

@@ -25,7 +25,7 @@ pub use center::{Center, Origin};
 pub use codes::{CodeChunk, CodeDistanceComputer, Codes};
 pub use distance_computer::{ComputeDistances, DistanceComputer, needs_terms};
 pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
-use sketch::Sketches;
+pub use sketch::{SketchChunk, Sketches};
 
 /// The vectors of a graph, one per slot, in their element type.
 ///
@@ -212,28 +212,29 @@ impl<T: Element> Vectors<T> {
         self.sketches.as_ref().map_or(0, Sketches::bytes)
     }
 
-    /// Builds sketches of the vectors in `slots`, or of all, and keeps them up to date. Searches then skip most vectors
-    /// that are too far away without reading them; results stay the same. Sketches of f32 take a quarter of the memory
-    /// of the vectors; other elements have none.
+    /// Makes sketches of the vectors in `slots`, or of all. `compute` gets chunks, which different threads may
+    /// [compute](SketchChunk::compute). `None` for elements other than f32, which have no sketches.
     ///
     /// # Errors
     /// Returns an error if memory cannot be allocated.
-    pub fn build_sketches(&mut self, slots: Option<&[Slot]>) -> io::Result<()> {
-        self.sketches = None;
+    pub fn new_sketches(
+        &self,
+        slots: Option<&[Slot]>,
+        compute: impl FnOnce(Vec<SketchChunk<'_, T>>),
+    ) -> io::Result<Option<Sketches>> {
         if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {
-            return Ok(());
+            return Ok(None);
         }
         let mut sketches = Sketches::new(self.dimension, slots, self.table.len())?;
-        for slot in 0..self.table.len() {
-            sketches.set(slot, self.table.row(slot));
-        }
-        self.sketches = Some(sketches);
-        Ok(())
+        compute(sketches.chunks(self, slots));
+        Ok(Some(sketches))
     }
 
-    /// Frees the sketches.
-    pub fn clear_sketches(&mut self) {
-        self.sketches = None;
+    /// Sets the [sketches](Self::new_sketches) of the current vectors, and keeps them up to date. Searches then skip most
+    /// vectors that are too far away without reading them; results stay the same. Sketches of f32 take a quarter of the
+    /// memory of the vectors.
+    pub fn set_sketches(&mut self, sketches: Option<Sketches>) {
+        self.sketches = sketches;
     }
 
     /// Returns how many of `slots` vectors can have sketches in a budget of `bytes`, and the bytes that these take,

@@ -10,15 +10,40 @@ use std::io;
 use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Slot, padded_len};
 
-use crate::Segments;
+use crate::{SEGMENT_ROWS, Segments, Vectors};
 
-/// Sketches of all vectors, or of some. A row of the table is a [`Header`], then one level per coordinate.
+/// Sketches of all vectors, or of some: see [`Vectors::new_sketches`]. A row of the table is a [`Header`], then one level per coordinate.
 #[derive(Debug)]
-pub(crate) struct Sketches {
+pub struct Sketches {
     table: Segments<i8>,
     /// Row of the table for each slot, [`NO_ROW`] for none; if absent, rows equal slots.
     rows: Option<Vec<u32>>,
 }
+
+/// Consecutive rows of sketches, which one thread computes.
+#[derive(Debug)]
+pub struct SketchChunk<'a, T: Element> {
+    vectors: &'a Vectors<T>,
+    /// The slots of the rows; absent if they are consecutive.
+    chosen: Option<&'a [Slot]>,
+    /// The first row.
+    first: usize,
+    rows: &'a mut [i8],
+}
+
+impl<T: Element> SketchChunk<'_, T> {
+    /// Computes the sketches.
+    pub fn compute(self) {
+        let Self { vectors, chosen, first, rows } = self;
+        for (row, sketch) in (first..).zip(rows.chunks_exact_mut(row_bytes(vectors.dimension))) {
+            let slot = chosen.map_or(Slot::from_index(row), |chosen| chosen[row]);
+            write_sketch(vectors.padded(slot), sketch);
+        }
+    }
+}
+
+/// Rows of a [`SketchChunk`].
+const ROWS_PER_CHUNK: usize = 1024;
 
 const NO_ROW: u32 = u32::MAX;
 
@@ -80,9 +105,23 @@ impl Sketches {
 
     /// Computes the sketch of the vector in a slot, if it has one.
     pub(crate) fn set<T: Element>(&mut self, slot: usize, vector: &[T]) {
-        let Some(row) = self.row_of(slot) else { return };
-        let (head, levels) = self.table.row_mut(row).split_at_mut(HEADER_BYTES);
-        head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, levels)]));
+        if let Some(row) = self.row_of(slot) {
+            write_sketch(vector, self.table.row_mut(row));
+        }
+    }
+
+    /// The rows, to be computed from the vectors of `chosen` or all slots.
+    pub(crate) fn chunks<'a, T: Element>(
+        &'a mut self,
+        vectors: &'a Vectors<T>,
+        chosen: Option<&'a [Slot]>,
+    ) -> Vec<SketchChunk<'a, T>> {
+        let width = self.table.width();
+        let segments = (0..).step_by(SEGMENT_ROWS).zip(self.table.chunks_mut());
+        let chunks = segments.flat_map(|(first, rows)| {
+            (first..).step_by(ROWS_PER_CHUNK).zip(rows.chunks_mut(ROWS_PER_CHUNK * width))
+        });
+        chunks.map(|(first, rows)| SketchChunk { vectors, chosen, first, rows }).collect()
     }
 
     pub(crate) fn sketch_vector<T: Element>(&self, vector: &[T]) -> SketchedVector {
@@ -180,6 +219,12 @@ const LANES: usize = 16;
 const TO_WHOLE: f32 = 12_582_912.0;
 /// Bound of the relative error of a sum of 32,768 / 16 terms in f32.
 const SUM_MARGIN: f32 = 2e-4;
+
+/// Writes the sketch of a vector: header and levels.
+fn write_sketch<T: Element>(vector: &[T], row: &mut [i8]) {
+    let (head, levels) = row.split_at_mut(HEADER_BYTES);
+    head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, levels)]));
+}
 
 /// Rounds a vector to `levels`, which may be longer.
 fn sketch<T: Element>(vector: &[T], levels: &mut [i8]) -> Header {

@@ -81,7 +81,7 @@ impl SearchState {
 
     fn begin<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances, size: BeamSize) {
         self.frontier.reset(size);
-        self.visited.reset(size.width);
+        self.visited.reset(size.width, graph.slots());
         self.expanded.clear();
         self.cost = OperationCounts::default();
         self.collect_unvisited(graph.adjacency().start_points(), computer);

@@ -12,7 +12,7 @@ mod visited;
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, defaults, sync};
+use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, sync};
 use jasper_data::pool_builder;
 use jasper_graph::{Graph, Vectors};
 use rayon::prelude::*;
@@ -26,10 +26,15 @@ use neighbor_lists::{BackEdge, BackEdges, NeighborLists, NewRows};
 pub(crate) use prune::Prune;
 use prune::kept_prefixes;
 
-/// The [`Executor`] of the CPU, with a pool of threads. It also executes queries.
+/// The [`Executor`] of the CPU, with pools of threads. It also executes queries.
+///
+/// A pool takes new work when its threads have nothing left to do. Changes therefore have a pool of their own: searches
+/// would wait for a phase of a change, seconds on few cores. The operating system divides the cores between both.
 #[derive(Debug)]
 pub struct CpuExecutor {
     pool: rayon::ThreadPool,
+    /// Executes what is short, and what others wait for.
+    search_pool: rayon::ThreadPool,
     /// Buffers of the threads, kept between calls, so that nothing is allocated in the steady state.
     buffers: Mutex<Vec<ThreadBuffers>>,
 }
@@ -77,7 +82,8 @@ pub(crate) const SEARCH_CHUNK: usize = 16_384;
 pub(crate) const MERGE_CHUNK: usize = 4096;
 
 impl CpuExecutor {
-    /// An executor with this number of threads, but at most one per CPU; `None` means one per CPU.
+    /// An executor with this number of threads for changes and as many for searches, but at most one of each per CPU;
+    /// `None` means one per CPU.
     ///
     /// # Errors
     /// Returns [`PoolError`] if `threads` is 0, or the threads cannot be started.
@@ -86,21 +92,26 @@ impl CpuExecutor {
         if threads == Some(0) {
             return Err(PoolError::Zero);
         }
-        let pool = pool_builder(threads)
-            .thread_name(|i| format!("jasper-{i}"))
-            .build()
-            .map_err(|source| PoolError::Refused { threads, source })?;
-        Ok(Self { pool, buffers: Mutex::default() })
+        let start = |name: &'static str| {
+            let builder = pool_builder(threads).thread_name(move |i| format!("{name}-{i}"));
+            builder.build().map_err(|source| PoolError::Refused { threads, source })
+        };
+        Ok(Self { pool: start("jasper")?, search_pool: start("jasper-search")?, buffers: Mutex::default() })
     }
 
-    /// The number of threads.
+    /// The number of threads for changes, and of those for searches.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// The thread pool, for other work of the caller.
+    /// The threads for changes and other long work.
     pub fn pool(&self) -> &rayon::ThreadPool {
         &self.pool
+    }
+
+    /// The threads for searches, and for what searches wait for. Nothing long keeps them busy.
+    pub fn search_pool(&self) -> &rayon::ThreadPool {
+        &self.search_pool
     }
 
     /// Lends buffers to `work`.
@@ -181,6 +192,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
         self.pool.install(work)
     }
 
+    fn on_search_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.search_pool.install(work)
+    }
+
     fn find_candidates(
         &self,
         graph: &Graph<T>,
@@ -230,9 +245,9 @@ impl<T: Element> Executor<T> for CpuExecutor {
         sampling: PeerSampling,
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
-        let max_degree = graph.params().max_degree();
+        let params = graph.params();
         Ok(link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), lists| {
-            lists.cost.distances += buffers.add_peers(vectors, max_degree, vertex, &batch, sampling, found);
+            lists.cost.distances += buffers.add_peers(vectors, params, vertex, &batch, sampling, found);
             lists.push(vertex, &buffers.candidates);
         })))
     }
@@ -253,7 +268,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
                     edges.cost.prune_distances += row.len() as u64;
                 }
                 buffers.candidates.extend_from_slice(found);
-                buffers.order_candidates();
+                buffers.order_candidates(params);
                 let ThreadBuffers { prune, candidates, .. } = buffers;
                 prune.keep(
                     vectors,
@@ -398,12 +413,13 @@ impl ThreadBuffers {
     fn add_peers<V: Element>(
         &mut self,
         vectors: &Vectors<V>,
-        max_degree: usize,
+        params: &BuildParams,
         vertex: Slot,
         batch: &[(Slot, bool)],
         sampling: PeerSampling,
         found: &[Neighbor],
     ) -> u64 {
+        let max_degree = params.max_degree();
         let bound = found.get(max_degree - 1);
         let (mut near, mut distances) = (Vec::new(), 0);
         for round in 0..PeerSampling::ROUNDS {
@@ -424,7 +440,7 @@ impl ThreadBuffers {
         self.candidates.clear();
         self.candidates.extend_from_slice(&near);
         self.candidates.extend_from_slice(found);
-        self.order_candidates();
+        self.order_candidates(params);
         distances
     }
 
@@ -457,7 +473,7 @@ impl ThreadBuffers {
         row[..kept_before].iter_mut().for_each(|neighbor| *neighbor = neighbor.kept_before());
         self.deferred.clear();
         self.deferred.extend_from_slice(&row[first..kept_before]);
-        self.order_candidates();
+        self.order_candidates(params);
         let Self { candidates, deferred, .. } = self;
         // `order_candidates` may have cut the list. A deferred neighbor beyond its end is no candidate.
         let farthest = candidates.last().copied();
@@ -517,7 +533,7 @@ impl ThreadBuffers {
         live.iter_mut().for_each(|neighbor| *neighbor = neighbor.kept_before());
         replacements.sort_unstable();
         new_rows.cost.prune_distances += self.candidates.len() as u64;
-        self.candidates.truncate(defaults::MAX_CANDIDATES);
+        self.candidates.truncate(params.max_candidates());
         let max_len = old.len().max(params.max_degree() / 2);
         let origin = vectors.origin(vertex);
         let kept = self.prune.keep(vectors, origin, &self.candidates, &[], max_len, params.alpha()).to_vec();
@@ -549,10 +565,10 @@ impl ThreadBuffers {
     }
 
     /// Sorts the candidates, removes repeated ones, and keeps as many as a prune takes.
-    fn order_candidates(&mut self) {
+    fn order_candidates(&mut self, params: &BuildParams) {
         self.candidates.sort_unstable();
         self.candidates.dedup();
-        self.candidates.truncate(defaults::MAX_CANDIDATES);
+        self.candidates.truncate(params.max_candidates());
     }
 }
 

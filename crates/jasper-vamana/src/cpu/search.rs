@@ -49,7 +49,7 @@ impl CpuExecutor {
         if let Some((row, query)) = queries.iter().enumerate().find(|(_, query)| query.len() != expected) {
             return Err(VectorError::Dimension { row, given: query.len(), expected }.into());
         }
-        let order = order_by_nearness(self.pool(), queries);
+        let order = order_by_nearness(self.search_pool(), queries);
         let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(plan.params.k).map(Some).collect();
         let mut tasks: Vec<PendingQuery<'_, T>> = order
             .into_iter()
@@ -64,7 +64,7 @@ impl CpuExecutor {
             .div_ceil(TASKS_PER_THREAD * self.threads())
             .next_multiple_of(SEARCHES_PER_THREAD)
             .clamp(SEARCHES_PER_THREAD, MAX_QUERIES_PER_TASK);
-        let reports: Result<Vec<_>, SearchError> = self.pool().install(|| {
+        let reports: Result<Vec<_>, SearchError> = self.search_pool().install(|| {
             tasks
                 .par_chunks_mut(task_len)
                 .map(|queries| self.with_buffers(|buffers| buffers.search_task(plan, queries)))

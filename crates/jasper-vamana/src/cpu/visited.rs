@@ -13,16 +13,29 @@ pub(crate) struct VisitedCache {
     buckets: Vec<u64>,
 }
 
+/// Buckets, at least.
+const MIN_BUCKETS: usize = 512;
+/// Buckets, at most: 32 MB.
+const MAX_BUCKETS: usize = 1 << 22;
+/// More buckets than these are freed once a search needs fewer.
+const MAX_KEPT_BUCKETS: usize = 1 << 16;
+
 /// An empty bucket. Slots have 31 bits, so no slot equals either half.
 const EMPTY: u64 = u64::MAX;
 
 impl VisitedCache {
     /// Clears the set, with capacity for a search of `beam_width`, which expands about as many vertices, each with
     /// twenty to forty unvisited neighbors. With as many buckets as slots, one slot in twenty has been forgotten when
-    /// it occurs again.
-    pub(crate) fn reset(&mut self, beam_width: usize) {
+    /// it occurs again. No more buckets are needed than there are `slots` in the graph, and more than [`MAX_BUCKETS`]
+    /// would take too much memory.
+    pub(crate) fn reset(&mut self, beam_width: usize, slots: usize) {
+        let wanted =
+            beam_width.saturating_mul(40).min(slots).clamp(MIN_BUCKETS, MAX_BUCKETS).next_power_of_two();
+        if self.buckets.capacity() > MAX_KEPT_BUCKETS.max(wanted) {
+            self.buckets = Vec::new();
+        }
         self.buckets.clear();
-        self.buckets.resize((beam_width * 40).next_power_of_two().max(512), EMPTY);
+        self.buckets.resize(wanted, EMPTY);
     }
 
     /// Inserts `slots`, and sets `out` to those that were not in the set, in order.
@@ -56,7 +69,7 @@ mod tests {
             hops in proptest::collection::vec(proptest::collection::vec(0_u32..5000, 0..70), 0..80),
         ) {
             let (mut ours, mut model, mut out) = (VisitedCache::default(), HashSet::new(), Vec::new());
-            ours.reset(8);
+            ours.reset(8, 5000);
             for hop in hops {
                 let slots: Vec<Slot> = hop.iter().copied().map(Slot::new).collect();
                 ours.insert_all(&slots, &mut out);
@@ -70,9 +83,19 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_beam_takes_bounded_memory_and_gives_it_back() {
+        let mut visited = VisitedCache::default();
+        visited.reset(usize::MAX, usize::MAX);
+        assert_eq!(visited.buckets.len(), MAX_BUCKETS);
+        visited.reset(1000, 3000);
+        assert_eq!(visited.buckets.len(), 4096);
+        assert!(visited.buckets.capacity() <= MAX_KEPT_BUCKETS);
+    }
+
+    #[test]
     fn few_are_forgotten() {
         let mut visited = VisitedCache::default();
-        visited.reset(64);
+        visited.reset(64, usize::MAX);
         let slots: Vec<Slot> = (0..2560).map(|i| Slot::new(i * 7919)).collect();
         let mut out = Vec::new();
         visited.insert_all(&slots, &mut out);

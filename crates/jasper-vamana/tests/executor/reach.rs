@@ -10,6 +10,8 @@ use jasper_vamana::{
 };
 use rand::RngExt;
 
+use crate::reference::any_graph;
+
 const DIMENSION: usize = 24;
 
 /// About normal coordinates. Lengths differ, which matters to inner products.
@@ -203,6 +205,32 @@ fn vectors_of_any_norm_are_reachable_under_inner_products() {
         checked.delete((0..5000).step_by(3));
         checked.consolidate();
     }
+}
+
+/// Rows of more live neighbors than a prune otherwise considers.
+#[test]
+fn long_rows_keep_their_live_neighbors() {
+    const VERTICES: usize = 1000;
+    let params = BuildParams::builder().max_degree(1024).build_beam_width(32).build().unwrap();
+    let rows = rows(VERTICES, 5);
+    let to_all = |_| (0..VERTICES).collect();
+    let mut graph = any_graph(Metric::L2, &rows, DIMENSION, params, to_all, &[0]);
+    (0..50).for_each(|key| graph.keys_mut().delete(key).unwrap());
+    let executor = CpuExecutor::new(2).unwrap();
+    consolidate(&executor, &mut graph, ChangeHooks::new(&mut no_progress)).unwrap();
+    for slot in graph.keys().live_slots() {
+        assert_eq!(graph.adjacency().neighbors(slot).len(), VERTICES - 51);
+    }
+}
+
+/// Nothing is left for searches to begin at.
+#[test]
+fn a_graph_without_live_vertices_is_consolidated_and_filled_again() {
+    let mut checked = Checked::new(Metric::L2, 6, 24, 4);
+    checked.delete(0..800);
+    checked.consolidate();
+    assert!(checked.graph.adjacency().start_points().is_empty());
+    checked.insert(&(900..1000).collect::<Vec<_>>());
 }
 
 /// Searches see the rows that a consolidation has repaired at once.

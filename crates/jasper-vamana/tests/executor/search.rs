@@ -1,13 +1,15 @@
 //! Compares results and their cost with the reference's.
 
 use std::ops::ControlFlow;
+use std::sync::{Mutex, mpsc};
+use std::thread;
 
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_vamana::{
-    BeamSize, CostModel, CpuExecutor, Hit, Matches, SearchError, SearchParams, SearchPlan, Strategy,
-    bulk_build,
+    BeamSize, CostModel, CpuExecutor, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan,
+    Strategy, bulk_build, make_sketches,
 };
 use proptest::prelude::*;
 use rand::RngExt;
@@ -49,6 +51,32 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
     assert_eq!((cost.hops, cost.distances), (hops, distances), "{} {}", T::KIND, graph.metric());
 }
 
+/// Changes keep their threads busy for seconds.
+#[test]
+fn searches_do_not_wait_for_the_threads_of_changes() {
+    let executor = CpuExecutor::new(2).unwrap();
+    let rows: Vec<f32> = Clusters::new(19, 61).rows(300, 0);
+    let view = MatrixView::new(&rows, 19).unwrap();
+    let (graph, _) =
+        bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
+    let (end, ended) = mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
+    thread::scope(|scope| {
+        // The first thread waits for the end, and the other for the first.
+        scope.spawn(|| executor.pool().broadcast(|_| assert!(ended.lock().unwrap().recv().is_err())));
+        let queries: Vec<&[f32]> = view.rows().take(100).collect();
+        let search =
+            |matches: MatchesMut<'_>| executor.search_batch(&graph, &queries, SearchParams::new(1), matches);
+        assert!(Matches::filled(100, 1, search).is_ok());
+        drop(end);
+    });
+}
+
+fn sketch<T: Element>(graph: &mut Graph<T>, executor: &CpuExecutor, slots: Option<&[Slot]>) {
+    let sketches = make_sketches(executor, graph.vectors(), slots).unwrap();
+    graph.vectors_mut().set_sketches(sketches);
+}
+
 fn built<T: Element>(threads: usize) {
     let executor = CpuExecutor::new(threads).unwrap();
     let set = Clusters::new(19, 61);
@@ -60,7 +88,7 @@ fn built<T: Element>(threads: usize) {
         for (k, beam_width) in [(1, 1), (2, 3), (10, 10), (10, 33), (64, 200), (5, 2000)] {
             compare(&graph, &executor, &queries, k, beam_width);
         }
-        graph.vectors_mut().build_sketches(None).unwrap();
+        sketch(&mut graph, &executor, None);
         for (k, beam_width) in [(1, 1), (10, 10), (10, 33)] {
             compare(&graph, &executor, &queries, k, beam_width);
         }
@@ -79,7 +107,7 @@ fn on_any_graph<T: Element>(
     dimension: usize,
     seed: u64,
     beam_width: usize,
-    sketch: bool,
+    is_sketched: bool,
 ) {
     let mut random = rng(seed);
     // Few values, so that distances tie.
@@ -94,10 +122,10 @@ fn on_any_graph<T: Element>(
     let starts = [0, n / 2, n - 1];
     let starts = if n < 3 { &starts[..1] } else { &starts[..1 + seed as usize % 3] };
     let mut graph = any_graph(metric, &rows, dimension, params, neighbors, starts);
-    if sketch {
-        graph.vectors_mut().build_sketches(None).unwrap();
-    }
     let executor = CpuExecutor::new(1).unwrap();
+    if is_sketched {
+        sketch(&mut graph, &executor, None);
+    }
     compare(&graph, &executor, &queries, beam_width.div_ceil(2), beam_width);
 }
 
@@ -144,10 +172,10 @@ fn sketches_change_no_answer() {
             let rows = MatrixView::new(&rows, dimension).unwrap();
             let (mut graph, _) =
                 bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
-            graph.vectors_mut().build_sketches(None).unwrap();
+            sketch(&mut graph, &executor, None);
             compare(&graph, &executor, &queries, 5, 12);
             let third: Vec<_> = graph.keys().live_slots().step_by(3).collect();
-            graph.vectors_mut().build_sketches(Some(&third)).unwrap();
+            sketch(&mut graph, &executor, Some(&third));
             compare(&graph, &executor, &queries, 5, 12);
         }
     }

@@ -14,9 +14,10 @@ mod sources;
 mod vote;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::iter;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -296,16 +297,27 @@ fn joined_names<'a, T: Element>(backends: impl Iterator<Item = &'a dyn Backend<T
 const QUEUE_CHUNK: usize = 1024;
 
 /// Calls `first` on this thread and each of `others` on another, all at the same time. Returns the results in this order.
+///
+/// # Errors
+/// Returns the error of the operating system if it refuses a thread. None is called then, since they may wait for each
+/// other.
 pub(crate) fn at_once<R: Send>(
     first: impl FnOnce() -> R,
     others: impl IntoIterator<Item = impl FnOnce() -> R + Send>,
-) -> Vec<R> {
+) -> io::Result<Vec<R>> {
+    let are_called = OnceLock::<bool>::new();
     thread::scope(|scope| {
-        let others: Vec<_> = others.into_iter().map(|other| scope.spawn(other)).collect();
+        let spawn = |other| {
+            let are_called = &are_called;
+            let when_called = move || (*are_called.wait()).then(other);
+            thread::Builder::new().spawn_scoped(scope, when_called)
+        };
+        let others: io::Result<Vec<_>> = others.into_iter().map(spawn).collect();
+        let _ = are_called.set(others.is_ok());
+        let others = others?.into_iter();
         let first = first();
-        let others =
-            others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        iter::once(first).chain(others).collect()
+        let others = others.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        Ok(iter::once(first).chain(others.flatten()).collect())
     })
 }
 
@@ -334,7 +346,32 @@ fn unless_unavailable<R>(result: Result<R, DeviceError>) -> Result<Option<R>, De
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+    use std::process::Command;
+
     use super::*;
+
+    /// In a process of its own, in which no thread can be started.
+    #[test]
+    fn none_is_called_if_a_thread_is_refused() {
+        const CHILD: &str = "JASPER_TEST_REFUSED_THREAD";
+        let call = || at_once(|| 1, [|| 2, || 3]);
+        if env::var_os(CHILD).is_some() {
+            assert!(call().is_err());
+            return;
+        }
+        assert_eq!(call().unwrap(), [1, 2, 3]);
+        let test = "backend::tests::none_is_called_if_a_thread_is_refused";
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", test, "--test-threads", "1"])
+            // The test runs on the first thread.
+            .env("RUST_MIN_STACK", (1_u64 << 46).to_string())
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+        assert!(String::from_utf8_lossy(&child.stdout).contains("1 passed"));
+    }
 
     #[test]
     fn only_a_device_that_is_absent_or_full_is_passed_over() {

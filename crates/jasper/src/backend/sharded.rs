@@ -72,7 +72,8 @@ impl<T: Element> Sharded<T> {
         work: impl Fn(usize, &dyn Backend<T>, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
     ) -> Result<R, UpdateError> {
         let change = |shard: usize, hooks: ChangeHooks<'_>| work(shard, &*self.shards[shard], hooks);
-        let mut results = Vote::make_all(self.shards.len(), true, hooks, change);
+        let results = Vote::make_all(self.shards.len(), true, hooks, change);
+        let mut results = results.map_err(UpdateError::Thread)?;
         // One shard's error cancels the others.
         let is_cause = |result: &Result<R, UpdateError>| matches!(result, Err(error) if !matches!(error, UpdateError::Cancelled(_)));
         match results.iter().position(is_cause) {
@@ -96,8 +97,14 @@ impl<T: Element> Sharded<T> {
             let answer = answer.as_mut().split_at(entries).0;
             move || shard.search_batch(chunk, params, answer)
         });
+        let reports: Vec<_> = if self.is_on_cpu() {
+            // Each takes all threads.
+            searches.map(|search| search()).collect()
+        } else {
+            at_once(searches.next().expect("there is a shard"), searches).map_err(SearchError::Thread)?
+        };
         let mut sum = SearchReport::default();
-        for report in at_once(searches.next().expect("there is a shard"), searches) {
+        for report in reports {
             sum += report?;
         }
         Ok(sum)
@@ -114,7 +121,7 @@ impl<T: Element> Sharded<T> {
 
     /// Merges the answers of all shards.
     fn merge(&self, answers: &[Matches], queries: usize, k: usize, mut matches: MatchesMut<'_>) {
-        self.executor.pool().scope(|scope| {
+        self.executor.search_pool().scope(|scope| {
             for first in (0..queries).step_by(MERGED) {
                 let count = MERGED.min(queries - first);
                 let (rows, rest) = mem::take(&mut matches).split_at(count * k);
@@ -237,7 +244,8 @@ impl<T: Element> Backend<T> for Sharded<T> {
             // Starting threads takes as long as a search.
             searches.map(|search| search()).collect()
         } else {
-            at_once(searches.next().expect("there is a shard"), searches).into_iter().collect()
+            let found = at_once(searches.next().expect("there is a shard"), searches);
+            found.map_err(SearchError::Thread)?.into_iter().collect()
         };
         let mut hits = found?.concat();
         sort(&mut hits);

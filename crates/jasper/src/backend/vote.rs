@@ -6,6 +6,7 @@
 //! first device calls the caller's hooks, which may cancel the change of all. If the first device fails and the others
 //! go on, the caller's hooks are called for the commit point all the same.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -43,7 +44,7 @@ impl Vote {
         is_unanimous: bool,
         hooks: ChangeHooks<'_>,
         make: impl Fn(usize, ChangeHooks<'_>) -> Result<R, E> + Sync,
-    ) -> Vec<Result<R, E>> {
+    ) -> io::Result<Vec<Result<R, E>>> {
         let vote = Self::new(devices, is_unanimous);
         let first = || vote.make(true, hooks, |hooks| make(0, hooks));
         let other =
@@ -164,7 +165,7 @@ mod tests {
                 0 => Err(None::<Cancelled>),
                 _ => hooks.commit_point(1).map_err(Some),
             };
-            let results = Vote::make_all(3, false, hooks, make);
+            let results = Vote::make_all(3, false, hooks, make).unwrap();
             let is_cancelled = cancels || fails_to_log;
             assert!(results[1..].iter().all(|result| result.is_err() == is_cancelled), "{results:?}");
             assert_eq!((reports, commits), (1, usize::from(!cancels)));

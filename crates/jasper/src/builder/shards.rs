@@ -1,5 +1,6 @@
 //! Building an index of several shards.
 
+use std::io;
 use std::sync::Arc;
 
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
@@ -81,7 +82,8 @@ impl IndexBuilder<'_> {
         // At the same time, because the first call opens a device.
         let mut checks = devices.into_iter().map(|device| move || check(device));
         let first = checks.next().expect("there is a device");
-        at_once(first, checks).into_iter().collect::<Result<(), BuildError>>()?;
+        let checked = at_once(first, checks).map_err(refused_thread)?;
+        checked.into_iter().collect::<Result<(), BuildError>>()?;
         Ok(plan)
     }
 
@@ -132,8 +134,8 @@ impl IndexBuilder<'_> {
             let shards = (device..shards).step_by(device_count);
             shards.map(|shard| build(shard, hooks.progress)).collect::<Result<Vec<_>, _>>()
         };
-        let results: Vec<Result<Vec<Built<T>>, BuildError>> =
-            Vote::make_all(device_count, true, ChangeHooks::new(progress), build_all);
+        let results = Vote::make_all(device_count, true, ChangeHooks::new(progress), build_all);
+        let results: Vec<Result<Vec<Built<T>>, BuildError>> = results.map_err(refused_thread)?;
         // One device's error cancels the others.
         let is_cancelled = |error: &BuildError| {
             matches!(error, BuildError::Cancelled(_) | BuildError::Input(UpdateError::Cancelled(_)))
@@ -154,4 +156,8 @@ impl IndexBuilder<'_> {
         let report = reports.into_iter().reduce(BuildReport::merge).expect("there is a shard");
         Ok((Index::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))
     }
+}
+
+fn refused_thread(error: io::Error) -> BuildError {
+    BuildError::Input(UpdateError::Thread(error))
 }

@@ -5,7 +5,7 @@ use std::io;
 use jasper_core::{Element, ProgressFn, no_progress};
 use jasper_graph::{Codes, Graph, VectorError};
 use jasper_quant::Quantization;
-use jasper_vamana::{CodeCheck, CodeReport, UpdateError, code_report, encode};
+use jasper_vamana::{CodeCheck, CodeReport, UpdateError, code_report, encode, make_sketches};
 
 use crate::Index;
 use crate::backend::Backend;
@@ -123,8 +123,12 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError`] if there is no memory for the sketches.
     pub fn build_sketches(&self) -> Result<(), UpdateError> {
         let _writer = self.lock_writer();
-        let sketched = self.backend.change(|graph| graph.vectors_mut().build_sketches(None))?;
-        Ok(sketched.map_err(VectorError::from)?)
+        for shard in self.backend.shards_or_self() {
+            // Searches go on: changes of the vectors wait for the writer lock.
+            let mut sketches = shard.read(|graph| make_sketches(&self.executor, graph.vectors(), None))?;
+            shard.change(|graph| graph.vectors_mut().set_sketches(sketches.take()))?;
+        }
+        Ok(())
     }
 }
 

@@ -143,9 +143,14 @@ impl<T: Element> Index<T> {
             let slot = graph.keys().slot_of(key).ok_or(KeyError::Unknown(key))?;
             Ok::<_, SearchError>(graph.vectors().get(slot).to_vec())
         })?;
+        let widest = self.backend.max_beam_width();
+        if params.k == widest {
+            // There is no room for the key beside as many others.
+            let is_other = |other| other != key && params.filter.is_none_or(|filter| filter.allows(other));
+            return self.search_unlimited(&vector, params.filter(&is_other));
+        }
         // The key is a hit of its own search.
         let mut one_more = params.k(params.k.saturating_add(1));
-        let widest = self.backend.max_beam_width().max(one_more.k);
         one_more.beam_width = params.beam_width.map(|width| width.saturating_add(1).min(widest));
         let mut hits = self.search_unlimited(&vector, one_more)?;
         hits.retain(|hit| hit.key != key);

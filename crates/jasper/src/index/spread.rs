@@ -75,8 +75,9 @@ impl<T: Element> Index<T> {
         // One thread per device, so that the shards of a device are measured against its free memory one by one.
         let devices = ordinals.len().min(shards.len());
         let all = |device: usize| (device..shards.len()).step_by(devices).map(upload).collect();
-        let uploaded: Result<Vec<Vec<_>>, _> =
-            at_once(|| all(0), (1..devices).map(|device| move || all(device))).into_iter().collect();
+        let uploaded = at_once(|| all(0), (1..devices).map(|device| move || all(device)))
+            .map_err(|error| DeviceError::Unavailable { device: ordinals[0], source: error.into() })?;
+        let uploaded: Result<Vec<Vec<_>>, _> = uploaded.into_iter().collect();
         let mut uploaded: Vec<_> = uploaded?.into_iter().map(Vec::into_iter).collect();
         Ok((0..shards.len()).filter_map(|shard| uploaded[shard % devices].next()).collect())
     }

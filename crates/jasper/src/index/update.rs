@@ -1,6 +1,8 @@
 //! Changes: inserts, deletes, consolidation and compaction.
 
 use std::collections::HashSet;
+use std::io;
+use std::ops::ControlFlow;
 
 use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Slot, Stage, VectorSource, no_progress};
 use jasper_graph::{KeyError, KeyMap, VectorError};
@@ -10,8 +12,18 @@ use jasper_vamana::{
 };
 
 use crate::Index;
-use crate::journal::{Change, Record};
+use crate::backend::SharedRows;
+use crate::journal::{Change, Digest, GROUP_BYTES, Record};
 use crate::progress::long_calls;
+
+/// The keys of an insert.
+#[derive(Clone, Copy)]
+enum NewKeys<'a> {
+    /// Those of the caller, and what becomes of vectors that are there under them.
+    Given(&'a [Key], OnConflict),
+    /// Those after the largest key ever used.
+    Next,
+}
 
 /// A change of one key.
 type KeyChange = fn(&mut KeyMap, Key) -> Result<(), KeyError>;
@@ -46,7 +58,8 @@ long_calls! {
     /// - the source of the vectors cannot be read, memory cannot be allocated, or the device fails;
     /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
     pub fn insert(vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        index.insert_new(NewVectors { vectors, keys, on_conflict: OnConflict::Refuse }, progress)
+        let keys = NewKeys::Given(keys, OnConflict::Refuse);
+        Ok(index.insert_from(vectors, keys, progress)?.1)
     }
 
     /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
@@ -55,12 +68,7 @@ long_calls! {
     /// As [`Self::insert`], but no key can be refused unless the new ones would reach [`NO_KEY`](crate::NO_KEY). The
     /// index is unchanged.
     pub fn insert_auto(vectors: &dyn VectorSource<T>) -> Result<(Key, InsertReport), UpdateError> {
-        index.change(Some(&Record::InsertAuto(vectors)), progress, |_, hooks| {
-            let first = index.next_key();
-            let keys = index.next_keys(vectors.len())?;
-            let new = NewVectors { vectors, keys: &keys, on_conflict: OnConflict::Refuse };
-            Ok((first, index.backend.insert(new, hooks)?))
-        })
+        index.insert_from(vectors, NewKeys::Next, progress)
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
@@ -68,7 +76,8 @@ long_calls! {
     /// # Errors
     /// As [`Self::insert`], but keys may be in the index. The index is unchanged.
     pub fn upsert(vectors: &dyn VectorSource<T>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        index.insert_new(NewVectors { vectors, keys, on_conflict: OnConflict::Replace }, progress)
+        let keys = NewKeys::Given(keys, OnConflict::Replace);
+        Ok(index.insert_from(vectors, keys, progress)?.1)
     }
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
@@ -189,12 +198,91 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
-    fn insert_new(
+    /// Makes an insert; returns the first of the next keys. If it is logged, the log has the vectors that are inserted,
+    /// though a source may give others when it is read again: few are read once, and many, which would take too much
+    /// memory, are compared.
+    fn insert_from(
         &self,
-        new: NewVectors<'_, T>,
+        vectors: &dyn VectorSource<T>,
+        keys: NewKeys<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        self.change(Some(&Record::Insert(new)), progress, |_, hooks| self.backend.insert(new, hooks))
+    ) -> Result<(Key, InsertReport), UpdateError> {
+        if self.journal.is_none() || vectors.in_memory().is_some() {
+            return self.insert_logged(vectors, vectors, keys, progress, &mut || true);
+        }
+        if (vectors.len() * vectors.dimension() * size_of::<T>()) as u64 <= GROUP_BYTES {
+            let read = SharedRows::new(vectors)?;
+            let vectors = read.view()?;
+            return self.insert_logged(&vectors, &vectors, keys, progress, &mut || true);
+        }
+        match vectors.concurrent() {
+            Some(vectors) => self.insert_compared(vectors, keys, progress),
+            None => self.insert_compared(vectors, keys, progress),
+        }
+    }
+
+    /// Inserts the vectors of a source that is read for the log, and again to be inserted.
+    fn insert_compared<S: ?Sized>(
+        &self,
+        source: &S,
+        keys: NewKeys<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Key, InsertReport), UpdateError>
+    where
+        for<'a> Digest<'a, S>: VectorSource<T>,
+    {
+        let (logged, inserted) = (Digest::new(source), Digest::new(source));
+        let mut is_same = true;
+        let mut compare = || {
+            is_same = logged.sum() == inserted.sum();
+            is_same
+        };
+        let made = self.insert_logged(&logged, &inserted, keys, progress, &mut compare);
+        if !is_same {
+            let reason = "the source gave other vectors when they were read again";
+            return Err(UpdateError::Read(io::Error::new(io::ErrorKind::InvalidData, reason)));
+        }
+        match (made, logged.into_failure()) {
+            (Err(UpdateError::Journal(_)), Some(error)) => Err(UpdateError::Read(error)),
+            (made, _) => made,
+        }
+    }
+
+    /// Inserts vectors, and logs them if the index is durable. Cancels the insert if `compare`, which is called once
+    /// both are read, is false.
+    fn insert_logged(
+        &self,
+        logged: &dyn VectorSource<T>,
+        inserted: &dyn VectorSource<T>,
+        keys: NewKeys<'_>,
+        progress: &mut ProgressFn<'_>,
+        compare: &mut dyn FnMut() -> bool,
+    ) -> Result<(Key, InsertReport), UpdateError> {
+        let record = match keys {
+            NewKeys::Given(keys, on_conflict) => {
+                Record::Insert(NewVectors { vectors: logged, keys, on_conflict })
+            }
+            NewKeys::Next => Record::InsertAuto(logged),
+        };
+        self.change(Some(&record), progress, |_, ChangeHooks { progress, mut before_commit }| {
+            let mut wait_and_compare = || match before_commit.as_mut().map(|wait| wait()) {
+                Some(ControlFlow::Break(())) => ControlFlow::Break(()),
+                _ if compare() => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            };
+            let hooks = ChangeHooks { progress, before_commit: Some(&mut wait_and_compare) };
+            let first = self.next_key();
+            let next;
+            let (keys, on_conflict) = match keys {
+                NewKeys::Given(keys, on_conflict) => (keys, on_conflict),
+                NewKeys::Next => {
+                    next = self.next_keys(inserted.len())?;
+                    (&next[..], OnConflict::Refuse)
+                }
+            };
+            let new = NewVectors { vectors: inserted, keys, on_conflict };
+            Ok((first, self.backend.insert(new, hooks)?))
+        })
     }
 
     /// Makes a change, in its turn and under the writer lock. All logged changes pass through here. `record` is

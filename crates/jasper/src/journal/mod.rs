@@ -34,6 +34,7 @@
 //! does not allow it. The result of a change is a function of that state, so a replay of the log refuses it again.
 
 mod change;
+mod digest;
 mod folder;
 mod memory;
 mod record;
@@ -56,6 +57,7 @@ use jasper_vamana::UpdateError;
 
 use crate::Index;
 pub(crate) use change::Change;
+pub(crate) use digest::Digest;
 pub use folder::{DurableInfo, check_new_durable, is_durable};
 use folder::{acquire, remove_other_snapshots, snapshot_name, snapshot_path, store_path};
 pub(crate) use folder::{check_durable, create};
@@ -119,7 +121,7 @@ impl From<io::Error> for JournalFault {
 }
 
 /// Larger changes are not copied to be committed with others: they take most of a transaction anyway.
-const GROUP_BYTES: u64 = 4 << 20;
+pub(crate) const GROUP_BYTES: u64 = 4 << 20;
 /// A snapshot is due when the log has at least this many bytes, and at least half as many as the last snapshot.
 const MIN_JOURNAL_BYTES: u64 = 32 << 20;
 const SNAPSHOT_DIVISOR: u64 = 2;

@@ -230,6 +230,57 @@ fn all_changes_are_refused_while_the_disk_fails() {
     assert!(fail_at_each(u64::MAX) > 20);
 }
 
+/// Vectors that are others when they are read again, or cannot be read.
+struct Fickle {
+    rows: usize,
+    reads: AtomicU64,
+    fails: bool,
+}
+
+impl VectorSource<u8> for Fickle {
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    fn dimension(&self) -> usize {
+        2
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [u8]) -> io::Result<()> {
+        if self.fails {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let read = self.reads.fetch_add(1, Ordering::Relaxed);
+        for (row, out) in range.zip(out.chunks_exact_mut(2)) {
+            out.copy_from_slice(&[(row % 250) as u8, read as u8]);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_logged_is_what_is_inserted() {
+    for (rows, is_large) in [(10, false), (GROUP_BYTES as usize / 2 + 10, true)] {
+        let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
+        let index = durable(&disk, folder.path());
+        let source = Fickle { rows, reads: AtomicU64::new(0), fails: false };
+        let inserted = index.insert_auto(&source);
+        if is_large {
+            assert!(matches!(inserted, Err(UpdateError::Read(_))), "{inserted:?}");
+        } else {
+            inserted.unwrap();
+        }
+        let failing = index.insert_auto(&Fickle { fails: true, ..source });
+        assert!(
+            matches!(&failing, Err(UpdateError::Read(error)) if error.kind() == io::ErrorKind::PermissionDenied),
+            "{failing:?}"
+        );
+        index.insert_one(&[9, 9], 1 << 40).unwrap();
+        assert_eq!(index.len(), if is_large { 1 } else { rows + 1 });
+        assert!(replayed(&disk.after_crash()).to_bytes().unwrap() == index.to_bytes().unwrap());
+    }
+}
+
 type MakeChange = fn(WithProgress<'_, Index<u8>>) -> Result<(), UpdateError>;
 
 fn more() -> MatrixView<'static, u8> {

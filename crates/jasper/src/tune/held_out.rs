@@ -1,7 +1,8 @@
 //! Queries with known true neighbors: half for selection, half for validation.
 
 use jasper_core::recall::{Truth, recall_at};
-use jasper_core::{Element, Key, MatrixView, Slot, synthetic};
+use jasper_core::synthetic::Permutation;
+use jasper_core::{Element, Key, MatrixView, Slot};
 use jasper_data::GroundTruth;
 use jasper_vamana::{Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
@@ -71,11 +72,11 @@ impl<T: Element> HeldOut<T> {
                     graph.keys().keys_of(slot).filter(|_| !graph.adjacency().start_points().contains(&slot));
                 keys.next().filter(|_| keys.next().is_none()).map(|key| (slot, key))
             };
-            let eligible: Vec<(Slot, Key)> = graph.keys().live_slots().filter_map(single_key).collect();
-            let order = synthetic::permutation(eligible.len(), seed).into_iter();
-            let sample: Vec<_> = order
+            let order = Permutation::new(graph.slots(), seed);
+            let slots = (0..graph.slots() as u32).map(|position| Slot::new(order.at(position)));
+            let sample: Vec<_> = slots
+                .filter_map(single_key)
                 .take(count.min(graph.keys().live() / VECTORS_PER_SAMPLE))
-                .map(|i| eligible[i as usize])
                 .collect();
             let rows: Vec<T> =
                 sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();

@@ -281,6 +281,46 @@ fn searches_go_on_while_a_change_waits_for_a_reader() {
     assert!(!index.contains(0));
 }
 
+/// The change waits for the search, and would wait for ever if the filter waited for the change.
+#[test]
+fn callbacks_read_the_index_while_a_change_waits() {
+    let rows = base(1_000);
+    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let change = |key: Key| move |index: &Index<u8>| index.delete(&[key]).unwrap();
+    let beside = |change: &(dyn Fn(&Index<u8>) + Sync), read: &(dyn Fn() -> bool + Sync)| {
+        thread::scope(|scope| {
+            let is_waiting = AtomicBool::new(false);
+            let called = || {
+                if !is_waiting.swap(true, SeqCst) {
+                    scope.spawn(|| change(&index));
+                    thread::sleep(Duration::from_millis(50)); // The change waits by now.
+                }
+                read()
+            };
+            in_time("a search with a filter", || {
+                let params = SearchParams::new(3).beam_width(20);
+                index.search(&rows[..DIMENSION], params.filter(&|_: Key| called())).unwrap();
+                let queries = view(&rows[..40 * DIMENSION], DIMENSION);
+                index.search_batch(queries, params.filter(&|_: Key| called())).unwrap();
+            });
+        });
+    };
+    beside(&change(1), &|| index.contains(5));
+    beside(&change(2), &|| index.vector(5).is_some());
+    beside(&change(3), &|| index.search(&rows[..DIMENSION], SearchParams::new(1)).is_ok());
+    thread::scope(|scope| {
+        index
+            .read_graph(|_| {
+                scope.spawn(|| change(4)(&index));
+                thread::sleep(Duration::from_millis(50));
+                in_time("a look-up", || index.contains(5));
+                assert!(index.contains(4), "and on this thread");
+            })
+            .unwrap();
+    });
+    assert_eq!(index.len(), 996);
+}
+
 #[test]
 fn an_index_may_be_sent_and_shared() {
     fn is_sent_and_shared<T: Send + Sync>() {}

@@ -293,3 +293,16 @@ fn what_differs_elsewhere_is_not_appended_to() {
     damaged[40] ^= 1;
     assert!(appended(&damaged, &coded()).is_none());
 }
+
+/// A sound graph saved to its own file repairs it.
+#[test]
+fn a_damaged_file_is_not_taken_for_the_graph() {
+    let saved = graph(Some(2), 0);
+    let start = saved.to_bytes();
+    assert!(appended(&start, &saved).is_some_and(|file| file == start));
+    for new in [saved, graph(Some(1), 0)] {
+        let mut damaged = start.clone();
+        damaged[5000] ^= 1;
+        assert!(appended(&damaged, &new).is_none());
+    }
+}

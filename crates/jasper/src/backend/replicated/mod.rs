@@ -171,7 +171,7 @@ impl<T: Element> Replicated<T> {
         let in_use = self.in_use();
         let change = |replica: usize, hooks: ChangeHooks<'_>| make(&*in_use[replica].backend, hooks);
         let results = Vote::make_all(in_use.len(), false, hooks, change);
-        self.agree(&in_use, results)
+        self.agree(&in_use, results.map_err(UpdateError::Thread)?)
     }
 
     /// The result of a change, after those that differ in it are left out.
