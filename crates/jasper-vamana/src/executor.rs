@@ -43,10 +43,6 @@ pub trait Executor<T: Element> {
     /// Runs `work` with the executor's host threads for its parallel parts.
     fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 
-    /// Runs `work`, while searches wait for it, with the host threads of searches for its parallel parts. Other changes
-    /// keep the threads of [`Self::on_host_threads`] busy.
-    fn on_search_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
-
     /// Where many distances follow, quantizes all vectors to a byte per coordinate (SQ8) until the transaction ends;
     /// does nothing on the CPU. The steps below then compute distances from the bytes; searches may use 4 bits per
     /// coordinate (SQ4).

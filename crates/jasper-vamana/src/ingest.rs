@@ -75,7 +75,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
         Progress { stage: Stage::Reading, done, total }.report(progress)?;
         staging.read(executor, vectors, done)?;
         graph.change_host(|host| {
-            executor.on_search_threads(|| staging.store(host, &table, &mut slots, &mut firsts, &mut new))
+            executor.on_host_threads(|| staging.store(host, &table, &mut slots, &mut firsts, &mut new))
         })??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;

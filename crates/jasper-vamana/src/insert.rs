@@ -30,12 +30,12 @@ use jasper_graph::{Graph, VectorError};
 use crate::bulk_linker::batch_len;
 use crate::ingest::{add_vectors, check_keys};
 use crate::landmarks::link_landmarks;
-use crate::pipeline::{LinkMode, LinkedBatch, link_batch};
+use crate::pipeline::{LinkMode, LinkedBatch, find_edges, link_batch, publish};
 use crate::reconnect::{reconnect, reconnect_new};
 use crate::spanning_tree::{attach_to_tree, ensure_tree};
 use crate::{
-    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, UpdateError, Vertices,
-    start, transaction,
+    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, Transaction,
+    UpdateError, Vertices, start, transaction,
 };
 
 /// Statistics of a bulk build or an insert.
@@ -99,6 +99,9 @@ const CHECK_DIVISOR: usize = 64;
 /// mean of as many is within a few hundredths of their spread from that of all.
 const CENTERED_VERTICES: usize = 1024;
 
+/// Up to this many vertices are linked [at once](link_few): searches wait for a fraction of a millisecond.
+const FEW: usize = 4;
+
 /// The fewest peers that a vertex is compared with first, if its batch has as many: fewer would miss some of several
 /// sources that take turns.
 const MIN_SAMPLED: usize = 64;
@@ -136,7 +139,7 @@ pub fn insert<T: Element, E: Executor<T>>(
                 host.keys_mut().assign_unused(key, slot);
             }
         };
-        graph.change_host(assign)?;
+        graph.finish(assign)?;
         Ok(report)
     })
 }
@@ -159,7 +162,7 @@ pub fn check_insert<T: Element, E: Executor<T>>(
 /// Stores and links the vectors; returns the vertex of each.
 fn store_and_link<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut Transaction<'_, impl GraphAccess<E::Graph>>,
     vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<Slot>, InsertReport), UpdateError> {
@@ -177,7 +180,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
             let host = graph.host();
             executor.on_host_threads(|| start::mean(host))
         });
-        graph.change_host(|host| executor.on_search_threads(|| start::set_center(host, &mean)))?;
+        graph.change_host(|host| executor.on_host_threads(|| start::set_center(host, &mean)))?;
     }
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut new_vertices = slots.clone();
@@ -191,21 +194,67 @@ fn store_and_link<T: Element, E: Executor<T>>(
         }
         _ => &new_vertices,
     };
-    let LinkedBatch { duplicates, detached, cost } = link_in_batches(executor, graph, order, progress)?;
-
-    let duplicates: HashMap<Slot, Slot> = duplicates.into_iter().collect();
-    let linked: Vec<Slot> = order.iter().copied().filter(|slot| !duplicates.contains_key(slot)).collect();
-    let finish_linking = |host: &mut Graph<T>| {
-        duplicates.keys().for_each(|&slot| host.release(slot));
-        start::add_start_points(host, &linked);
+    let settled = if order.len() <= FEW {
+        link_few(executor, graph, order, progress)?
+    } else {
+        let batches = link_in_batches(executor, graph, order, progress)?;
+        settle(executor, graph, order, batches)?
     };
-    graph.change_host(finish_linking)?;
+    let Settled { duplicates, linked, without_parent, cost } = settled;
     // New vertices have no keys yet.
     link_landmarks(executor, graph, Vertices::All, &linked).map_err(UpdateError::device)?;
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
-    let reconnected = keep_reachable(executor, graph, &linked, detached, progress)?;
+    let reconnected = keep_reachable(executor, graph, &linked, without_parent, progress)?;
     let identical = vectors.len() - (new_vertices.len() - duplicates.len());
     Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
+}
+
+/// New vertices that are linked.
+struct Settled {
+    /// The new vertices that were not linked, and those with the same vectors.
+    duplicates: HashMap<Slot, Slot>,
+    /// The others, ascending.
+    linked: Vec<Slot>,
+    /// Vertices for which no parent in the spanning tree was found.
+    without_parent: Vec<Slot>,
+    cost: OperationCounts,
+}
+
+/// Links a few new vertices in one batch. All that is written is written at once: on a busy index, each further wait for
+/// the searches takes longer than the work.
+fn link_few<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut Transaction<'_, impl GraphAccess<E::Graph>>,
+    order: &[Slot],
+    progress: &mut ProgressFn<'_>,
+) -> Result<Settled, UpdateError> {
+    Progress { stage: Stage::Linking, done: 0, total: order.len() }.report(progress)?;
+    let mode = LinkMode::Insert(peers(order.len()));
+    let edges = find_edges(executor, graph, order, mode).map_err(UpdateError::device)?;
+    let settled = graph.exclusively(|graph| {
+        let batch = publish(executor, graph, edges, mode).map_err(UpdateError::device)?;
+        settle(executor, graph, order, batch)
+    })?;
+    Progress { stage: Stage::Linking, done: order.len(), total: order.len() }.report(progress)?;
+    Ok(settled)
+}
+
+/// Releases the duplicates of a batch, adds start points, and finds parents in the spanning tree.
+fn settle<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+    order: &[Slot],
+    LinkedBatch { duplicates, detached, cost }: LinkedBatch,
+) -> Result<Settled, UpdateError> {
+    let duplicates: HashMap<Slot, Slot> = duplicates.into_iter().collect();
+    let linked: Vec<Slot> = order.iter().copied().filter(|slot| !duplicates.contains_key(slot)).collect();
+    graph.change_host(|host| {
+        duplicates.keys().for_each(|&slot| host.release(slot));
+        start::add_start_points(host, &linked);
+    })?;
+    let pending = [&detached[..], &linked].concat();
+    let without_parent = attach_to_tree(executor, graph, pending, &[])?;
+    Ok(Settled { duplicates, linked, without_parent, cost })
 }
 
 /// Links new vertices in the order given; returns the results of all batches together.
@@ -233,19 +282,16 @@ fn link_in_batches<T: Element, E: Executor<T>>(
     Ok(all)
 }
 
-/// Makes every vertex reachable again: the `linked` ones, which are new and ascend, and the `detached` ones, to which
-/// their parent in the spanning tree has no edge any more. Returns the number of vertices that were unreachable.
+/// Makes every vertex reachable again: those that are `left` without a parent in the spanning tree, if there is one. The
+/// `linked` ones are new and ascend. Returns the number of vertices that were unreachable.
 fn keep_reachable<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,
     linked: &[Slot],
-    detached: Vec<Slot>,
+    mut left: Vec<Slot>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
     let mut reconnected = 0;
-    let mut pending = detached;
-    pending.extend(linked);
-    let mut left = attach_to_tree(executor, graph, pending, &[])?;
     if graph.read(|graph| graph.host().adjacency().spanning_tree().is_some()) {
         let new: Vec<Slot> = left.iter().copied().filter(|slot| linked.binary_search(slot).is_ok()).collect();
         if !new.is_empty() {

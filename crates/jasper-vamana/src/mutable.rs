@@ -131,7 +131,7 @@ impl<G> SharedGraph<G> {
 
     /// Runs `read` while the graph does not change.
     pub fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        let graph = if IS_READING.get() { self.0.read_recursive() } else { self.0.read() };
+        let graph = if is_reading() { self.0.read_recursive() } else { self.0.read() };
         reading(|| read(&graph))
     }
 
@@ -149,6 +149,11 @@ impl<G> SharedGraph<G> {
 thread_local! {
     /// Whether this thread runs something for which a graph is locked for reading, by this thread or another.
     static IS_READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread [is reading](reading).
+pub(crate) fn is_reading() -> bool {
+    IS_READING.get()
 }
 
 /// Runs `work`, for which a graph is locked for reading.
@@ -177,7 +182,18 @@ impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {
 #[derive(Debug)]
 pub struct Transaction<'a, A> {
     graph: &'a mut A,
-    is_open: bool,
+    state: State,
+}
+
+/// What a transaction has done so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing.
+    New,
+    /// [`MutableGraph::begin`].
+    Open,
+    /// [`MutableGraph::commit`] or [`MutableGraph::rollback`].
+    Ended,
 }
 
 impl<G: MutableGraph, A: GraphAccess<G>> GraphAccess<G> for Transaction<'_, A> {
@@ -186,18 +202,100 @@ impl<G: MutableGraph, A: GraphAccess<G>> GraphAccess<G> for Transaction<'_, A> {
     }
 
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
+        assert_eq!(self.state, State::Open, "a transaction begins with a change of the host's graph");
         self.graph.write(write)
     }
 
-    /// Rolls the transaction back on an error, before searches can see host and device differ.
+    /// Begins with the first change. Rolls the transaction back on an error, before searches can see host and device
+    /// differ.
     fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
-        let result = self.graph.write(|graph| graph.change_host(change).inspect_err(|_| graph.rollback()));
-        self.is_open &= result.is_ok();
-        result.map_err(Into::into)
+        self.change(change, |_| false)
+    }
+}
+
+impl<A> Transaction<'_, A> {
+    /// Begins, if it has not begun yet.
+    fn begin<G: MutableGraph>(&mut self) -> Result<(), G::Error>
+    where
+        A: GraphAccess<G>,
+    {
+        if self.state == State::New {
+            self.graph.write(G::begin)?;
+            self.state = State::Open;
+        }
+        Ok(())
+    }
+
+    /// Makes the last change, and ends the transaction with it: searches wait once for both.
+    ///
+    /// # Errors
+    /// Returns the device's error; the transaction is rolled back.
+    pub(crate) fn finish<G: MutableGraph, R>(
+        &mut self,
+        change: impl FnOnce(&mut Graph<G::Element>) -> R,
+    ) -> Result<R, DeviceError>
+    where
+        A: GraphAccess<G>,
+    {
+        self.change(change, |graph: &mut G| {
+            graph.commit();
+            true
+        })
+    }
+
+    /// Runs `work` while no search reads the graph, without waiting for searches in between. For what takes less than
+    /// a millisecond.
+    pub(crate) fn exclusively<G: MutableGraph, R>(
+        &mut self,
+        work: impl FnOnce(&mut Transaction<'_, G>) -> R,
+    ) -> R
+    where
+        A: GraphAccess<G>,
+    {
+        let state = &mut self.state;
+        self.graph.write(|graph| {
+            let mut inner = Transaction { graph, state: *state };
+            let result = work(&mut inner);
+            *state = inner.state;
+            result
+        })
+    }
+
+    /// Changes the host's graph, after it has begun, and calls `then`, which returns whether it has ended.
+    fn change<G: MutableGraph, R>(
+        &mut self,
+        change: impl FnOnce(&mut Graph<G::Element>) -> R,
+        then: impl FnOnce(&mut G) -> bool,
+    ) -> Result<R, DeviceError>
+    where
+        A: GraphAccess<G>,
+    {
+        let state = &mut self.state;
+        let result = self.graph.write(|graph| {
+            if *state == State::New {
+                graph.begin()?;
+                *state = State::Open;
+            }
+            match graph.change_host(change) {
+                Ok(result) => {
+                    if then(graph) {
+                        *state = State::Ended;
+                    }
+                    Ok(result)
+                }
+                Err(error) => {
+                    graph.rollback();
+                    *state = State::Ended;
+                    Err(error)
+                }
+            }
+        });
+        result.map_err(Into::<DeviceError>::into)
     }
 }
 
 /// Runs `work` on a graph as one transaction. Its changes are kept if it succeeds, and undone if it fails or panics.
+/// The first one is a change of the host's graph.
 ///
 /// # Errors
 /// Returns the errors of `work` and of the device.
@@ -205,7 +303,7 @@ pub fn transaction<G: MutableGraph, A: GraphAccess<G>, R, E: From<DeviceError>>(
     graph: &mut A,
     work: impl FnOnce(&mut Transaction<'_, A>) -> Result<R, E>,
 ) -> Result<R, E> {
-    run_transaction(graph, work, Result::is_ok).map_err(|error| E::from(error.into()))?
+    run_transaction(graph, work, Result::is_ok)
 }
 
 /// Calls `work` while `vertices` have no out-edges, and restores these.
@@ -220,12 +318,13 @@ pub fn without_edges<T: Element, E: Executor<T>>(
 ) -> Result<(), E::Error> {
     let no_edges = vec![Vec::new(); vertices.len()];
     let remove = |graph: &mut Transaction<'_, _>| {
+        graph.begin()?;
         let new_rows = graph.read(|graph| executor.new_rows(graph, vertices, &no_edges))?;
         graph.write(|graph| executor.publish_rows(graph, new_rows))?;
         work();
         Ok(())
     };
-    run_transaction(graph, remove, |_| false)?
+    run_transaction(graph, remove, |_| false)
 }
 
 /// Runs `work` as one transaction, which is undone unless `keep` returns true for its result.
@@ -233,12 +332,11 @@ fn run_transaction<G: MutableGraph, A: GraphAccess<G>, R>(
     graph: &mut A,
     work: impl FnOnce(&mut Transaction<'_, A>) -> R,
     keep: impl FnOnce(&R) -> bool,
-) -> Result<R, G::Error> {
-    graph.write(G::begin)?;
-    let mut transaction = Transaction { graph, is_open: true };
+) -> R {
+    let mut transaction = Transaction { graph, state: State::New };
     let result = catch_unwind(AssertUnwindSafe(|| work(&mut transaction)));
-    if transaction.is_open {
+    if transaction.state == State::Open {
         graph.write(if result.as_ref().is_ok_and(keep) { G::commit } else { G::rollback });
     }
-    Ok(result.unwrap_or_else(|panic| resume_unwind(panic)))
+    result.unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -55,6 +55,26 @@ pub fn link_batch<T: Element, E: Executor<T>>(
     batch: &[Slot],
     mode: LinkMode,
 ) -> Result<LinkedBatch, E::Error> {
+    let edges = find_edges(executor, graph, batch, mode)?;
+    publish(executor, graph, edges, mode)
+}
+
+/// The edges of a batch that is not linked yet, in chunks.
+pub(crate) struct BatchEdges<E> {
+    edges: Vec<E>,
+    linked: LinkedBatch,
+}
+
+/// Searches for the vertices of a batch, and prunes their candidates: the part of [`link_batch`] that changes nothing.
+///
+/// # Errors
+/// Returns the executor's error.
+pub(crate) fn find_edges<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &impl GraphAccess<E::Graph>,
+    batch: &[Slot],
+    mode: LinkMode,
+) -> Result<BatchEdges<E::Edges>, E::Error> {
     let mut batch = batch.to_vec();
     batch.sort_unstable();
     let (mut edges, mut linked) = (Vec::new(), LinkedBatch::default());
@@ -72,6 +92,19 @@ pub fn link_batch<T: Element, E: Executor<T>>(
         linked.duplicates.extend(pruned.duplicates);
         linked.cost += pruned.cost;
     }
+    Ok(BatchEdges { edges, linked })
+}
+
+/// Publishes the edges of a batch, and merges the reversed ones into their targets.
+///
+/// # Errors
+/// Returns the executor's error; the graph may then have edges of the batch.
+pub(crate) fn publish<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut impl GraphAccess<E::Graph>,
+    BatchEdges { edges, mut linked }: BatchEdges<E::Edges>,
+    mode: LinkMode,
+) -> Result<LinkedBatch, E::Error> {
     graph.write(|graph| executor.publish_edges(graph, &edges))?;
     let mut back_edges = executor.reverse_edges(edges)?;
     let max_kept = graph.read(|graph| {

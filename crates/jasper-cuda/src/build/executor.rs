@@ -199,10 +199,6 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.cpu.pool().install(work)
     }
 
-    fn on_search_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.cpu.search_pool().install(work)
-    }
-
     fn quantize_for_linking(
         &self,
         graph: &mut impl GraphAccess<HostAndDeviceGraph<T, S>>,

@@ -33,7 +33,6 @@ use prune::kept_prefixes;
 #[derive(Debug)]
 pub struct CpuExecutor {
     pool: rayon::ThreadPool,
-    /// Executes what is short, and what others wait for.
     search_pool: rayon::ThreadPool,
     /// Buffers of the threads, kept between calls, so that nothing is allocated in the steady state.
     buffers: Mutex<Vec<ThreadBuffers>>,
@@ -109,7 +108,7 @@ impl CpuExecutor {
         &self.pool
     }
 
-    /// The threads for searches, and for what searches wait for. Nothing long keeps them busy.
+    /// The threads for searches. They may wait for a graph to be unlocked: who has locked it must not wait for them.
     pub fn search_pool(&self) -> &rayon::ThreadPool {
         &self.search_pool
     }
@@ -190,10 +189,6 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.pool.install(work)
-    }
-
-    fn on_search_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.search_pool.install(work)
     }
 
     fn find_candidates(

@@ -5,10 +5,11 @@ use jasper_graph::{ComputeDistances, DistanceComputer, Graph, VectorError};
 use rayon::prelude::*;
 
 use super::{SEARCHES_PER_THREAD, SearchState, ThreadBuffers, order_by_nearness};
+use crate::mutable::{is_reading, reading};
 use crate::top_k::TopK;
 use crate::{
     CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
-    SearchParams, SearchPlan, SearchReport, Strategy,
+    SearchParams, SearchPlan, SearchReport, SharedGraph, Strategy,
 };
 
 /// Maximum number of queries per task. Quantizing them reads the rotation matrix once per task.
@@ -33,6 +34,47 @@ impl CpuExecutor {
         self.search_planned(&SearchPlan::new(graph, params, queries.len(), CostModel::CPU)?, queries, matches)
     }
 
+    /// [`Self::search_batch`] of a graph in use. A change waits for a few queries of the batch, and not for all: each
+    /// query sees the graph before or after it.
+    ///
+    /// # Errors
+    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
+    pub fn search_shared<T: Element>(
+        &self,
+        graph: &SharedGraph<Graph<T>>,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        let count = queries.len();
+        let part_len = graph.read(|graph| {
+            let plan = SearchPlan::new(graph, params, count, CostModel::CPU)?;
+            check(&plan, queries, &matches)?;
+            Ok::<_, SearchError>(if plan.rerank.is_some() {
+                MAX_QUERIES_PER_TASK
+            } else {
+                SEARCHES_PER_THREAD
+            })
+        })?;
+        let search_part = |buffers: &mut ThreadBuffers, part: &mut [PendingQuery<'_, T>]| {
+            graph.read(|graph| {
+                buffers.search_task(&SearchPlan::new(graph, params, count, CostModel::CPU)?, part)
+            })
+        };
+        let search = |buffers: &mut ThreadBuffers, queries: &mut [PendingQuery<'_, T>]| {
+            let mut parts = queries.chunks_mut(part_len);
+            parts.try_fold(SearchReport::default(), |mut sum, part| {
+                sum += search_part(buffers, part)?;
+                Ok(sum)
+            })
+        };
+        // The threads of a search in a callback of a reader read for that one.
+        let is_nested = is_reading();
+        self.search_tasks(params.k, queries, matches, |buffers, queries| {
+            if is_nested { reading(|| search(buffers, queries)) } else { search(buffers, queries) }
+        })
+    }
+
     /// Searches for each of `queries` by a plan, which may be one for a device: its results can then be compared with
     /// those of the CPU.
     ///
@@ -44,20 +86,31 @@ impl CpuExecutor {
         queries: &[&[T]],
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        plan.check_size(queries.len(), &matches)?;
-        let expected = plan.graph.dimension();
-        if let Some((row, query)) = queries.iter().enumerate().find(|(_, query)| query.len() != expected) {
-            return Err(VectorError::Dimension { row, given: query.len(), expected }.into());
-        }
+        check(plan, queries, &matches)?;
+        let search = |buffers: &mut ThreadBuffers, queries: &mut [PendingQuery<'_, T>]| {
+            buffers.search_task(plan, queries)
+        };
+        self.search_tasks(plan.params.k, queries, matches, search)
+    }
+
+    /// Calls `search` for parts of the queries, in parallel; returns the sum of the reports.
+    fn search_tasks<T: Element>(
+        &self,
+        k: usize,
+        queries: &[&[T]],
+        matches: MatchesMut<'_>,
+        search: impl Fn(&mut ThreadBuffers, &mut [PendingQuery<'_, T>]) -> Result<SearchReport, SearchError>
+        + Sync,
+    ) -> Result<SearchReport, SearchError> {
         let order = order_by_nearness(self.search_pool(), queries);
-        let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(plan.params.k).map(Some).collect();
+        let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(k).map(Some).collect();
         let mut tasks: Vec<PendingQuery<'_, T>> = order
             .into_iter()
             .map(|row| row as usize)
             .filter_map(|row| Some(PendingQuery::new(row, queries[row], outputs[row].take()?)))
             .collect();
         if let [query] = &mut tasks[..] {
-            return self.with_buffers(|buffers| buffers.search_task(plan, std::slice::from_mut(query)));
+            return self.with_buffers(|buffers| search(buffers, std::slice::from_mut(query)));
         }
         let task_len = tasks
             .len()
@@ -67,7 +120,7 @@ impl CpuExecutor {
         let reports: Result<Vec<_>, SearchError> = self.search_pool().install(|| {
             tasks
                 .par_chunks_mut(task_len)
-                .map(|queries| self.with_buffers(|buffers| buffers.search_task(plan, queries)))
+                .map(|queries| self.with_buffers(|buffers| search(buffers, queries)))
                 .collect()
         });
         let mut sum = SearchReport::default();
@@ -90,6 +143,20 @@ impl CpuExecutor {
         let mut query = [PendingQuery::new(0, query, matches.as_mut())];
         self.with_buffers(|buffers| buffers.search_task(&plan, &mut query))?;
         Ok(matches.hits(0).collect())
+    }
+}
+
+/// Checks the lengths of all queries, and of the arrays for their results.
+fn check<T: Element>(
+    plan: &SearchPlan<'_, T>,
+    queries: &[&[T]],
+    matches: &MatchesMut<'_>,
+) -> Result<(), SearchError> {
+    plan.check_size(queries.len(), matches)?;
+    let expected = plan.graph.dimension();
+    match queries.iter().position(|query| query.len() != expected) {
+        Some(row) => Err(VectorError::Dimension { row, given: queries[row].len(), expected }.into()),
+        None => Ok(()),
     }
 }
 

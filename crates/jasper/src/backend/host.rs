@@ -67,7 +67,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.graph.read(|graph| self.executor.search_batch(graph, queries, params, matches))
+        self.executor.search_shared(&self.graph, queries, params, matches)
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
