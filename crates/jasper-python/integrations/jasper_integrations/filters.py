@@ -12,6 +12,8 @@ class Condition(NamedTuple):
     arguments: tuple[Any, ...] = ()
 
 
+ALL = Condition("1")
+
 # The values of a list, which are one argument: the number of arguments is limited.
 VALUES = "(SELECT value FROM json_each(?))"
 
@@ -66,7 +68,7 @@ def as_json(values: Iterable[Any]) -> str:
 def combine(conditions: Sequence[Condition], word: str = "and") -> Condition:
     """All of the conditions, or with "or" any of them."""
     if not conditions:
-        return Condition("1" if word == "and" else "0")
+        return ALL if word == "and" else negate(ALL)
     sql = f" {word.upper()} ".join(condition.sql for condition in conditions)
     return Condition(f"({sql})", tuple(argument for condition in conditions for argument in condition.arguments))
 

@@ -11,8 +11,9 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from jasper_integrations.filters import Condition, combine, compare
-from jasper_integrations.store import Entry, Hit, Store, with_ids
+from jasper_integrations.database import Entry
+from jasper_integrations.filters import ALL, combine, compare
+from jasper_integrations.store import Hit, Metric, Store, with_ids
 
 Filter = dict[str, Any]
 
@@ -30,7 +31,9 @@ class JasperVectorStore(VectorStore):
         See jasper.Index: "cosine", "l2" or "ip"; "cpu", "cuda" or "auto"; max_degree, threads and others.
     """
 
-    def __init__(self, embedding: Embeddings, *, metric: str = "cosine", device: str = "cpu", **options: Any) -> None:
+    def __init__(
+        self, embedding: Embeddings, *, metric: Metric = "cosine", device: str = "cpu", **options: Any
+    ) -> None:
         self._embedding = embedding
         self._store = Store(metric, device, **options)
 
@@ -63,7 +66,7 @@ class JasperVectorStore(VectorStore):
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Deletes documents, or all if ids is None. Ids that do not exist are ignored."""
-        self._store.delete(Condition("1") if ids is None else with_ids(ids))
+        self._store.delete(ALL if ids is None else with_ids(ids))
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -105,10 +108,10 @@ class JasperVectorStore(VectorStore):
         filter: Filter | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        hits = self._search(embedding, max(k, fetch_k), filter, **kwargs)
+        hits = self._search(embedding, max(k, fetch_k), filter, vectors=True, **kwargs)
         if not hits:
             return []
-        vectors = list(self._store.vectors([hit.key for hit in hits]))
+        vectors: Any = [hit.vector for hit in hits]
         chosen = maximal_marginal_relevance(np.asarray(embedding, np.float32), vectors, lambda_mult, k)
         return [document(hits[number].entry) for number in chosen]
 

@@ -15,15 +15,16 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from jasper_integrations.filters import Condition, combine, compare, negate, one_of
-from jasper_integrations.store import Entry, Store, with_ids
+from jasper_integrations.database import Entry
+from jasper_integrations.filters import ALL, Condition, combine, compare, negate, one_of
+from jasper_integrations.store import Metric, Store, with_ids
 
 
 class JasperVectorStore(BasePydanticVectorStore):
     """Nodes whose vectors are in a Jasper index, and whose texts and metadata are in SQLite.
 
-    Queries take filters of all operators and conditions, node_ids and doc_ids. Similarities are cosines, inner
-    products, or 1 / (1 + d) of squared L2 distances d.
+    Queries take filters of all operators and conditions on the metadata of nodes, node_ids and doc_ids. Similarities
+    are cosines, inner products, or 1 / (1 + d) of squared L2 distances d.
 
     metric, device, options
         See jasper.Index: "cosine", "l2" or "ip"; "cpu", "cuda" or "auto"; max_degree, threads and others.
@@ -33,7 +34,7 @@ class JasperVectorStore(BasePydanticVectorStore):
     flat_metadata: bool = False
     _store: Store = PrivateAttr()
 
-    def __init__(self, *, metric: str = "cosine", device: str = "cpu", **options: Any) -> None:
+    def __init__(self, *, metric: Metric = "cosine", device: str = "cpu", **options: Any) -> None:
         super().__init__(stores_text=True)
         self._store = Store(metric, device, **options)
 
@@ -76,7 +77,7 @@ class JasperVectorStore(BasePydanticVectorStore):
         return [node(entry) for entry in self._store.get(condition(filters, node_ids))]
 
     def clear(self) -> None:
-        self._store.delete(Condition("1"))
+        self._store.delete(ALL)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """The most similar nodes. kwargs are those of jasper.Index.search."""

@@ -1,71 +1,68 @@
-"""Texts and metadata under ids, with vectors in an index: what the vector stores of all frameworks need."""
+"""Entries under ids, with vectors in an index: what the vector stores of all frameworks need."""
 
-import json
 import os
 import pathlib
-import sqlite3
 import threading
 import uuid
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jasper
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jasper_integrations.filters import Condition, one_of
+from jasper_integrations.database import Database, Entry, Snapshot
+from jasper_integrations.filters import ALL, Condition, one_of
+
+Metric: TypeAlias = Literal["cosine", "l2", "ip"]
 
 DOCUMENTS = "documents.sqlite"
 
 # Deleted vectors stay in the graph until it is consolidated, which pays off when they are a tenth of it.
 CONSOLIDATE = 0.1
 
-SCHEMA = """
-CREATE TABLE entries (
-    key INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    document TEXT,
-    text TEXT NOT NULL,
-    metadata TEXT NOT NULL
-);
-CREATE INDEX entries_document ON entries (document);
-CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT);
-"""
-
-
-class Entry(NamedTuple):
-    """A text with its metadata. `document` is the id of what the text is a part of."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any]
-    document: str | None = None
+# Prepared filters that are kept while no entry changes. One takes at most 8 bytes per entry, and what the index adds.
+CACHED_FILTERS = 16
 
 
 class Hit(NamedTuple):
-    """An entry, the key of its vector, and the distance of the vector."""
+    """An entry, the distance of its vector, and the vector if it was asked for.
+
+    The vector has unit length if the metric is "cosine".
+    """
 
     entry: Entry
-    key: int
     distance: float
+    vector: NDArray[Any] | None = None
 
 
 class Store:
-    """Entries and their vectors. Calls come from any thread; a call that raises changes nothing.
+    """Entries and their vectors. Calls come from any thread; a call that raises leaves the entries as they were.
 
-    metric, device and options are those of `jasper.Index`. The dimension is that of the first vector.
+    A search sees the entries of one moment. The entry and the vector of a key never change: an entry that is replaced
+    gets a new key. So a search takes a snapshot of the entries and ignores keys of the index that are not in it; those
+    that are in it stay in the index, because a change deletes vectors only after the searches that still see their
+    entries. Searches wait for nothing. Changes wait for one another and for these searches.
+
+    metric, device and options are those of `jasper.Index`. The dimension is that of the first vector. database has the
+    entries of a store that is loaded.
     """
 
-    def __init__(self, metric: str = "cosine", device: str = "cpu", **options: Any) -> None:
+    def __init__(
+        self, metric: Metric = "cosine", device: str = "cpu", *, database: Database | None = None, **options: Any
+    ) -> None:
         self.metric, self.device, self.options = metric, device, options
         self.index: jasper.Index | None = None
-        self._deleted = 0
+        self._database = database if database is not None else Database()
         self._lock = threading.RLock()
-        self._db = connect()
-        self._db.executescript(SCHEMA)
+        self._filters: tuple[int, dict[Condition, jasper.Filter]] = (0, {})
+        # Keys without entries that are still in the index, and how many were deleted there since it was consolidated.
+        self._removed: list[int] = []
+        self._deleted = 0
 
     def __len__(self) -> int:
-        return int(self._rows("SELECT count(*) FROM entries")[0][0])
+        with self._database.snapshot() as snapshot:
+            return int(snapshot.db.execute("SELECT count(*) FROM entries").fetchone()[0])
 
     def put(self, entries: Sequence[Entry], vectors: ArrayLike) -> None:
         """Adds entries; one whose id exists is replaced. The last of equal ids counts."""
@@ -77,54 +74,54 @@ class Store:
         last = {entry.id: number for number, entry in enumerate(entries)}
         with self._lock:
             index = self.index if self.index is not None else self._new(rows.shape[1])
-            with self._db:
-                keys = [self._put(entries[number]) for number in last.values()]
-                replaced = sum(key in index for key in keys)
-                index.upsert(rows[list(last.values())], keys)
+            keys: list[int] = []
+            try:
+                with self._database.change() as change:
+                    replaced = change.delete(with_ids(list(last)))
+                    keys = change.insert(entries[number] for number in last.values())
+                    index.insert(rows[list(last.values())], keys)
+            except BaseException:
+                # The transaction may have failed after the insertion.
+                index.delete(keys, missing="ignore")
+                raise
             self.index = index
-            self._consolidate(replaced)
+            self._remove(replaced)
 
     def delete(self, where: Condition) -> int:
         """Deletes entries, and returns their number."""
         with self._lock:
-            with self._db:
-                sql = f"DELETE FROM entries WHERE {where.sql} RETURNING key"
-                keys = [key for (key,) in self._db.execute(sql, where.arguments).fetchall()]
-                if keys and self.index is not None:
-                    self.index.delete(keys)
-            self._consolidate(len(keys))
+            with self._database.change() as change:
+                keys = change.delete(where)
+            self._remove(keys)
         return len(keys)
 
     def get(self, where: Condition) -> list[Entry]:
-        """Entries in the order in which they were first put."""
-        rows = self._rows(f"SELECT id, text, metadata, document FROM entries WHERE {where.sql} ORDER BY key", where)
-        return [entry(row) for row in rows]
+        """Entries in the order in which they were last put."""
+        with self._database.snapshot() as snapshot:
+            return [entry for _, entry in snapshot.entries(where)]
 
-    def search(self, vector: ArrayLike, k: int, where: Condition | None = None, **options: Any) -> list[Hit]:
+    def search(
+        self, vector: ArrayLike, k: int, where: Condition | None = None, *, vectors: bool = False, **options: Any
+    ) -> list[Hit]:
         """The k entries nearest to a vector among those of a condition, nearest first.
 
-        options are those of `jasper.Index.search`.
+        Hits have their vectors if vectors is true. options are those of `jasper.Index.search`.
         """
-        with self._lock:
-            if self.index is None or k < 1:
+        query = np.asarray(vector, np.float32)
+        with self._database.snapshot() as snapshot:
+            index = self.index
+            if index is None or k < 1:
                 return []
-            passing = None
-            if where is not None:
-                passing = [key for (key,) in self._rows(f"SELECT key FROM entries WHERE {where.sql}", where)]
-                if not passing:
-                    return []
-            found = self.index.search(np.asarray(vector, np.float32), k, filter=passing, **options)
+            passing = None if where is None else self._filter(snapshot, where)
+            found = index.search(query, k, filter=passing, **options)
+            entries = dict(snapshot.entries(one_of("key", found.keys.tolist())))
+            if len(entries) < np.count_nonzero(found.keys >= 0):
+                # Entries that are not in the snapshot took places of others.
+                found = index.search(query, k, filter=self._filter(snapshot, where or ALL), **options)
+                entries = dict(snapshot.entries(one_of("key", found.keys.tolist())))
             keys = [int(key) for key in found.keys if key >= 0]
-            where = one_of("key", keys)
-            sql = f"SELECT key, id, text, metadata, document FROM entries WHERE {where.sql}"
-            entries = {key: entry(row) for key, *row in self._rows(sql, where)}
-        return [Hit(entries[key], key, float(distance)) for key, distance in zip(keys, found.distances)]
-
-    def vectors(self, keys: Sequence[int]) -> NDArray[Any]:
-        """The vectors of hits, at unit length if the metric is "cosine"."""
-        if self.index is None:
-            raise KeyError(keys)
-        return self.index.vectors(keys)
+            rows = index.vectors(keys) if vectors and keys else [None] * len(keys)
+        return [Hit(entries[key], float(distance), row) for key, distance, row in zip(keys, found.distances, rows)]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Saves entries and vectors into a folder.
@@ -136,6 +133,8 @@ class Store:
         path.mkdir(parents=True, exist_ok=True)
         name = f"vectors-{uuid.uuid4().hex}.jasper"
         with self._lock:
+            # Of a change that was interrupted.
+            self._remove([])
             if self.index is not None:
                 self.index.save(path / name)
             settings = {
@@ -144,14 +143,9 @@ class Store:
                 "device": self.device,
                 "options": self.options,
             }
-            with self._db:
-                rows = [(key, json.dumps(value)) for key, value in settings.items()]
-                self._db.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", rows)
             new = path / f"{DOCUMENTS}.new"
             new.unlink(missing_ok=True)
-            copy = connect(new)
-            self._db.backup(copy)
-            copy.close()
+            self._database.save(new, settings)
             os.replace(new, path / DOCUMENTS)
         for file in path.glob("vectors-*.jasper"):
             if file.name != name:
@@ -163,14 +157,9 @@ class Store:
         path = pathlib.Path(folder)
         if not (path / DOCUMENTS).is_file():
             raise FileNotFoundError(f"{path} has no {DOCUMENTS}")
-        file = connect(path / DOCUMENTS)
-        settings = {name: json.loads(value) for name, value in file.execute("SELECT name, value FROM settings")}
-        store = cls.__new__(cls)
-        store.metric, store.device, store.options = settings["metric"], settings["device"], settings["options"]
-        store._deleted, store._lock, store._db = 0, threading.RLock(), connect()
-        file.backup(store._db)
-        file.close()
-        store.index = None
+        database = Database(path / DOCUMENTS)
+        settings = database.settings()
+        store = cls(settings["metric"], settings["device"], database=database, **settings["options"])
         if settings["index"] is not None:
             store.index = jasper.Index.open(path / settings["index"], device=store.device)
         return store
@@ -178,35 +167,27 @@ class Store:
     def _new(self, dim: int) -> jasper.Index:
         return jasper.Index(dim, metric=self.metric, **self.options).to(self.device)
 
-    def _put(self, entry: Entry) -> int:
-        """Writes an entry, and returns its key. An entry that is replaced keeps its key."""
-        sql = (
-            "INSERT INTO entries (id, text, metadata, document) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-            "text = excluded.text, metadata = excluded.metadata, document = excluded.document RETURNING key"
-        )
-        row = (entry.id, entry.text, json.dumps(entry.metadata), entry.document)
-        return int(self._db.execute(sql, row).fetchall()[0][0])
+    def _filter(self, snapshot: Snapshot, where: Condition) -> jasper.Filter:
+        """The keys of a condition, which are selected once while nothing changes."""
+        changes, filters = self._filters
+        if changes != snapshot.changes or len(filters) >= CACHED_FILTERS:
+            filters = {}
+            self._filters = snapshot.changes, filters
+        if where not in filters:
+            filters[where] = jasper.Filter.keys(np.array(snapshot.keys(where), np.int64))
+        return filters[where]
 
-    def _rows(self, sql: str, where: Condition = Condition("")) -> list[Any]:
-        with self._lock:
-            return self._db.execute(sql, where.arguments).fetchall()
-
-    def _consolidate(self, deleted: int) -> None:
-        self._deleted += deleted
-        if self.index is not None and self._deleted > CONSOLIDATE * max(len(self.index), 1):
+    def _remove(self, keys: list[int]) -> None:
+        """Deletes the vectors of deleted entries, once no search sees these any more."""
+        self._removed += keys
+        if self.index is None or not self._removed:
+            return
+        self._database.wait_for_snapshots()
+        self._deleted += self.index.delete(self._removed, missing="ignore")
+        self._removed = []
+        if self._deleted > CONSOLIDATE * max(len(self.index), 1):
             self.index.consolidate()
             self._deleted = 0
-
-
-def connect(path: str | os.PathLike[str] = ":memory:") -> sqlite3.Connection:
-    """A database. The lock of the store orders the threads that use it."""
-    return sqlite3.connect(path, check_same_thread=False)
-
-
-def entry(row: Sequence[Any]) -> Entry:
-    """An entry from the columns id, text, metadata and document."""
-    id, text, metadata, document = row
-    return Entry(id, text, json.loads(metadata), document)
 
 
 def with_ids(ids: Sequence[str]) -> Condition:

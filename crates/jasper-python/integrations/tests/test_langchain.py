@@ -6,8 +6,8 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_tests.integration_tests.vectorstores import VectorStoreIntegrationTests
 
+from jasper_integrations.database import Entry
 from jasper_integrations.langchain import JasperVectorStore
-from jasper_integrations.store import Entry
 
 
 class TestStandard(VectorStoreIntegrationTests):

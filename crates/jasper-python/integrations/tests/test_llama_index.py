@@ -119,6 +119,19 @@ def test_filters_select_what_they_say(store, one):
     assert passing(store, negated) == set(values) - found
 
 
+def test_filters_have_any_number_of_values(store):
+    many = [*range(10), *range(1_000, 41_000)]
+    expected = {f"node-{number}" for number in range(10)}
+    for operator in (FilterOperator.IN, FilterOperator.ANY):
+        one = MetadataFilter(key="number", operator=operator, value=many)
+        assert passing(store, MetadataFilters(filters=[one])) == expected
+    one = MetadataFilter(key="number", operator=FilterOperator.ALL, value=many)
+    assert passing(store, MetadataFilters(filters=[one])) == set()
+    names = [f"node-{number}" for number in many]
+    assert set(ask(store, VECTORS[0], N, node_ids=names).ids) == expected
+    assert {node.node_id for node in store.get_nodes(names)} == expected
+
+
 def test_conditions_combine_filters(store):
     for first, second in itertools.combinations(FILTERS[::3], 2):
         sets = [passing(store, MetadataFilters(filters=[one])) for one in (first, second)]

@@ -1,0 +1,224 @@
+"""What searches see while entries change, and what a change that fails leaves."""
+
+import gc
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from jasper_integrations.database import Entry
+from jasper_integrations.filters import ALL, compare
+from jasper_integrations.langchain import JasperVectorStore
+from jasper_integrations.store import Store, with_ids
+
+N, DIM, TIMEOUT = 40, 8, 20
+VECTORS = np.random.default_rng(0).normal(size=(2 * N, DIM)).astype(np.float32)
+
+
+class Hooked:
+    """An index that calls a function before or after one of its methods."""
+
+    def __init__(self, index, **hooks):
+        self.index, self.hooks = index, hooks
+
+    def __getattr__(self, name):
+        method = getattr(self.index, name)
+        if name not in self.hooks:
+            return method
+
+        def call(*arguments, **options):
+            return self.hooks[name](lambda: method(*arguments, **options))
+
+        return call
+
+    def __len__(self):
+        return len(self.index)
+
+
+def entries(numbers, text="old"):
+    return [Entry(str(number), text, {"number": number, "even": number % 2 == 0}) for number in numbers]
+
+
+@pytest.fixture
+def store():
+    store = Store()
+    store.put(entries(range(N)), VECTORS[:N])
+    return store
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor() as pool:
+        yield pool
+
+
+def wait_until(condition):
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end, "timeout"
+        time.sleep(0.001)
+
+
+def ids(hits):
+    return [hit.entry.id for hit in hits]
+
+
+def test_searches_do_not_wait_for_one_another(store, pool):
+    barrier = threading.Barrier(2)
+
+    def together(search):
+        barrier.wait(TIMEOUT)
+        return search()
+
+    store.index = Hooked(store.index, search=together)
+    found = [pool.submit(store.search, VECTORS[3], 1, compare("number", ">", 1)) for _ in range(2)]
+    assert [ids(one.result()) for one in found] == [["3"], ["3"]]
+
+
+def test_searches_do_not_wait_for_consolidation(store, pool):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def consolidate(call):
+        begun.set()
+        assert go_on.wait(TIMEOUT)
+        return call()
+
+    store.index = Hooked(store.index, consolidate=consolidate)
+    deletion = pool.submit(store.delete, compare("number", "<", 10))
+    try:
+        assert begun.wait(TIMEOUT)
+        found = pool.submit(store.search, VECTORS[3], N, compare("even", "==", True)).result(TIMEOUT / 4)
+        assert sorted(ids(found)) == sorted(str(number) for number in range(10, N, 2))
+        assert len(store) == N - 10 and len(store.get(ALL)) == N - 10
+    finally:
+        go_on.set()
+    assert deletion.result() == 10
+
+
+@pytest.mark.parametrize("where", [None, compare("number", "<", N)], ids=["all", "filtered"])
+def test_a_search_sees_what_is_replaced_and_deleted_meanwhile(store, pool, where):
+    changes = []
+
+    def search(call):
+        if not changes:
+            changes.append(pool.submit(store.put, entries([3], "new"), VECTORS[[N]]))
+            wait_until(lambda: store.get(with_ids(["3"]))[0].text == "new")
+            changes.append(pool.submit(store.delete, with_ids(["4"])))
+        return call()
+
+    index = store.index
+    store.index = Hooked(index, search=search)
+    found = store.search(VECTORS[3], N, where)
+    assert sorted(ids(found)) == sorted(str(number) for number in range(N))
+    assert found[0].entry.text == "old" and abs(found[0].distance) < 1e-5
+    for change in changes:
+        change.result(TIMEOUT)
+    found = store.search(VECTORS[N], N, where)
+    assert sorted(ids(found)) == sorted(str(number) for number in range(N) if number != 4)
+    assert (found[0].entry.id, found[0].entry.text) == ("3", "new") and abs(found[0].distance) < 1e-5
+
+
+def test_a_search_passes_over_vectors_whose_entries_are_not_committed(store):
+    found = []
+
+    def insert(call):
+        result = call()
+        found.extend(store.search(VECTORS[N], 5))
+        return result
+
+    store.index = Hooked(store.index, insert=insert)
+    store.put(entries(range(N, 2 * N)), VECTORS[N:])
+    assert len(found) == 5 and all(int(id) < N for id in ids(found))
+    assert ids(store.search(VECTORS[N], 1)) == [str(N)]
+
+
+def test_searches_among_changes_find_every_entry_once(store, pool):
+    stop = threading.Event()
+
+    def change(seed):
+        generator = np.random.default_rng(seed)
+        while not stop.is_set():
+            number = int(generator.integers(N))
+            vector = generator.normal(size=DIM).astype(np.float32)
+            store.put([Entry(str(number), "", {"number": number, "vector": vector.tolist()})], [vector])
+            store.put(entries([N + seed]), VECTORS[[seed]])
+            store.delete(with_ids([str(N + seed)]))
+
+    def search(where):
+        for query in VECTORS:
+            hits = store.search(query, N + 2, where, vectors=True)
+            names = ids(hits)
+            assert len(names) == len(set(names)) and set(names) >= {str(number) for number in range(N)}
+            for hit in hits:
+                vector = np.array(hit.entry.metadata.get("vector", VECTORS[int(hit.entry.id) % N]))
+                assert hit.vector == pytest.approx(vector / np.linalg.norm(vector), abs=1e-5)
+
+    store.delete(ALL)
+    store.put(entries(range(N)), VECTORS[:N])
+    changes = [pool.submit(change, seed) for seed in range(2)]
+    try:
+        searches = [pool.submit(search, where) for where in (None, compare("number", ">=", 0))]
+        for one in searches:
+            one.result()
+    finally:
+        stop.set()
+    for one in changes:
+        one.result()
+
+
+def test_marginal_relevance_reads_vectors_that_are_deleted_meanwhile(pool):
+    store = JasperVectorStore.from_texts(["a", "b", "c"], DeterministicFakeEmbedding(size=DIM))
+    deletions = []
+
+    def vectors(call):
+        deletions.append(pool.submit(store.delete))
+        wait_until(lambda: len(store) == 0)
+        time.sleep(0.05)
+        return call()
+
+    store._store.index = Hooked(store._store.index, vectors=vectors)
+    assert {one.page_content for one in store.max_marginal_relevance_search("a", k=3)} == {"a", "b", "c"}
+    assert deletions[0].result(TIMEOUT) and store.max_marginal_relevance_search("a", k=3) == []
+
+
+def test_filters_are_prepared_once_while_nothing_changes(store):
+    filters = []
+    real = store.index
+
+    class Recorder(Hooked):
+        def search(self, *arguments, **options):
+            filters.append(options["filter"])
+            return real.search(*arguments, **options)
+
+    store.index = Recorder(real)
+    for _ in range(2):
+        store.search(VECTORS[0], N, compare("even", "==", True))
+    assert filters[0] is filters[1]
+    store.put(entries([N]), VECTORS[[N]])
+    assert str(N) in ids(store.search(VECTORS[N], N, compare("even", "==", True)))
+
+
+def test_a_transaction_that_fails_leaves_no_vectors(store):
+    store._database.writer.executescript(
+        "PRAGMA foreign_keys = ON; CREATE TABLE child (parent INTEGER REFERENCES entries DEFERRABLE INITIALLY DEFERRED);"
+        "CREATE TRIGGER fail AFTER INSERT ON entries BEGIN INSERT INTO child VALUES (-1); END;"
+    )
+    with pytest.raises(sqlite3.IntegrityError):
+        store.put(entries([3, N], "new"), VECTORS[[N, N + 1]])
+    assert len(store) == len(store.index) == N and store.get(with_ids(["3"]))[0].text == "old"
+    store._database.writer.execute("DROP TRIGGER fail")
+    store.put(entries([N]), VECTORS[[N]])
+    assert ids(store.search(VECTORS[N], 1)) == [str(N)]
+
+
+def test_the_temporary_file_goes_with_the_store():
+    other = Store()
+    folder = other._database.path.parent
+    assert folder.is_dir()
+    del other
+    gc.collect()
+    assert not folder.exists()
