@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
-from jasper_integrations.filters import Condition
+from jasper_integrations.filters import Condition, field_rows
+
+# LlamaIndex's copy of a node, with all its metadata: nobody filters by it, and it is longer than the rest.
+UNFILTERED = {"_node_content"}
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -25,6 +28,18 @@ CREATE TABLE IF NOT EXISTS entries (
 CREATE INDEX IF NOT EXISTS entries_document ON entries (document);
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT);
 INSERT OR IGNORE INTO settings VALUES ('changes', '0');
+-- The metadata again, for filters: a row per value, or per element of a list.
+CREATE TABLE IF NOT EXISTS fields (
+    field TEXT NOT NULL,
+    value NOT NULL,
+    key INTEGER NOT NULL,
+    listed INTEGER NOT NULL,
+    PRIMARY KEY (field, value, key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS fields_key ON fields (key);
+CREATE TRIGGER IF NOT EXISTS entries_deleted AFTER DELETE ON entries BEGIN
+    DELETE FROM fields WHERE key = old.key;
+END;
 """
 
 
@@ -62,7 +77,7 @@ class Database:
     Snapshots are taken from any thread and wait for nothing. Changes are made by one thread at a time.
 
     saved
-        A file of `save`, whose entries are copied.
+        A file of `save`, whose entries are copied. One that was saved without the table `fields` gets it.
     """
 
     def __init__(self, saved: pathlib.Path | None = None) -> None:
@@ -74,7 +89,12 @@ class Database:
             shutil.copyfile(saved, self.path)
         self.writer = connect(self.path)
         self.writer.execute("PRAGMA journal_mode = WAL")
+        has_fields = self.writer.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone()
         self.writer.executescript(SCHEMA)
+        if not has_fields:
+            with self.writer as db:
+                for key, metadata in db.execute("SELECT key, metadata FROM entries"):
+                    insert_fields(db, key, metadata)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
@@ -141,7 +161,15 @@ class Change(NamedTuple):
         sql = "INSERT INTO entries (id, text, metadata, document) VALUES (?, ?, ?, ?)"
         key = self.db.execute(sql, (entry.id, entry.text, metadata, entry.document)).lastrowid
         assert key is not None
+        insert_fields(self.db, key, metadata)
         return key
+
+
+def insert_fields(db: sqlite3.Connection, key: int, metadata: str) -> None:
+    """Writes what filters read of an entry's metadata. NULL and equal elements are left out."""
+    found = {field: value for field, value in json.loads(metadata).items() if field not in UNFILTERED}
+    rows = [(field, value, key, listed) for field, value, listed in field_rows(found)]
+    db.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?)", rows)
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:

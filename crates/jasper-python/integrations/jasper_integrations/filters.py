@@ -1,4 +1,4 @@
-"""Conditions on metadata, as SQL over the column `metadata`, which has JSON."""
+"""Conditions on metadata, as SQL over the tables `entries` and `fields` of `jasper_integrations.store`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Condition(NamedTuple):
-    """An expression that is 1 or 0, and its arguments."""
+    """An expression that is 1 or 0 for a row of `entries`, and its arguments."""
 
     sql: str
     arguments: tuple[Any, ...] = ()
@@ -17,43 +17,58 @@ ALL = Condition("1")
 # The values of a list, which are one argument: the number of arguments is limited.
 VALUES = "(SELECT value FROM json_each(?))"
 
-COMPARISONS = {"==": "IS", "!=": "IS NOT", ">": ">", "<": "<", ">=": ">=", "<=": "<="}
+COMPARISONS = {"==": "=", ">": ">", "<": "<", ">=": ">=", "<=": "<="}
 
 
-def compare(key: str, operator: str, value: Any) -> Condition:
-    """The condition that the metadata of `key` is in a relation to `value`.
+def compare(field: str, operator: str, value: Any) -> Condition:
+    """The condition that the metadata of `field` is in a relation to `value`.
 
     operator is one of LlamaIndex: ==, !=, >, <, >=, <=, in, nin, any, all, contains, text_match,
-    text_match_insensitive or is_empty.
+    text_match_insensitive or is_empty. None and empty lists are as if the field were absent, which == None finds.
     """
-    if '"' in key:
-        raise ValueError(f"the key of a filter ({key}) must have no quotation mark")
-    path = f'$."{key}"'
-    found = "json_extract(metadata, ?)"
+    if operator in ("!=", "nin"):
+        return negate(compare(field, "==" if operator == "!=" else "in", value))
+    if operator == "==" and value is None:
+        return negate(having(field, "1"))
     if operator in COMPARISONS:
-        return whole(f"{found} {COMPARISONS[operator]} ?", path, value)
-    if operator in ("in", "nin"):
-        inside = whole(f"{found} IN {VALUES}", path, as_json(value))
-        return negate(inside) if operator == "nin" else inside
+        return having(field, f"NOT listed AND value {COMPARISONS[operator]} ?", scalar(value))
+    if operator == "in":
+        return having(field, f"NOT listed AND value IN {VALUES}", as_json(value))
     if operator == "contains":
-        return whole("? IN (SELECT value FROM json_each(metadata, ?))", value, path)
+        return having(field, "value = ?", scalar(value))
     if operator == "any":
-        return whole(f"EXISTS (SELECT 1 FROM json_each(metadata, ?) WHERE value IN {VALUES})", path, as_json(value))
+        return having(field, f"value IN {VALUES}", as_json(value))
     if operator == "all":
-        inside = "wanted.value IN (SELECT value FROM json_each(metadata, ?))"
-        return whole(f"NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT {inside})", as_json(value), path)
+        values = as_json(value)
+        number = "(SELECT count(DISTINCT value) FROM json_each(?))"
+        inside = having(field, f"value IN {VALUES} GROUP BY key HAVING count(*) = {number}", values, values)
+        return combine([inside, Condition(f"{number} = 0", (values,))], "or")
     if operator == "text_match":
-        return whole(f"instr({found}, ?) > 0", path, value)
+        return having(field, "instr(value, ?)", value)
     if operator == "text_match_insensitive":
-        return whole(f"instr(lower({found}), lower(?)) > 0", path, value)
+        return having(field, "instr(lower(value), lower(?))", value)
     if operator == "is_empty":
-        return Condition(f"({found} IS NULL OR {found} IN ('', '[]'))", (path, path))
+        return negate(having(field, "(listed OR value != '')"))
     raise ValueError(f"the operator of a filter ({operator}) is unknown")
 
 
-def whole(sql: str, *arguments: Any) -> Condition:
-    """A condition that is 0 where SQL would have NULL."""
-    return Condition(f"coalesce({sql}, 0)", arguments)
+def having(field: str, sql: str, *arguments: Any) -> Condition:
+    """The condition that an entry has a row of `fields` for which an expression holds."""
+    return Condition(f"key IN (SELECT key FROM fields WHERE field = ? AND {sql})", (field, *arguments))
+
+
+def field_rows(metadata: dict[str, Any]) -> Iterable[tuple[str, Any, bool]]:
+    """The rows of `fields` of an entry, without its key: fields, values, and whether these are of a list."""
+    for field, value in metadata.items():
+        listed = isinstance(value, (list, dict))
+        elements = value.values() if isinstance(value, dict) else value if listed else [value]
+        for element in elements:
+            yield field, scalar(json.dumps(element) if isinstance(element, (list, dict)) else element), listed
+
+
+def scalar(value: Any) -> Any:
+    """A value as SQLite stores it, whose integers have 64 bits."""
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def one_of(column: str, values: Iterable[Any]) -> Condition:

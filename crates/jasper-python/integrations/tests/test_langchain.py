@@ -44,8 +44,8 @@ def test_filters_select_by_metadata(store):
     assert not any(document.metadata["even"] for document in found)
     assert store.similarity_search("word 7", 5, filter={"mod": 9}) == []
     assert store.similarity_search("word 7", 5, filter={"absent": 1}) == []
-    with pytest.raises(ValueError, match="quotation mark"):
-        store.similarity_search("word 7", 5, filter={'a"b': 1})
+    store.add_texts(["quoted"], [{'a"b.c': 1}])
+    assert [one.page_content for one in store.similarity_search("word 7", 5, filter={'a"b.c': 1})] == ["quoted"]
 
 
 def test_scores_are_distances_and_relevances_are_not():

@@ -1,4 +1,4 @@
-"""What searches see while entries change, and what a change that fails leaves."""
+"""What searches see while entries change, and how filters are answered."""
 
 import gc
 import sqlite3
@@ -13,7 +13,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from jasper_integrations.database import Entry
 from jasper_integrations.filters import ALL, compare
 from jasper_integrations.langchain import JasperVectorStore
-from jasper_integrations.store import Store, with_ids
+from jasper_integrations.store import DOCUMENTS, Store, with_ids
 
 N, DIM, TIMEOUT = 40, 8, 20
 VECTORS = np.random.default_rng(0).normal(size=(2 * N, DIM)).astype(np.float32)
@@ -183,6 +183,39 @@ def test_marginal_relevance_reads_vectors_that_are_deleted_meanwhile(pool):
     store._store.index = Hooked(store._store.index, vectors=vectors)
     assert {one.page_content for one in store.max_marginal_relevance_search("a", k=3)} == {"a", "b", "c"}
     assert deletions[0].result(TIMEOUT) and store.max_marginal_relevance_search("a", k=3) == []
+
+
+@pytest.mark.parametrize("operator", ["==", ">", "<=", "in", "contains", "any", "all", "text_match"])
+def test_filters_read_an_index_and_not_the_metadata(store, operator):
+    where = compare("number", operator, [7] if operator in ("in", "any", "all") else 6.5 if operator == ">" else 7)
+    sql = f"SELECT key FROM entries WHERE {where.sql}"
+    plan = [row[-1] for row in store._database.writer.execute(f"EXPLAIN QUERY PLAN {sql}", where.arguments)]
+    assert any(step.startswith("SEARCH fields USING PRIMARY KEY (field=?") for step in plan)
+    store._database.writer.execute("UPDATE entries SET metadata = 'null'")
+    assert 7 in {key - 1 for (key,) in store._database.writer.execute(sql, where.arguments)}
+
+
+def test_fields_follow_the_entries(store):
+    store.put([Entry("1", "", {"tags": ["x", "x", None, 1], "number": 2**70, "none": None})], VECTORS[:1])
+    assert ids(store.search(VECTORS[0], N, compare("tags", "contains", "x"))) == ["1"]
+    assert ids(store.search(VECTORS[0], N, compare("number", "==", 2**70))) == ["1"]
+    assert ids(store.search(VECTORS[0], N, compare("number", "==", 1))) == []
+    assert len(store.search(VECTORS[0], N, compare("none", "==", None))) == N
+    store.delete(ALL)
+    assert store._database.writer.execute("SELECT count(*) FROM fields").fetchone() == (0,)
+
+
+def test_a_database_without_fields_gets_them(store, tmp_path):
+    store.save(tmp_path)
+    file = sqlite3.connect(tmp_path / DOCUMENTS)
+    file.executescript("DROP TRIGGER entries_deleted; DROP TABLE fields; DELETE FROM settings WHERE name = 'changes'")
+    file.close()
+    loaded = Store.load(tmp_path)
+    assert ids(loaded.search(VECTORS[0], 9, compare("number", "in", [7, 9]))) == ids(
+        store.search(VECTORS[0], 9, compare("number", "in", [7, 9]))
+    )
+    loaded.delete(compare("even", "==", True))
+    assert len(loaded) == N // 2 and loaded.search(VECTORS[0], 9, compare("number", "==", 8)) == []
 
 
 def test_filters_are_prepared_once_while_nothing_changes(store):
