@@ -176,6 +176,7 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
     """A connection, which one thread at a time uses. Its file need not outlive a crash."""
     db = sqlite3.connect(path, check_same_thread=False)
     db.execute("PRAGMA synchronous = OFF")
+    db.create_function("casefold", 1, lambda value: str(value).casefold(), deterministic=True)
     return db
 
 

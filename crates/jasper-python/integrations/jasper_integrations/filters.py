@@ -46,7 +46,7 @@ def compare(field: str, operator: str, value: Any) -> Condition:
     if operator == "text_match":
         return having(field, "instr(value, ?)", value)
     if operator == "text_match_insensitive":
-        return having(field, "instr(lower(value), lower(?))", value)
+        return having(field, "instr(casefold(value), casefold(?))", value)
     if operator == "is_empty":
         return negate(having(field, "(listed OR value != '')"))
     raise ValueError(f"the operator of a filter ({operator}) is unknown")

@@ -119,6 +119,17 @@ def test_filters_select_what_they_say(store, one):
     assert passing(store, negated) == set(values) - found
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("GRÜSSE aus Köln", "grüße"), ("straße", "STRASSE"), ("ΟΔΟΣ", "οδος"), ("ПРИВЕТ", "привет"), ("ﬁne", "FINE")],
+)
+def test_text_is_matched_in_any_case_of_unicode(store, text, value):
+    store.add([TextNode(id_="named", metadata={"name": text}, embedding=VECTORS[0].tolist())])
+    for operator, ids in ((FilterOperator.TEXT_MATCH_INSENSITIVE, {"named"}), (FilterOperator.TEXT_MATCH, set())):
+        named = MetadataFilter(key="name", operator=operator, value=value)
+        assert passing(store, MetadataFilters(filters=[named])) == ids
+
+
 def test_filters_have_any_number_of_values(store):
     many = [*range(10), *range(1_000, 41_000)]
     expected = {f"node-{number}" for number in range(10)}
