@@ -194,7 +194,7 @@ fn store_and_link<T: Element, E: Executor<T>>(
         }
         _ => &new_vertices,
     };
-    let settled = if order.len() <= FEW {
+    let settled = if (1..=FEW).contains(&order.len()) {
         link_few(executor, graph, order, progress)?
     } else {
         let batches = link_in_batches(executor, graph, order, progress)?;

@@ -12,7 +12,7 @@ use jasper_core::{Element, Slot, padded_len};
 
 use crate::{SEGMENT_ROWS, Segments, Vectors};
 
-/// Sketches of all vectors, or of some: see [`Vectors::new_sketches`]. A row of the table is a [`Header`], then one level per coordinate.
+/// Sketches of all vectors, or of some: see [`Vectors::new_sketches`]. A row of the table is a `Header`, then one level per coordinate.
 #[derive(Debug)]
 pub struct Sketches {
     table: Segments<i8>,

@@ -176,7 +176,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Threads for the build, later changes and batches of queries, at least 1; `None`, the default, means one per CPU,
+    /// Threads for the build and later changes, and as many for batches of queries, at least 1; `None`, the default, means one per CPU,
     /// and more than that are not started.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();

@@ -57,7 +57,7 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Threads for changes and for batches of queries, at least 1; `None`, the default, means one per CPU, and more than
+    /// Threads for changes, and as many for batches of queries, at least 1; `None`, the default, means one per CPU, and more than
     /// that are not started.
     pub fn threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.threads = threads.into();
