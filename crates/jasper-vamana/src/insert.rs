@@ -6,7 +6,7 @@
 //!     store the vectors, without keys                          traversed but not returned, like deleted ones
 //!     set the center, if there are few                         under inner products: see `Vectors::center` of jasper-graph
 //!     quantize_for_linking                                     a device may quantize all vectors to bytes until the end
-//!     for each batch: link_batch                               see the module `pipeline`
+//!     for each batch: link_batch                               see the module `pipeline`; a few vectors at once
 //!     release duplicates of vertices already there
 //!     add start points
 //!     link the landmarks among them                            see the module `landmarks`

@@ -128,6 +128,10 @@ impl CpuExecutor {
         items: &[I],
         work: impl Fn(&mut ThreadBuffers, &[I]) -> R + Sync,
     ) -> Vec<R> {
+        if items.len() <= VERTICES_PER_TASK {
+            // One task. On busy CPUs, a thread of the pool would begin milliseconds later.
+            return vec![self.with_buffers(|buffers| work(buffers, items))];
+        }
         self.pool.install(|| {
             items
                 .par_chunks(VERTICES_PER_TASK)

@@ -37,11 +37,12 @@ pub use shard_files::{is_sharded, shard_files};
 ///
 /// Every method except [`Self::to_device`], [`Self::to_device_with`] and [`Self::to_host`] takes `&self` and may be
 /// called from any thread. Searches run concurrently with each other and with changes, and wait only while a change
-/// writes its results. A write waits for the searches that have begun, and later searches wait for the write, so one long
-/// [`Self::search_batch`] can delay later searches. Changes wait for one another.
+/// writes its results. A write waits for the searches that have begun, on the CPU for a few queries of each batch, and
+/// later searches wait for the write. Changes wait for one another.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
-/// visible at the same moment; on [several devices](crate::Spread), at the same moment on each device.
+/// visible at the same moment; on [several devices](crate::Spread), at the same moment on each device. On the CPU, of the
+/// queries of one batch, some may be answered before that moment and some after it.
 ///
 /// A call that fails or is cancelled leaves the index as it was, with two exceptions. [`Self::quantize`] and
 /// [`Self::auto_quantize`] may leave it without codes. A device that fails while it compacts, or while it undoes a
