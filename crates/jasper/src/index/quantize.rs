@@ -117,7 +117,7 @@ impl<T: Element> Index<T> {
     /// Speeds up exact searches of f32 vectors on the CPU, with the same results. Stores a sketch of each vector, with
     /// one byte per coordinate, which rules out most vectors without reading them. Sketches take a quarter of the
     /// vectors' memory. They are updated with every change and not saved. They do nothing for other element types, or
-    /// for searches on a CUDA device.
+    /// for searches on a CUDA device. Searches continue while they are made; changes wait.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if there is no memory for the sketches.

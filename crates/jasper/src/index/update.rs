@@ -198,9 +198,9 @@ impl<T: Element> Index<T> {
         Ok(())
     }
 
-    /// Makes an insert; returns the first of the next keys. If it is logged, the log has the vectors that are inserted,
-    /// though a source may give others when it is read again: few are read once, and many, which would take too much
-    /// memory, are compared.
+    /// Makes an insert; returns the first of the keys, or the next one if there are none. If it is logged, the log has
+    /// the vectors that are inserted, though a source may give others when it is read again: few are read once, and
+    /// many, which would take too much memory, are compared.
     fn insert_from(
         &self,
         vectors: &dyn VectorSource<T>,
@@ -271,7 +271,6 @@ impl<T: Element> Index<T> {
                 _ => ControlFlow::Break(()),
             };
             let hooks = ChangeHooks { progress, before_commit: Some(&mut wait_and_compare) };
-            let first = self.next_key();
             let next;
             let (keys, on_conflict) = match keys {
                 NewKeys::Given(keys, on_conflict) => (keys, on_conflict),
@@ -281,7 +280,8 @@ impl<T: Element> Index<T> {
                 }
             };
             let new = NewVectors { vectors: inserted, keys, on_conflict };
-            Ok((first, self.backend.insert(new, hooks)?))
+            let report = self.backend.insert(new, hooks)?;
+            Ok((keys.first().copied().unwrap_or_else(|| self.next_key()), report))
         })
     }
 
