@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{Ordering, fence};
 
 use jasper_core::Slot;
-use jasper_core::distance::prefetch_l2;
 
 use crate::{Segments, SpanningTree};
 
@@ -22,6 +22,8 @@ pub struct Adjacency {
     /// A spanning tree of the current edges, if one is kept.
     pub(crate) tree: Option<SpanningTree>,
     pub(crate) undo: Option<Undo>,
+    /// If another has the tables and changes them: how many slots can be read.
+    pub(crate) readable: Option<usize>,
 }
 
 /// The state that [`Adjacency::rollback`] restores.
@@ -58,6 +60,18 @@ impl Adjacency {
             start_points_changed: false,
             tree: None,
             undo: None,
+            readable: None,
+        }
+    }
+
+    /// The edges for searches, in the same memory. These can read the vectors of `readable` slots.
+    pub(crate) fn share(&self, readable: usize) -> Self {
+        Self {
+            table: self.table.share(),
+            degrees: self.degrees.share(),
+            start_points: self.start_points.clone(),
+            readable: Some(readable.min(self.table.capacity()).min(self.degrees.capacity())),
+            ..Self::new(self.table.width())
         }
     }
 
@@ -69,23 +83,46 @@ impl Adjacency {
             start_points_changed: false,
             tree: self.tree.as_ref().map(SpanningTree::try_clone).transpose()?,
             undo: None,
+            readable: None,
         })
     }
 
     /// Returns the out-neighbors of a vertex.
     ///
     /// # Panics
-    /// Panics if `slot` is out of range.
+    /// Panics if `slot` is out of range, or these are the edges of a [snapshot](crate::Graph::snapshot).
     #[inline]
     pub fn neighbors(&self, slot: Slot) -> &[Slot] {
+        self.require_unshared();
         &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]
+    }
+
+    /// Sets `out` to the out-neighbors of a vertex. In a [snapshot](crate::Graph::snapshot), they may change meanwhile.
+    ///
+    /// # Panics
+    /// Panics if `slot` is out of range.
+    #[inline]
+    pub fn load_neighbors(&self, slot: Slot, out: &mut Vec<Slot>) {
+        let slots = self.readable.unwrap_or(self.slots());
+        let degree = self.degrees.load_row(slot.index(), 1).next().map_or(0, usize::from);
+        let neighbors = self.table.load_row(slot.index(), degree.min(self.table.width()));
+        out.resize(degree, Slot::new(0));
+        // Without a branch.
+        let mut kept = 0;
+        for neighbor in neighbors {
+            out[kept] = neighbor;
+            kept += usize::from(neighbor.index() < slots);
+        }
+        out.truncate(kept);
+        // The rows of new vertices were written before their edges: see `Segments::store_row`.
+        fence(Ordering::Acquire);
     }
 
     /// Prefetches the out-edges of a vertex.
     #[inline]
     pub fn prefetch(&self, slot: Slot) {
-        prefetch_l2(self.table.row(slot.index()));
-        prefetch_l2(self.degrees.row(slot.index()));
+        self.table.prefetch(slot.index());
+        self.degrees.prefetch(slot.index());
     }
 
     /// Returns the vertices at which searches start. Empty if no vertex was ever linked, or a consolidation has left none.
@@ -94,7 +131,11 @@ impl Adjacency {
     }
 
     /// Returns the number of edges. Cost: one pass over the degrees.
+    ///
+    /// # Panics
+    /// Panics in a [snapshot](crate::Graph::snapshot).
     pub fn edges(&self) -> u64 {
+        self.require_unshared();
         self.degrees.chunks().flatten().map(|&degree| u64::from(degree)).sum()
     }
 
@@ -114,8 +155,8 @@ impl Adjacency {
     /// Panics if there are more than `max_degree`.
     pub fn set_neighbors(&mut self, slot: Slot, neighbors: &[Slot]) {
         self.save_undo(slot);
-        self.table.row_mut(slot.index())[..neighbors.len()].copy_from_slice(neighbors);
-        self.degrees.set(slot.index(), neighbors.len() as u16);
+        self.table.store_row(slot.index(), 0, neighbors);
+        self.set_degree(slot, neighbors.len());
     }
 
     /// Adds out-neighbors to a vertex. They must be new to it, distinct, in range and not `slot`, which is not
@@ -126,8 +167,8 @@ impl Adjacency {
     pub fn append_neighbors(&mut self, slot: Slot, neighbors: &[Slot]) {
         self.save_undo(slot);
         let degree = self.degrees.at(slot.index()) as usize;
-        self.table.row_mut(slot.index())[degree..][..neighbors.len()].copy_from_slice(neighbors);
-        self.degrees.set(slot.index(), (degree + neighbors.len()) as u16);
+        self.table.store_row(slot.index(), degree, neighbors);
+        self.set_degree(slot, degree + neighbors.len());
     }
 
     /// Returns the tables in chunks of consecutive slots, to be written from several threads: the edges as
@@ -170,7 +211,7 @@ impl Adjacency {
     pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
         self.tree.as_mut().map_or(Ok(()), |tree| tree.resize(slots))?;
         self.table.resize(slots)?;
-        (slots..self.slots()).for_each(|slot| self.degrees.set(slot, 0));
+        (slots..self.slots()).for_each(|slot| self.set_degree(Slot::from_index(slot), 0));
         self.degrees.resize(slots)
     }
 
@@ -190,7 +231,7 @@ impl Adjacency {
 
     /// Removes the edges of a slot that is about to be free. Not undone by a rollback.
     pub(crate) fn release(&mut self, slot: Slot) {
-        self.degrees.set(slot.index(), 0);
+        self.set_degree(slot, 0);
     }
 
     pub(crate) fn begin(&mut self) {
@@ -216,6 +257,14 @@ impl Adjacency {
         }
         self.resize(undo.slots).expect("shrinking a table needs no memory");
         self.set_start_points(undo.start_points);
+    }
+
+    fn require_unshared(&self) {
+        assert!(self.readable.is_none(), "a change may write edges of a snapshot meanwhile");
+    }
+
+    fn set_degree(&mut self, slot: Slot, degree: usize) {
+        self.degrees.store_row(slot.index(), 0, &[degree as u16]);
     }
 
     fn save_undo(&mut self, slot: Slot) {

@@ -29,6 +29,7 @@
 //! | [`keys`](KeyMap) | keys, tombstones and free slots |
 //! | [`spanning_tree`](SpanningTree) | a proof that vertices are reachable |
 //! | [`segments`](Segments) | tables that grow without moving |
+//! | `parts` | collections whose clones share memory |
 //! | [`structure`](StructureReport) | checking edges, vectors and keys |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
 //! | [`interop`] | graph files of DiskANN, ParlayANN, hnswlib and faiss |
@@ -38,6 +39,7 @@ mod file;
 mod graph;
 pub mod interop;
 mod keys;
+mod parts;
 mod segments;
 mod spanning_tree;
 mod structure;

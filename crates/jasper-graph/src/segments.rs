@@ -3,11 +3,15 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::mem;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
 
 use bytemuck::Pod;
+use jasper_core::Slot;
+use jasper_core::distance::prefetch_l2_at;
 use memmap2::{MmapMut, MmapOptions};
 
 /// Rows per segment. Growth adds a segment and copies nothing. A segment of byte vectors is 8 MB or more, so that it
@@ -18,24 +22,39 @@ pub const SEGMENT_ROWS: usize = 1 << 16;
 ///
 /// A segment is anonymous memory or a private mapping of a file section. Pages of a mapping are read when touched, and
 /// writes go to a copy of the page, never to the file.
+///
+/// A [share](Self::share) of a table, for searches, has the same segments. Whoever writes to the table afterwards
+/// - copies the segments that are written, so that shares keep what they had: [`Self::row_mut`], [`Self::chunks_mut`];
+/// - or writes rows that no share reads: [`Self::fresh_row_mut`], [`Self::fresh_ranges`];
+/// - or stores elements one by one, which shares [load](Self::load_row) one by one: [`Self::store_row`].
 pub struct Segments<T> {
     width: usize,
     len: usize,
-    segments: Vec<Segment<T>>,
+    /// Rows that can be read: `len`, and in a share those that its segments have room for.
+    readable: usize,
+    segments: Arc<[Segment<T>]>,
 }
 
 struct Segment<T> {
     /// Owns the memory that `first` points to.
-    map: MmapMut,
+    map: Arc<MmapMut>,
     first: NonNull<T>,
     /// Capacity in rows.
     rows: usize,
 }
 
-// SAFETY: a segment owns its memory; `T: Pod` has no interior mutability, and access follows the borrow of `Segments`.
-unsafe impl<T: Send> Send for Segment<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Segment<T> {}
+// SAFETY: the owner of a segment and its shares access memory that all of them keep, `T: Pod` has no interior
+// mutability, and where one writes while others read is said at `Segments`.
+unsafe impl<T: Send + Sync> Send for Segment<T> {}
+// SAFETY: a shared reference gives no more access than one that was sent.
+unsafe impl<T: Send + Sync> Sync for Segment<T> {}
+
+impl<T> Clone for Segment<T> {
+    /// Shares the memory.
+    fn clone(&self) -> Self {
+        Self { map: Arc::clone(&self.map), first: self.first, rows: self.rows }
+    }
+}
 
 impl<T: Pod> Segment<T> {
     /// A full segment of zeros, resident only where touched.
@@ -62,29 +81,36 @@ impl<T: Pod> Segment<T> {
     fn over(mut map: MmapMut, rows: usize) -> Self {
         let first = NonNull::new(map.as_mut_ptr().cast::<T>()).unwrap_or(NonNull::dangling());
         assert!(first.is_aligned(), "a mapping starts on a page, and sections on multiples of 4096");
-        Self { map, first, rows }
+        Self { map: Arc::new(map), first, rows }
+    }
+
+    /// The memory from element `start` on, which has `len` elements or more.
+    #[inline(always)]
+    fn pointer(&self, start: usize, len: usize) -> *mut T {
+        debug_assert!((start + len) * size_of::<T>() <= self.map.len());
+        // SAFETY: `Segments` asks only for rows below its `len`, which it checks, and a segment holds every row below it.
+        unsafe { self.first.as_ptr().add(start) }
     }
 
     #[inline(always)]
     fn slice(&self, start: usize, len: usize) -> &[T] {
-        debug_assert!((start + len) * size_of::<T>() <= self.map.len());
-        // SAFETY: `Segments` asks only for rows below its `len`, which it checks, and a segment holds every row below
-        // it; any bytes are a `T: Pod`.
-        unsafe { std::slice::from_raw_parts(self.first.as_ptr().add(start), len) }
+        // SAFETY: the memory is there (`pointer`), and any bytes are a `T: Pod`.
+        unsafe { std::slice::from_raw_parts(self.pointer(start, len), len) }
     }
 
+    /// # Safety
+    /// Nothing else accesses these elements while the slice is in use.
     #[inline(always)]
-    fn slice_mut(&mut self, start: usize, len: usize) -> &mut [T] {
-        debug_assert!((start + len) * size_of::<T>() <= self.map.len());
-        // SAFETY: as in `slice`; the exclusive borrow makes this the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().add(start), len) }
+    unsafe fn slice_mut<'a>(&self, start: usize, len: usize) -> &'a mut [T] {
+        // SAFETY: the memory is there (`pointer`), any bytes are a `T: Pod`, and the caller has the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(start, len), len) }
     }
 }
 
 impl<T: Pod> Segments<T> {
     /// Creates an empty table with rows of `width` elements.
-    pub(crate) const fn new(width: usize) -> Self {
-        Self { width, len: 0, segments: Vec::new() }
+    pub(crate) fn new(width: usize) -> Self {
+        Self { width, len: 0, readable: 0, segments: Arc::default() }
     }
 
     /// Creates a table of `len` rows of `width` zeros.
@@ -109,7 +135,7 @@ impl<T: Pod> Segments<T> {
                 Segment::mapped(file, offset + i as u64 * segment_bytes, rows, width)
             })
             .collect::<io::Result<_>>()?;
-        Ok(Self { width, len, segments })
+        Ok(Self { width, len, readable: len, segments })
     }
 
     /// Returns the number of rows.
@@ -130,21 +156,75 @@ impl<T: Pod> Segments<T> {
     /// Returns row `index`.
     ///
     /// # Panics
-    /// Panics if `index` is not below [`Self::len`].
+    /// Panics if `index` is not below [`Self::len`]; in a share, if its segments have no such row.
     #[inline(always)]
     pub fn row(&self, index: usize) -> &[T] {
-        assert!(index < self.len);
+        assert!(index < self.readable);
         self.segments[index / SEGMENT_ROWS].slice(index % SEGMENT_ROWS * self.width, self.width)
     }
 
-    /// Returns row `index` mutably.
+    /// Returns row `index` mutably. If the segment is [shared](Self::share), copies it.
+    ///
+    /// # Panics
+    /// Panics if `index` is not below [`Self::len`], or memory for a copy cannot be reserved.
+    #[inline(always)]
+    pub(crate) fn row_mut(&mut self, index: usize) -> &mut [T] {
+        assert!(index < self.len);
+        self.unshare(index / SEGMENT_ROWS);
+        // SAFETY: no share has the segment, and the exclusive borrow makes this the only reference.
+        unsafe { self.fresh_row_mut(index) }
+    }
+
+    /// Returns row `index` mutably, where it is.
+    ///
+    /// # Safety
+    /// No [share](Self::share) reads the row while the slice is in use.
     ///
     /// # Panics
     /// Panics if `index` is not below [`Self::len`].
     #[inline(always)]
-    pub(crate) fn row_mut(&mut self, index: usize) -> &mut [T] {
+    pub(crate) unsafe fn fresh_row_mut(&mut self, index: usize) -> &mut [T] {
         assert!(index < self.len);
-        self.segments[index / SEGMENT_ROWS].slice_mut(index % SEGMENT_ROWS * self.width, self.width)
+        let segment = &self.segments[index / SEGMENT_ROWS];
+        // SAFETY: the caller's, and the exclusive borrow of the table.
+        unsafe { segment.slice_mut(index % SEGMENT_ROWS * self.width, self.width) }
+    }
+
+    /// Another table of the same rows, in the same memory, for readers: see [`Segments`]. They may also read rows that
+    /// are written in these segments later, once an edge leads to them.
+    pub(crate) fn share(&self) -> Self {
+        let segments = Arc::clone(&self.segments);
+        Self { width: self.width, len: self.len, readable: self.capacity(), segments }
+    }
+
+    /// Number of rows for which there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.segments.last().map_or(0, |last| (self.segments.len() - 1) * SEGMENT_ROWS + last.rows)
+    }
+
+    /// Copies a segment if it is shared.
+    ///
+    /// # Panics
+    /// Panics if memory cannot be reserved.
+    fn unshare(&mut self, index: usize) {
+        let is_unshared = |segments: &mut [Segment<T>]| {
+            segments.get_mut(index).is_none_or(|it| Arc::get_mut(&mut it.map).is_some())
+        };
+        if !Arc::get_mut(&mut self.segments).is_some_and(is_unshared) {
+            self.copy_segment(index).expect("memory for a copy of what searches read");
+        }
+    }
+
+    /// Prefetches row `index`.
+    ///
+    /// # Panics
+    /// Panics as [`Self::row`] does.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, index: usize) {
+        assert!(index < self.readable);
+        let first =
+            self.segments[index / SEGMENT_ROWS].pointer(index % SEGMENT_ROWS * self.width, self.width);
+        prefetch_l2_at(first, self.width);
     }
 
     /// Sets the number of rows. New rows hold zeros, or their contents before the table was shortened.
@@ -154,15 +234,19 @@ impl<T: Pod> Segments<T> {
     /// # Errors
     /// Returns an error if address space cannot be reserved. Shortening needs none.
     pub(crate) fn resize(&mut self, len: usize) -> io::Result<()> {
-        while self.segments.len() < len.div_ceil(SEGMENT_ROWS) {
-            self.make_last_whole()?;
-            self.segments.push(Segment::anonymous(self.width)?);
-        }
-        if self.segments.last().is_some_and(|last| (self.segments.len() - 1) * SEGMENT_ROWS + last.rows < len)
+        let (have, need) = (self.segments.len(), len.div_ceil(SEGMENT_ROWS));
+        if let Some(last) = self.segments.last()
+            && (need > have || self.capacity() < len)
+            && last.rows < SEGMENT_ROWS
         {
-            self.make_last_whole()?;
+            self.copy_segment(have - 1)?;
         }
-        self.len = len;
+        if need > have {
+            let more: Vec<_> =
+                (have..need).map(|_| Segment::anonymous(self.width)).collect::<io::Result<_>>()?;
+            self.segments = self.segments.iter().cloned().chain(more).collect();
+        }
+        (self.len, self.readable) = (len, len);
         Ok(())
     }
 
@@ -171,9 +255,8 @@ impl<T: Pod> Segments<T> {
     /// # Errors
     /// Returns an error if address space cannot be reserved.
     pub(crate) fn free_memory(&mut self) -> io::Result<()> {
-        for segment in &mut self.segments {
-            *segment = Segment::anonymous(self.width)?;
-        }
+        let count = self.segments.len();
+        self.segments = (0..count).map(|_| Segment::anonymous(self.width)).collect::<io::Result<_>>()?;
         Ok(())
     }
 
@@ -206,41 +289,50 @@ impl<T: Pod> Segments<T> {
         })
     }
 
-    /// Returns the rows mutably, as [`Self::chunks`].
+    /// Returns the rows mutably, as [`Self::chunks`]. Copies the segments that are shared.
+    ///
+    /// # Panics
+    /// Panics if memory for a copy cannot be reserved.
     pub(crate) fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        (0..self.segments.len()).for_each(|index| self.unshare(index));
         let (len, width) = (self.len, self.width);
-        self.segments.iter_mut().enumerate().map_while(move |(i, segment)| {
+        self.segments.iter().enumerate().map_while(move |(i, segment)| {
             let rows = SEGMENT_ROWS.min(len.saturating_sub(i * SEGMENT_ROWS));
-            (rows > 0).then(|| segment.slice_mut(0, rows * width))
+            // SAFETY: no share has the segment, the table is borrowed exclusively, and each segment is given once.
+            (rows > 0).then(|| unsafe { segment.slice_mut(0, rows * width) })
         })
     }
 
-    /// Returns the rows of each of `ranges` mutably, to be written from several threads.
+    /// Copies the segments of some rows, which ascend, where they are shared.
+    ///
+    /// # Panics
+    /// Panics if memory for a copy cannot be reserved.
+    pub(crate) fn unshare_rows(&mut self, rows: &[Slot]) {
+        let same_segment = |a: &Slot, b: &Slot| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS;
+        rows.chunk_by(same_segment).for_each(|rows| self.unshare(rows[0].index() / SEGMENT_ROWS));
+    }
+
+    /// Returns the rows of each of `ranges`, to be written from several threads, where they are.
+    ///
+    /// # Safety
+    /// No [share](Self::share) reads the rows that are accessed through the result.
     ///
     /// # Panics
     /// Panics if the ranges do not ascend or overlap, or if one crosses the border of a segment or ends beyond
     /// [`Self::len`].
-    pub(crate) fn ranges_mut(
+    pub(crate) unsafe fn fresh_ranges(
         &mut self,
         ranges: impl IntoIterator<Item = Range<usize>>,
-    ) -> impl Iterator<Item = &mut [T]> {
-        let (width, len) = (self.width, self.len);
-        let (mut segments, mut next) = (&mut self.segments[..], 0);
-        // The rest of the segment before `next`, and its first row.
-        let (mut rest, mut first): (&mut [T], _) = (&mut [], 0);
+    ) -> impl Iterator<Item = RowsMut<'_, T>> {
+        let mut end = 0;
         ranges.into_iter().map(move |range| {
             let index = range.start / SEGMENT_ROWS;
-            if index >= next {
-                let after = mem::take(&mut segments).split_at_mut(index - next).1;
-                let (segment, after) = after.split_first_mut().expect("ranges lie within the table");
-                first = index * SEGMENT_ROWS;
-                rest = segment.slice_mut(0, SEGMENT_ROWS.min(len.saturating_sub(first)) * width);
-                (segments, next) = (after, index + 1);
-            }
-            let (_, from) = mem::take(&mut rest).split_at_mut((range.start - first) * width);
-            let (rows, after) = from.split_at_mut(range.len() * width);
-            (rest, first) = (after, range.end);
-            rows
+            assert!(end <= range.start && range.start < range.end && range.end <= self.len);
+            assert!((range.end - 1) / SEGMENT_ROWS == index, "a range within a segment");
+            end = range.end;
+            let (start, len) = (range.start % SEGMENT_ROWS * self.width, range.len() * self.width);
+            let first = NonNull::new(self.segments[index].pointer(start, len)).expect("memory of a segment");
+            RowsMut { first, rows: range.len(), width: self.width, table: PhantomData }
         })
     }
 
@@ -249,20 +341,119 @@ impl<T: Pod> Segments<T> {
         self.len * self.width * size_of::<T>()
     }
 
-    fn make_last_whole(&mut self) -> io::Result<()> {
-        match self.segments.len().checked_sub(1) {
-            Some(last) if self.segments[last].rows < SEGMENT_ROWS => self.copy_segment(last),
-            _ => Ok(()),
+    /// Copies a segment into memory that no share has.
+    fn copy_segment(&mut self, index: usize) -> io::Result<()> {
+        let copy = Segment::anonymous(self.width)?;
+        let old = &self.segments[index];
+        let elements = old.rows * self.width;
+        // SAFETY: nothing else has the memory of the copy yet.
+        unsafe { copy.slice_mut(0, elements) }.copy_from_slice(old.slice(0, elements));
+        if let Some(segments) = Arc::get_mut(&mut self.segments) {
+            segments[index] = copy;
+        } else {
+            let mut segments: Vec<_> = self.segments.to_vec();
+            segments[index] = copy;
+            self.segments = segments.into();
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a table, which one thread may write: see [`Segments::fresh_ranges`].
+pub(crate) struct RowsMut<'a, T> {
+    first: NonNull<T>,
+    rows: usize,
+    width: usize,
+    table: PhantomData<&'a mut T>,
+}
+
+// SAFETY: it stands for a mutable slice of `T`, and its rows are in no other `RowsMut`.
+unsafe impl<T: Send> Send for RowsMut<'_, T> {}
+
+impl<T: Pod> RowsMut<'_, T> {
+    /// Returns a row, by its number among these.
+    ///
+    /// # Panics
+    /// Panics if there is no such row.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, row: usize) -> &mut [T] {
+        assert!(row < self.rows);
+        // SAFETY: the rows are within a segment, which the borrow of the table keeps, and whoever made this ensures that
+        // nothing else accesses the row; the exclusive borrow makes this the only reference to it.
+        unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr().add(row * self.width), self.width) }
+    }
+}
+
+impl<T> fmt::Debug for RowsMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows of {}", self.rows, self.width)
+    }
+}
+
+/// Elements that one thread may store while others load them: each access is atomic.
+pub trait AtomicElement: Pod {
+    /// # Safety
+    /// `at` is valid and aligned, and written by atomic accesses only as long as others may read it.
+    unsafe fn load(at: *mut Self) -> Self;
+
+    /// # Safety
+    /// As [`Self::load`], and read by atomic accesses only as long as others may write it.
+    unsafe fn store(at: *mut Self, value: Self);
+}
+
+/// An element with the layout of an integer, by its atomic type.
+macro_rules! atomic_element {
+    ($element:ty, $atomic:ty) => {
+        impl AtomicElement for $element {
+            #[inline(always)]
+            unsafe fn load(at: *mut Self) -> Self {
+                // SAFETY: the caller's.
+                bytemuck::cast(unsafe { <$atomic>::from_ptr(at.cast()) }.load(Ordering::Relaxed))
+            }
+
+            #[inline(always)]
+            unsafe fn store(at: *mut Self, value: Self) {
+                // SAFETY: the caller's.
+                unsafe { <$atomic>::from_ptr(at.cast()) }.store(bytemuck::cast(value), Ordering::Relaxed);
+            }
+        }
+    };
+}
+
+atomic_element!(Slot, AtomicU32);
+atomic_element!(u16, AtomicU16);
+
+impl<T: AtomicElement> Segments<T> {
+    /// Stores `values` in row `index`, from element `first` on, one after another. Readers of a [share](Self::share) may
+    /// meanwhile [load](Self::load_row) some of the old elements and some of the new ones.
+    ///
+    /// # Panics
+    /// Panics if they do not fit into the row, or `index` is not below [`Self::len`].
+    #[inline]
+    pub(crate) fn store_row(&mut self, index: usize, first: usize, values: &[T]) {
+        assert!(index < self.len && first + values.len() <= self.width);
+        let start = index % SEGMENT_ROWS * self.width + first;
+        let at = self.segments[index / SEGMENT_ROWS].pointer(start, values.len());
+        // Whoever loads one of the values sees what was written before: the rows of slots that they are.
+        fence(Ordering::Release);
+        for (i, &value) in values.iter().enumerate() {
+            // SAFETY: the elements are within the row. The exclusive borrow of the table excludes other references to
+            // it, and shares load.
+            unsafe { T::store(at.add(i), value) };
         }
     }
 
-    fn copy_segment(&mut self, index: usize) -> io::Result<()> {
-        let mut copy = Segment::anonymous(self.width)?;
-        let old = &mut self.segments[index];
-        let elements = old.rows * self.width;
-        copy.slice_mut(0, elements).copy_from_slice(old.slice(0, elements));
-        *old = copy;
-        Ok(())
+    /// The first `len` elements of row `index`, each as it is when it is read. Whoever reads what they lead to has a
+    /// fence in between.
+    ///
+    /// # Panics
+    /// Panics if the row has fewer elements, or as [`Self::row`] does.
+    #[inline(always)]
+    pub(crate) fn load_row(&self, index: usize, len: usize) -> impl Iterator<Item = T> {
+        assert!(index < self.readable && len <= self.width);
+        let at = self.segments[index / SEGMENT_ROWS].pointer(index % SEGMENT_ROWS * self.width, len);
+        // SAFETY: the elements are within the row, and others change them by `store_row` only.
+        (0..len).map(move |i| unsafe { T::load(at.add(i)) })
     }
 }
 
@@ -315,22 +506,42 @@ mod tests {
         let mut rows = Segments::<u32>::zeroed(SEGMENT_ROWS * 3 + 9, 2).unwrap();
         let last = SEGMENT_ROWS * 3 + 8;
         let ranges = [2..5, 5..6, SEGMENT_ROWS - 1..SEGMENT_ROWS, SEGMENT_ROWS * 3..last, last..last + 1];
-        let mut parts: Vec<&mut [u32]> = rows.ranges_mut(ranges.clone()).collect();
+        // SAFETY: there is no share, here and below.
+        let mut parts: Vec<RowsMut<'_, u32>> = unsafe { rows.fresh_ranges(ranges.clone()) }.collect();
         for (range, part) in ranges.iter().zip(&mut parts) {
-            assert_eq!(part.len(), range.len() * 2);
-            part.iter_mut().enumerate().for_each(|(i, x)| *x = (range.start + i / 2) as u32);
+            range.clone().enumerate().for_each(|(i, row)| part.row(i).fill(row as u32));
+            let len = range.len();
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| part.row(len)[0])).is_err());
         }
         for row in [2, 3, 4, 5, SEGMENT_ROWS - 1, SEGMENT_ROWS * 3, SEGMENT_ROWS * 3 + 7, last] {
             assert_eq!(rows.row(row), [row as u32; 2]);
         }
         assert_eq!(rows.row(6), [0; 2]);
         let mut refused = |ranges: &[Range<usize>]| {
-            let mut take = || rows.ranges_mut(ranges.to_vec()).count();
+            let mut take = || unsafe { rows.fresh_ranges(ranges.to_vec()) }.count();
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut take)).is_err()
         };
         assert!(refused(&[3..5, 4..6]));
         assert!(refused(&[0..1, SEGMENT_ROWS - 1..SEGMENT_ROWS + 1]));
         assert!(refused(&[0..1, last..last + 2]));
+    }
+
+    #[test]
+    fn a_share_keeps_its_rows_but_for_those_written_in_place() {
+        let mut rows = Segments::<Slot>::zeroed(SEGMENT_ROWS + 2, 2).unwrap();
+        let share = rows.share();
+        let one = Slot::new(1);
+        rows.row_mut(5).fill(one);
+        rows.chunks_mut().nth(1).unwrap()[0] = one;
+        assert_eq!((share.row(5), share.row(SEGMENT_ROWS)), (&[Slot::new(0); 2][..], &[Slot::new(0); 2][..]));
+        let share = rows.share();
+        rows.store_row(5, 1, &[Slot::new(7)]);
+        rows.unshare_rows(&[Slot::from_index(SEGMENT_ROWS)]);
+        rows.row_mut(SEGMENT_ROWS)[1] = Slot::new(8);
+        rows.resize(3 * SEGMENT_ROWS).unwrap();
+        assert!(share.load_row(5, 2).eq([one, Slot::new(7)]) && share.len() == SEGMENT_ROWS + 2);
+        assert_eq!(share.row(SEGMENT_ROWS), [one, Slot::new(0)]);
+        assert_eq!(rows.row(SEGMENT_ROWS), [one, Slot::new(8)]);
     }
 
     #[test]

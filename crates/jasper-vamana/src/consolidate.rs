@@ -7,6 +7,7 @@
 //!     add live start points in place of tombstones (deleted vertices)
 //!     reconnect live vertices to which only paths through tombstones lead, unless they are many
 //!     remove the start points that are tombstones
+//!     wait until searches have ended that may return a tombstone           on the CPU: see `HostGraph`
 //!     for each live vertex with a tombstone among its neighbors, in chunks:
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
 //!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand, and those
@@ -138,6 +139,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         bereft.extend(moved);
         bereft.sort_unstable();
         bereft.dedup();
+        graph.wait_for_searches();
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;

@@ -74,6 +74,7 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
         let done = staging.range.end;
         Progress { stage: Stage::Reading, done, total }.report(progress)?;
         staging.read(executor, vectors, done)?;
+        graph.wait_for_free_slots();
         graph.change_host(|host| {
             executor.on_host_threads(|| staging.store(host, &table, &mut slots, &mut firsts, &mut new))
         })??;

@@ -86,13 +86,22 @@ impl<T: Element> MutableGraph for Graph<T> {
 ///
 /// Implemented by
 /// - every [`MutableGraph`], while no other thread sees it;
+/// - references to a [`HostGraph`](crate::HostGraph), whose snapshots are searched meanwhile;
 /// - references to a [`SharedGraph`], which searches read meanwhile;
 /// - [`Transaction`].
 pub trait GraphAccess<G: MutableGraph> {
+    /// Waits until searches have ended that may read free slots. To be called before vectors are added, outside of
+    /// [`Self::write`].
+    fn wait_for_free_slots(&self) {}
+
+    /// Waits until searches have ended that may return what was deleted. To be called before edges to deleted vertices
+    /// are removed, outside of [`Self::write`].
+    fn wait_for_searches(&mut self) {}
+
     /// Runs `read` on the graph.
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;
 
-    /// Runs `write` on the graph, while no search reads it.
+    /// Runs `write` on the graph, while nothing else reads it.
     fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R;
 
     /// Runs [`MutableGraph::change_host`] on the graph.
@@ -197,6 +206,14 @@ enum State {
 }
 
 impl<G: MutableGraph, A: GraphAccess<G>> GraphAccess<G> for Transaction<'_, A> {
+    fn wait_for_free_slots(&self) {
+        self.graph.wait_for_free_slots();
+    }
+
+    fn wait_for_searches(&mut self) {
+        self.graph.wait_for_searches();
+    }
+
     fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
         self.graph.read(read)
     }

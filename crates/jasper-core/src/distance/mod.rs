@@ -66,20 +66,26 @@ pub struct DistanceFns<T: 'static> {
 /// Prefetches every cache line of `row` into the L1 cache: for rows that are read next.
 #[inline(always)]
 pub fn prefetch<T>(row: &[T]) {
-    prefetch_lines::<false, T>(row);
+    prefetch_lines::<false, T>(row.as_ptr(), row.len());
 }
 
 /// Prefetches every cache line of `row` into the L2 cache: for rows that are read later. More lines can be on their way
 /// to L2 than to L1 at a time, so fewer prefetches wait (docs/src/experiments.md#cpu-prefetches-into-l2).
 #[inline(always)]
 pub fn prefetch_l2<T>(row: &[T]) {
-    prefetch_lines::<true, T>(row);
+    prefetch_l2_at(row.as_ptr(), row.len());
+}
+
+/// [`prefetch_l2`] of `len` items from `first` on, which others may be changing. Any address is allowed.
+#[inline(always)]
+pub fn prefetch_l2_at<T>(first: *const T, len: usize) {
+    prefetch_lines::<true, T>(first, len);
 }
 
 #[inline(always)]
-fn prefetch_lines<const L2: bool, T>(row: &[T]) {
+fn prefetch_lines<const L2: bool, T>(first: *const T, len: usize) {
     const LINE: usize = 64;
-    let (first, len) = (row.as_ptr().cast::<i8>(), size_of_val(row));
+    let (first, len) = (first.cast::<i8>(), len * size_of::<T>());
     for at in (0..len).step_by(LINE) {
         prefetch_line::<L2>(first.wrapping_add(at));
     }

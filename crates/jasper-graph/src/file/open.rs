@@ -12,6 +12,7 @@ use super::read::SectionReader;
 use super::rule::Rule;
 use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, small_sections, with_path};
+use crate::graph::Readers;
 use crate::{Adjacency, Codes, Graph, KeyMap, Segments, Vectors};
 
 impl<T: Element> Graph<T> {
@@ -102,6 +103,7 @@ impl<T: Element> Graph<T> {
             },
             keys: KeyMap { first: source.segments(Section::Keys, slots, 1)?, ..keys },
             tuned: info.encoded_tuned_searches,
+            readers: Readers::default(),
         })
     }
 

@@ -6,9 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use bytemuck::NoUninit;
-use jasper_core::{
-    BitSet, Cancelled, Element, ElementKind, Key, Metric, ProgressFn, Slot, Stage, no_progress,
-};
+use jasper_core::{Cancelled, Element, ElementKind, Key, Metric, ProgressFn, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
@@ -17,6 +15,7 @@ use super::read::Meter;
 use super::small_sections::{self, KeyRecord};
 use super::table::{Entry, Section, file_bytes, header_page};
 use super::{SECTION_ALIGN, append, padding, with_path};
+use crate::parts::SlotSet;
 use crate::{Codes, Graph};
 
 /// Statistics of a save.
@@ -217,10 +216,8 @@ pub(crate) fn fingerprint<T: Element>(graph: &Graph<T>) -> u32 {
 }
 
 /// Returns the words of a set of slots, one per 32 slots.
-fn words(set: &BitSet, slots: usize) -> Vec<u32> {
-    let mut words = set.words().to_vec();
-    words.resize(slots.div_ceil(32), 0);
-    words
+fn words(set: &SlotSet, slots: usize) -> Vec<u32> {
+    (0..slots.div_ceil(32)).map(|index| set.word(index)).collect()
 }
 
 /// Adds the bytes of items.

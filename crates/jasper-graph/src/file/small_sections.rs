@@ -10,6 +10,7 @@ use jasper_quant::{Quantizer, open};
 use super::rule::Rule;
 use super::table::{Section, Sections};
 use super::{FileFault, IndexInfo};
+use crate::parts::SlotSet;
 use crate::{Center, KeyMap, Vectors};
 
 /// A key and its slot: the record of the sections `further keys` and `deleted keys`.
@@ -90,7 +91,7 @@ pub(super) fn keys(sections: &Sections<impl ReadAt>, info: &IndexInfo) -> Result
         ..KeyMap::new()
     };
     if let Some(slot) = keys.tombstones.iter().find(|&slot| keys.free.contains(slot)) {
-        let problem = format!("slot {slot} is a tombstone and free");
+        let problem = format!("{slot} is a tombstone and free");
         return Err(FileFault::invalid(Section::FreeSlots, problem));
     }
     let is_vertex = |slot| is_vertex(&keys, info, slot);
@@ -131,14 +132,15 @@ fn slot_set(
     section: Section,
     expected: usize,
     slots: usize,
-) -> Result<BitSet, FileFault> {
-    let set = BitSet::from_words(sections.items(section)?);
+) -> Result<SlotSet, FileFault> {
+    let set = SlotSet::from(BitSet::from_words(sections.items(section)?));
     if set.len() != expected {
         let problem = format!("it holds {} slots, expected {expected}", set.len());
         return Err(FileFault::invalid(section, problem));
     }
-    match (slots..slots.next_multiple_of(32)).find(|&slot| set.contains(slot)) {
-        Some(slot) => Err(no_vertex(section, Slot::from_index(slot))),
+    let beyond = (slots..slots.next_multiple_of(32)).map(Slot::from_index);
+    match beyond.into_iter().find(|&slot| set.contains(slot)) {
+        Some(slot) => Err(no_vertex(section, slot)),
         None => Ok(set),
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use jasper_core::{Element, MAX_VECTORS, Metric, Slot};
 
 use super::Graph;
+use crate::segments::RowsMut;
 use crate::vectors::Center;
 use crate::vectors::codes::Encoder;
 use crate::{SEGMENT_ROWS, VectorError, Vectors};
@@ -22,17 +23,18 @@ pub struct VectorChunk<'a, T> {
     /// Number of the first among all vectors that are added.
     first: usize,
     slots: &'a [Slot],
-    /// Rows of the table from the first of `slots` to the last. The columns below have the same range.
-    rows: &'a mut [T],
+    /// Rows of the table from the first of `slots` to the last. The columns below have the same range. Only those of
+    /// `slots` are accessed.
+    rows: RowsMut<'a, T>,
     width: usize,
-    terms: Option<&'a mut [f32]>,
+    terms: Option<RowsMut<'a, f32>>,
     /// Under inner products.
     center: Option<&'a Center>,
     /// By origin: the bits of the largest squared norm, which order as the numbers do.
     largest_squared_norms: &'a [AtomicU32; 2],
     /// Scratch memory.
     values: Vec<f32>,
-    codes: Option<(Encoder<'a>, &'a mut [u32])>,
+    codes: Option<(Encoder<'a>, RowsMut<'a, u32>)>,
 }
 
 impl<T: Element> VectorChunk<'_, T> {
@@ -47,18 +49,17 @@ impl<T: Element> VectorChunk<'_, T> {
     /// Panics if `number` is not one of [`Self::numbers`], or `prepared` not as long as a padded vector.
     pub fn set(&mut self, number: usize, prepared: &[T], squared_norm: f32) {
         let row = self.slots[number - self.first].index() - self.slots[0].index();
-        self.rows[row * self.width..][..self.width].copy_from_slice(prepared);
+        self.rows.row(row).copy_from_slice(prepared);
         match self.center {
             Some(center) if center.is_zero() => {
-                self.terms.iter_mut().for_each(|terms| terms[row] = 0.0);
+                self.terms.iter_mut().for_each(|terms| terms.row(row)[0] = 0.0);
                 self.note_norms([squared_norm; 2]);
             }
             Some(_) => self.update_term(row),
-            None => self.terms.iter_mut().for_each(|norms| norms[row] = squared_norm),
+            None => self.terms.iter_mut().for_each(|norms| norms.row(row)[0] = squared_norm),
         }
         if let Some((encoder, codes)) = &mut self.codes {
-            let words = codes.len() * self.width / self.rows.len();
-            encoder.encode(prepared, self.width, &mut codes[row * words..][..words]);
+            encoder.encode(prepared, self.width, codes.row(row));
         }
     }
 
@@ -71,9 +72,8 @@ impl<T: Element> VectorChunk<'_, T> {
 
     fn update_term(&mut self, row: usize) {
         let (Some(center), Some(terms)) = (self.center, &mut self.terms) else { return };
-        let vector = &self.rows[row * self.width..][..self.width];
-        let (term, squared_norms) = center.term_and_norms(vector, &mut self.values);
-        terms[row] = term;
+        let (term, squared_norms) = center.term_and_norms(self.rows.row(row), &mut self.values);
+        terms.row(row)[0] = term;
         self.note_norms(squared_norms);
     }
 
@@ -102,23 +102,31 @@ impl<T: Element> Graph<T> {
     ///
     /// # Errors
     /// Returns [`VectorError::Full`], [`VectorError::NoVectors`] or [`VectorError::Memory`]; nothing is added.
+    ///
+    /// # Panics
+    /// Panics if a snapshot still [reads free slots](Self::are_free_slots_unread).
     pub fn add_vectors(
         &mut self,
         count: usize,
         write: impl FnOnce(Vec<VectorChunk<'_, T>>),
     ) -> Result<Vec<Slot>, VectorError> {
         self.require_vectors()?;
+        self.readers.require_none_retired();
         let reused = count.min(self.keys.free());
         let new = self.slots()..self.slots() + (count - reused);
         if new.end > MAX_VECTORS {
             return Err(VectorError::Full);
         }
         let slots: Vec<Slot> =
-            self.keys.free.iter().take(reused).chain(new.clone()).map(Slot::from_index).collect();
+            self.keys.free.iter().take(reused).chain(new.clone().map(Slot::from_index)).collect();
         self.resize(new.end)?;
         self.keys.occupy(&slots[..reused], new);
-        self.vectors.change_chunks(&slots, write);
-        self.vectors.note_written(&slots);
+        // SAFETY: snapshots that had a vertex in one of the slots, or as many slots, are dropped, as was checked; later
+        // ones have none there and do not read it.
+        unsafe {
+            self.vectors.write_chunks(&slots, write);
+            self.vectors.note_written(&slots);
+        }
         Ok(slots)
     }
 
@@ -155,15 +163,35 @@ impl<T: Element> Graph<T> {
 }
 
 impl<T: Element> Vectors<T> {
-    /// Calls `change` with the rows of `slots`, which ascend, in chunks, and raises the largest squared norms.
-    pub(crate) fn change_chunks(&mut self, slots: &[Slot], change: impl FnOnce(Vec<VectorChunk<'_, T>>)) {
+    /// Calls `write` with the rows of `slots`, which ascend, in chunks, and raises the largest squared norms.
+    ///
+    /// # Safety
+    /// No share reads the rows of these slots.
+    pub(crate) unsafe fn write_chunks(
+        &mut self,
+        slots: &[Slot],
+        write: impl FnOnce(Vec<VectorChunk<'_, T>>),
+    ) {
         let largest = self.center.largest_squared_norms.map(|norm| AtomicU32::new(norm.to_bits()));
-        change(self.vector_chunks_mut(slots, &largest));
+        // SAFETY: the caller's.
+        write(unsafe { self.chunks_mut(slots, &largest) });
         self.center.largest_squared_norms = largest.map(|bits| f32::from_bits(bits.into_inner()));
     }
 
+    /// As [`Self::write_chunks`], for rows that shares may read: these keep what they have.
+    pub(crate) fn update_chunks(&mut self, slots: &[Slot], update: impl FnOnce(Vec<VectorChunk<'_, T>>)) {
+        self.table.unshare_rows(slots);
+        self.terms.iter_mut().for_each(|terms| terms.unshare_rows(slots));
+        self.codes.iter_mut().for_each(|codes| codes.table.unshare_rows(slots));
+        // SAFETY: no share has the segments of these rows.
+        unsafe { self.write_chunks(slots, update) };
+    }
+
     /// The rows of `slots`, which ascend, in chunks within a segment.
-    pub(crate) fn vector_chunks_mut<'a>(
+    ///
+    /// # Safety
+    /// No share reads the rows of these slots.
+    unsafe fn chunks_mut<'a>(
         &'a mut self,
         slots: &'a [Slot],
         largest_squared_norms: &'a [AtomicU32; 2],
@@ -173,12 +201,13 @@ impl<T: Element> Vectors<T> {
         let rows = (CHUNK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, CHUNK_ROWS);
         let chunks: Vec<&[Slot]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
         let ranges = || chunks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
-        let tables = self.table.ranges_mut(ranges());
-        let mut terms = self.terms.as_mut().map(|terms| terms.ranges_mut(ranges()));
+        // SAFETY: the caller's; chunks access the rows of their slots only. Here and below.
+        let tables = unsafe { self.table.fresh_ranges(ranges()) };
+        let mut terms = self.terms.as_mut().map(|terms| unsafe { terms.fresh_ranges(ranges()) });
         let center = (self.metric == Metric::InnerProduct).then_some(&self.center);
         let mut codes = self.codes.as_mut().map(|codes| {
             let quantizer = &*codes.quantizer;
-            codes.table.ranges_mut(ranges()).map(move |codes| (Encoder::new(quantizer), codes))
+            unsafe { codes.table.fresh_ranges(ranges()) }.map(move |codes| (Encoder::new(quantizer), codes))
         });
         let mut first = 0;
         let chunk = |(&slots, rows)| {

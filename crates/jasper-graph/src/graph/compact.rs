@@ -12,6 +12,7 @@ impl<T: Element> Graph<T> {
     pub fn release(&mut self, slot: Slot) {
         if self.keys.release(slot) {
             self.adjacency.release(slot);
+            self.readers.retire();
         }
     }
 
@@ -19,13 +20,17 @@ impl<T: Element> Graph<T> {
     #[doc(hidden)]
     pub fn release_tombstones(&mut self) {
         for slot in self.keys.tombstones.iter() {
-            self.adjacency.release(Slot::from_index(slot));
+            self.adjacency.release(slot);
         }
         self.keys.release_tombstones();
+        self.readers.retire();
     }
 
     /// Moves vertices to smaller slots. `moves` are pairs (from, to) of a vertex and a free slot before it. Afterwards,
     /// the first `slots` slots hold all vertices. Edges, start points and keys are updated.
+    ///
+    /// [Snapshots](Self::snapshot) keep what they have: until they are dropped, there are two copies of the edges, and of
+    /// segments with vectors that move.
     ///
     /// # Errors
     /// Returns an error if memory cannot be allocated, which shrinking does not do.
@@ -42,6 +47,7 @@ impl<T: Element> Graph<T> {
         self.keys.compact(moves, &renamed);
         self.resize(slots)?;
         self.adjacency.rename(&renamed);
+        self.readers.retire();
         Ok(())
     }
 }

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `add` | storing vectors, one or many in parallel |
 //! | `compact` | freeing slots and closing gaps |
+//! | `snapshot` | the graph for searches, beside the next change |
 //! | `transaction` | commit and rollback; the log of changes for copies on devices |
 
 mod add;
 mod compact;
+mod snapshot;
 mod transaction;
 
 pub use add::VectorChunk;
@@ -18,6 +20,7 @@ use std::io;
 use jasper_core::{BuildParams, Element, MAX_DIMENSION, MatrixError, Metric};
 
 use crate::{Adjacency, KeyMap, Vectors};
+pub(crate) use snapshot::Readers;
 
 /// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
 ///
@@ -30,6 +33,7 @@ pub struct Graph<T: 'static> {
     pub(crate) keys: KeyMap,
     /// Bytes of the file's section `tuned searches`.
     pub(crate) tuned: Vec<u8>,
+    pub(crate) readers: Readers,
 }
 
 impl<T: Element> Graph<T> {
@@ -47,6 +51,7 @@ impl<T: Element> Graph<T> {
             adjacency: Adjacency::new(params.max_degree()),
             keys: KeyMap::new(),
             tuned: Vec::new(),
+            readers: Readers::default(),
         })
     }
 
@@ -157,6 +162,7 @@ impl<T: Element> Graph<T> {
             adjacency: self.adjacency.try_clone()?,
             keys: self.keys.try_clone()?,
             tuned: self.tuned.clone(),
+            readers: Readers::default(),
         })
     }
 

@@ -71,6 +71,7 @@ impl<T: Element> Graph<T> {
         let is_recentered = self.vectors.rollback();
         self.adjacency.rollback();
         self.keys.rollback();
+        self.readers.retire();
         self.log(|changes| {
             changes.spanning_tree |= has_tree;
             changes.center |= is_recentered;

@@ -3,16 +3,17 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use jasper_core::{BitSet, Key, Slot};
+use jasper_core::{Key, Slot};
 
 use super::{KeyError, KeyMap};
+use crate::parts::SlotSet;
 
 /// The state that [`KeyMap::rollback`] restores.
 #[derive(Debug)]
 pub(crate) struct Undo {
     slots: usize,
-    free: BitSet,
-    tombstones: BitSet,
+    free: SlotSet,
+    tombstones: SlotSet,
     next_key: Key,
     /// The changes of keys, in order.
     changes: Vec<KeyChange>,
@@ -65,7 +66,7 @@ impl KeyMap {
         self.note_change(key, slot, kind);
         self.add(key, slot, kind);
         self.next_key = self.next_key.max(key.saturating_add(1));
-        self.tombstones.remove(slot.index());
+        self.tombstones.remove(slot);
     }
 
     /// Assigns keys to all vertices of a graph that has none yet, outside of a transaction. Slots appear for the first
@@ -87,7 +88,7 @@ impl KeyMap {
             self.next_key = self.next_key.max(key.saturating_add(1));
         }
         assert_eq!(live, self.first.len(), "each slot gets a key");
-        self.tombstones.clear();
+        self.tombstones = SlotSet::default();
         self.history.forget();
     }
 
@@ -101,7 +102,7 @@ impl KeyMap {
         self.note_change(key, slot, kind);
         self.remove(key, slot, kind);
         if matches!(kind, ChangeKind::RemoveOnly) {
-            self.tombstones.insert(slot.index());
+            self.tombstones.insert(slot);
         }
         Ok(())
     }
@@ -140,8 +141,15 @@ impl KeyMap {
         // The key has a new vector, so the deleted one can no longer be restored.
         self.deleted.remove(&key);
         let is_first = matches!(kind, ChangeKind::AddFirst(_));
-        if is_first {
-            self.first.set(slot.index(), key);
+        if is_first && self.is_fresh(slot) {
+            // SAFETY: the slot is new, or was free when the transaction began: no share has a key there, and shares read
+            // keys of slots that have some only.
+            unsafe { self.first.fresh_row_mut(slot.index())[0] = key };
+        } else if is_first {
+            // A vector that is inserted again, or restored, has its key already: nothing is copied.
+            if self.first.at(slot.index()) != key {
+                self.first.set(slot.index(), key);
+            }
         } else {
             self.further.push(slot, key);
         }
@@ -168,9 +176,9 @@ impl KeyMap {
 
     /// Makes free slots and new ones tombstones.
     pub(crate) fn occupy(&mut self, reused: &[Slot], new: Range<usize>) {
-        for slot in reused {
-            self.free.remove(slot.index());
-            self.tombstones.insert(slot.index());
+        for &slot in reused {
+            self.free.remove(slot);
+            self.tombstones.insert(slot);
         }
         self.tombstones.insert_range(new.clone());
         if let Some(changes) = &mut self.changes {
@@ -180,9 +188,9 @@ impl KeyMap {
 
     /// Frees a tombstone; returns whether the slot was one.
     pub(crate) fn release(&mut self, slot: Slot) -> bool {
-        let is_tombstone = self.tombstones.remove(slot.index());
+        let is_tombstone = self.tombstones.remove(slot);
         if is_tombstone {
-            self.free.insert(slot.index());
+            self.free.insert(slot);
         }
         is_tombstone
     }
@@ -192,7 +200,7 @@ impl KeyMap {
         self.tombstones.iter().for_each(|slot| {
             self.free.insert(slot);
         });
-        self.tombstones.clear();
+        self.tombstones = SlotSet::default();
         self.deleted.clear();
     }
 
@@ -202,13 +210,13 @@ impl KeyMap {
         for &(from, to) in moves {
             self.first.set(to.index(), self.first.at(from.index()));
             self.further.change_slot(from, to);
-            if self.tombstones.remove(from.index()) {
-                self.tombstones.insert(to.index());
+            if self.tombstones.remove(from) {
+                self.tombstones.insert(to);
             }
         }
         self.deleted.values_mut().for_each(|slot| *slot = renamed[slot.index()]);
         self.locations = OnceLock::new();
-        self.free.clear();
+        self.free = SlotSet::default();
     }
 
     pub(crate) fn begin(&mut self) {
@@ -239,8 +247,7 @@ impl KeyMap {
             self.locations = OnceLock::new();
         }
         if let Some(changes) = &mut self.changes {
-            let reused = undo.free.iter().filter(|&slot| !self.free.contains(slot));
-            changes.keys.extend(reused.map(Slot::from_index));
+            changes.keys.extend(undo.free.iter().filter(|&slot| !self.free.contains(slot)));
         }
         self.first.resize(undo.slots).expect("shrinking a table needs no memory");
         self.free = undo.free;
@@ -251,10 +258,10 @@ impl KeyMap {
     /// Records a change of a key for rollback, filters, and copies of the graph.
     fn note_change(&mut self, key: Key, slot: Slot, kind: ChangeKind) {
         self.history.note(slot);
+        let is_fresh = self.is_fresh(slot);
         if let Some(undo) = &mut self.undo {
-            let is_new = slot.index() >= undo.slots || undo.free.contains(slot.index());
             let deleted = self.deleted.get(&key).copied();
-            if is_new && deleted.is_none() && matches!(kind, ChangeKind::AddFirst(_)) {
+            if is_fresh && deleted.is_none() && matches!(kind, ChangeKind::AddFirst(_)) {
                 undo.has_new_keys = true;
             } else {
                 let location = self.locations.get().map(|known| known.get(key));
@@ -264,6 +271,11 @@ impl KeyMap {
         if let Some(changes) = &mut self.changes {
             changes.keys.push(slot);
         }
+    }
+
+    /// Whether a slot got its vertex since the transaction began.
+    fn is_fresh(&self, slot: Slot) -> bool {
+        self.undo.as_ref().is_some_and(|undo| slot.index() >= undo.slots || undo.free.contains(slot))
     }
 
     /// Undoes a change, once all later ones are undone.

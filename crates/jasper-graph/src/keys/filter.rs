@@ -141,6 +141,11 @@ impl FilterCache {
         entries.push(CachedFilter { filter: Arc::downgrade(&filter.0), slots: Arc::clone(&slots) });
         slots
     }
+
+    /// Whether there is an entry of a filter.
+    fn has(&self, filter: &KeyFilter) -> bool {
+        lock(&self.0).iter().any(|entry| entry.filter.as_ptr() == Arc::as_ptr(&filter.0))
+    }
 }
 
 /// Most changes that are remembered: applying more would take about as long as looking up all keys.
@@ -158,6 +163,11 @@ pub(crate) struct KeyHistory {
 impl KeyHistory {
     pub(super) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The version, without the changes that led to it.
+    pub(super) fn without_changes(&self) -> Self {
+        Self { version: self.version, recent: VecDeque::new() }
     }
 
     /// Records that the keys of a slot change.
@@ -216,6 +226,19 @@ impl KeyMap {
             _ => self.look_up(filter),
         };
         Arc::clone(known.insert(Arc::new(AllowedSlots { slots, version })))
+    }
+
+    /// Whether [`Self::allowed_slots`] of this filter were looked up or [set](Self::set_allowed_slots).
+    pub fn has_allowed_slots(&self, filter: &KeyFilter) -> bool {
+        self.filters.has(filter)
+    }
+
+    /// Sets the [allowed slots](Self::allowed_slots) of a filter, which those of another map with the same keys are: the
+    /// graph of which this one is a [snapshot](crate::Graph::snapshot). Does nothing if they are of another version.
+    pub fn set_allowed_slots(&self, filter: &KeyFilter, slots: Arc<AllowedSlots>) {
+        if slots.version == self.history.version {
+            *lock(&self.filters.entry(filter)) = Some(slots);
+        }
     }
 
     fn has_key_in(&self, slot: Slot, filter: &KeyFilter) -> bool {

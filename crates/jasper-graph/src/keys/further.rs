@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
-use jasper_core::{BitSet, Key, Slot};
+use jasper_core::{Key, Slot};
 use rustc_hash::FxHashMap;
+
+use crate::parts::{Parts, SlotSet};
 
 /// The keys of slots beyond their first, in insertion order: those of vectors identical to an earlier one.
 ///
@@ -13,11 +16,17 @@ use rustc_hash::FxHashMap;
 /// result, and mostly there are none, which a bit tells.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FurtherKeys {
-    of_slots: FxHashMap<Slot, VecDeque<Key>>,
+    /// By [part](part_of) and slot.
+    of_slots: Parts<FxHashMap<Slot, Arc<VecDeque<Key>>>>,
     /// The slots that have some.
-    slots: BitSet,
+    slots: SlotSet,
     /// The number of keys of all slots.
     len: usize,
+}
+
+/// The part with the keys of a slot. A change copies the part, unless no clone shares it.
+fn part_of(slot: Slot) -> usize {
+    slot.index() >> 10
 }
 
 impl FurtherKeys {
@@ -29,19 +38,18 @@ impl FurtherKeys {
     /// Whether a slot has any.
     #[inline]
     pub(crate) fn has_some(&self, slot: Slot) -> bool {
-        self.slots.contains(slot.index())
+        self.slots.contains(slot)
     }
 
     /// The keys of a slot.
     pub(crate) fn of(&self, slot: Slot) -> impl Iterator<Item = Key> + '_ {
-        let keys = self.has_some(slot).then(|| &self.of_slots[&slot]);
+        let keys = if self.has_some(slot) { self.deque(slot) } else { None };
         keys.into_iter().flatten().copied()
     }
 
     /// All keys and their slots, in ascending order of the slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Slot)> + '_ {
-        let slots = self.slots.iter().map(Slot::from_index);
-        slots.flat_map(|slot| self.of_slots[&slot].iter().map(move |&key| (key, slot)))
+        self.slots.iter().flat_map(|slot| self.of(slot).map(move |key| (key, slot)))
     }
 
     /// Adds a key behind the others of its slot.
@@ -58,19 +66,21 @@ impl FurtherKeys {
 
     /// Removes the key at an index among those of a slot, if there is one.
     pub(super) fn remove(&mut self, slot: Slot, index: usize) -> Option<Key> {
-        let Entry::Occupied(mut keys) = self.of_slots.entry(slot) else { return None };
-        let key = keys.get_mut().remove(index)?;
+        let Entry::Occupied(mut keys) = self.of_slots.part_mut(part_of(slot)).entry(slot) else {
+            return None;
+        };
+        let key = Arc::make_mut(keys.get_mut()).remove(index)?;
         self.len -= 1;
         if keys.get().is_empty() {
             keys.remove();
-            self.slots.remove(slot.index());
+            self.slots.remove(slot);
         }
         Some(key)
     }
 
     /// The index of a key among those of a slot. The newest is found first.
     pub(super) fn index_of(&self, slot: Slot, key: Key) -> Option<usize> {
-        let keys = self.of_slots.get(&slot)?;
+        let keys = self.deque(slot)?;
         if keys.back() == Some(&key) {
             return Some(keys.len() - 1);
         }
@@ -79,20 +89,26 @@ impl FurtherKeys {
 
     /// Removes the newest key of a slot, if there is one.
     pub(super) fn pop(&mut self, slot: Slot) -> Option<Key> {
-        let newest = self.of_slots.get(&slot)?.len() - 1;
+        let newest = self.deque(slot)?.len() - 1;
         self.remove(slot, newest)
     }
 
     /// Moves the keys of a slot to another, which has none.
     pub(super) fn change_slot(&mut self, from: Slot, to: Slot) {
-        if let Some(keys) = self.of_slots.remove(&from) {
-            self.slots.remove(from.index());
-            *self.keys_mut(to) = keys;
+        if self.slots.remove(from)
+            && let Some(keys) = self.of_slots.part_mut(part_of(from)).remove(&from)
+        {
+            self.slots.insert(to);
+            self.of_slots.part_mut(part_of(to)).insert(to, keys);
         }
     }
 
+    fn deque(&self, slot: Slot) -> Option<&VecDeque<Key>> {
+        self.of_slots.get(part_of(slot))?.get(&slot).map(|keys| &**keys)
+    }
+
     fn keys_mut(&mut self, slot: Slot) -> &mut VecDeque<Key> {
-        self.slots.insert(slot.index());
-        self.of_slots.entry(slot).or_default()
+        self.slots.insert(slot);
+        Arc::make_mut(self.of_slots.part_mut(part_of(slot)).entry(slot).or_default())
     }
 }

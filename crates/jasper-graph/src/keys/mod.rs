@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
 
-use jasper_core::{BitSet, Key, NO_KEY, Slot};
+use jasper_core::{Key, NO_KEY, Slot};
 
+use crate::parts::SlotSet;
 use crate::{ChangedSlots, Segments};
 use change::Undo;
 pub use filter::{AllowedSlots, KeyFilter};
@@ -40,8 +41,8 @@ pub struct KeyMap {
     pub(crate) further: FurtherKeys,
     /// Deleted keys that can be restored, and their slots.
     pub(crate) deleted: BTreeMap<Key, Slot>,
-    pub(crate) tombstones: BitSet,
-    pub(crate) free: BitSet,
+    pub(crate) tombstones: SlotSet,
+    pub(crate) free: SlotSet,
     pub(crate) next_key: Key,
     /// The slot of each key. It is built on first use, so an index that is only searched never builds it.
     pub(crate) locations: OnceLock<KeyLocations>,
@@ -90,8 +91,8 @@ impl KeyMap {
             first: Segments::new(1),
             further: FurtherKeys::default(),
             deleted: BTreeMap::new(),
-            tombstones: BitSet::new(),
-            free: BitSet::new(),
+            tombstones: SlotSet::default(),
+            free: SlotSet::default(),
             next_key: 0,
             locations: OnceLock::new(),
             undo: None,
@@ -111,6 +112,19 @@ impl KeyMap {
             next_key: self.next_key,
             ..Self::new()
         })
+    }
+
+    /// The keys for searches, in the same memory. Those that were deleted are not restorable there.
+    pub(crate) fn share(&self) -> Self {
+        Self {
+            first: self.first.share(),
+            further: self.further.clone(),
+            tombstones: self.tombstones.clone(),
+            free: self.free.clone(),
+            next_key: self.next_key,
+            history: self.history.without_changes(),
+            ..Self::new()
+        }
     }
 
     /// Returns the number of live keys. More than [`Self::live`] if vectors are identical.
@@ -153,23 +167,22 @@ impl KeyMap {
     /// Whether the slot has a vertex that is traversed and never returned.
     #[inline]
     pub fn is_tombstone(&self, slot: Slot) -> bool {
-        self.tombstones.contains(slot.index())
+        self.tombstones.contains(slot)
     }
 
     /// Whether the slot has no vertex.
     #[inline]
     pub fn is_free(&self, slot: Slot) -> bool {
-        self.free.contains(slot.index())
+        self.free.contains(slot)
     }
 
     /// Returns a mask of the live slots among the 32 from `32 * word` on, lowest slot in the lowest bit.
     pub fn live_word(&self, word: usize) -> u32 {
-        let bits = |set: &BitSet| set.words().get(word).copied().unwrap_or(0);
         let in_range = match self.first.len().saturating_sub(word * 32) {
             slots @ 0..32 => (1 << slots) - 1,
             _ => u32::MAX,
         };
-        in_range & !bits(&self.tombstones) & !bits(&self.free)
+        in_range & !self.tombstones.word(word) & !self.free.word(word)
     }
 
     /// Returns the live slots in ascending order.
@@ -215,7 +228,7 @@ impl KeyMap {
             return None;
         }
         let locations = self.locations.get_or_init(|| KeyLocations::new(self));
-        let has_it = |&slot: &usize| self.first.at(slot) == key && self.has_key(Slot::from_index(slot));
+        let has_it = |&slot: &usize| self.has_key(Slot::from_index(slot)) && self.first.at(slot) == key;
         // The number of a vector is its slot if no vectors before it are identical.
         let guess = usize::try_from(key).ok().filter(|&slot| slot < self.first.len());
         let found = guess.filter(has_it).or_else(|| {

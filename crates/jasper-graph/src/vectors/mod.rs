@@ -127,7 +127,7 @@ impl<T: Element> Vectors<T> {
         update: impl FnOnce(Vec<VectorChunk<'_, T>>),
     ) {
         self.replace_center(center);
-        self.change_chunks(slots, update);
+        self.update_chunks(slots, update);
         if let Some(terms) = &self.terms {
             self.center.choose_origins(slots.iter().map(|slot| terms.at(slot.index())));
         }
@@ -267,6 +267,33 @@ impl<T: Element> Vectors<T> {
         Ok(())
     }
 
+    /// Number of slots for whose vectors there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        let stored = self.is_stored.then(|| self.table.capacity());
+        let terms = self.terms.as_ref().map(Segments::capacity);
+        let sketches = self.sketches.as_ref().map(Sketches::capacity);
+        let codes = self.codes.as_ref().map(|codes| codes.table.capacity());
+        [stored, terms, sketches, codes].into_iter().flatten().min().unwrap_or(0)
+    }
+
+    /// The vectors for searches, in the same memory.
+    pub(crate) fn share(&self) -> Self {
+        let share_codes =
+            |codes: &Codes| Codes { quantizer: codes.quantizer.clone(), table: codes.table.share() };
+        Self {
+            metric: self.metric,
+            dimension: self.dimension,
+            table: self.table.share(),
+            is_stored: self.is_stored,
+            terms: self.terms.as_ref().map(Segments::share),
+            center: self.center.clone(),
+            sketches: self.sketches.as_ref().map(Sketches::share),
+            codes: self.codes.as_ref().map(share_codes),
+            sq8: None,
+            undo: None,
+        }
+    }
+
     /// A copy without what is never saved.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
@@ -295,10 +322,16 @@ impl<T: Element> Vectors<T> {
     }
 
     /// Updates the sketches, and drops the vectors quantized to bytes, after the vectors of `slots` were written.
-    pub(crate) fn note_written(&mut self, slots: &[Slot]) {
+    ///
+    /// # Safety
+    /// No share reads the sketches of these slots.
+    pub(crate) unsafe fn note_written(&mut self, slots: &[Slot]) {
         self.sq8 = None;
         if let Some(sketches) = &mut self.sketches {
-            slots.iter().for_each(|slot| sketches.set(slot.index(), self.table.row(slot.index())));
+            for slot in slots {
+                // SAFETY: the caller's.
+                unsafe { sketches.set_fresh(slot.index(), self.table.row(slot.index())) };
+            }
         }
     }
 
@@ -341,7 +374,7 @@ impl<T: Element> Vectors<T> {
             // Without slots, nothing is computed.
             let slots = if has_same_terms { 0 } else { slots };
             let slots: Vec<Slot> = (0..slots).map(Slot::from_index).collect();
-            self.change_chunks(&slots, |chunks| chunks.into_iter().for_each(VectorChunk::update_terms));
+            self.update_chunks(&slots, |chunks| chunks.into_iter().for_each(VectorChunk::update_terms));
         }
         self.center.largest_squared_norms = largest_squared_norms;
         is_recentered

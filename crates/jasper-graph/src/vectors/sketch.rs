@@ -17,7 +17,7 @@ use crate::{SEGMENT_ROWS, Segments, Vectors};
 pub struct Sketches {
     table: Segments<i8>,
     /// Row of the table for each slot, [`NO_ROW`] for none; if absent, rows equal slots.
-    rows: Option<Vec<u32>>,
+    rows: Option<Segments<u32>>,
 }
 
 /// Consecutive rows of sketches, which one thread computes.
@@ -81,32 +81,57 @@ impl Sketches {
     pub(crate) fn new(dimension: usize, chosen: Option<&[Slot]>, slots: usize) -> io::Result<Self> {
         let table = Segments::zeroed(chosen.map_or(slots, <[_]>::len), row_bytes(dimension))?;
         let rows = chosen.map(|chosen| {
-            let mut rows = vec![NO_ROW; slots];
-            for (row, slot) in chosen.iter().enumerate() {
-                rows[slot.index()] = row as u32;
-            }
-            rows
+            let mut rows = Segments::zeroed(slots, 1)?;
+            rows.chunks_mut().for_each(|rows| rows.fill(NO_ROW));
+            (0..).zip(chosen).for_each(|(row, slot)| rows.set(slot.index(), row));
+            Ok::<_, io::Error>(rows)
         });
-        Ok(Self { table, rows })
+        Ok(Self { table, rows: rows.transpose()? })
+    }
+
+    /// The sketches for searches, in the same memory.
+    pub(crate) fn share(&self) -> Self {
+        Self { table: self.table.share(), rows: self.rows.as_ref().map(Segments::share) }
     }
 
     /// Sets the number of slots. If only some vectors have sketches, new ones have none.
     pub(crate) fn resize(&mut self, slots: usize) -> io::Result<()> {
         match &mut self.rows {
-            Some(rows) => rows.resize(slots, NO_ROW),
+            Some(rows) => {
+                let before = rows.len();
+                rows.resize(slots)?;
+                // SAFETY: shares have fewer rows.
+                (before..slots).for_each(|slot| unsafe { rows.fresh_row_mut(slot)[0] = NO_ROW });
+            }
             None => self.table.resize(slots)?,
         }
         Ok(())
     }
 
+    /// Number of slots for which there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.rows.as_ref().map_or_else(|| self.table.capacity(), Segments::capacity)
+    }
+
     pub(crate) fn bytes(&self) -> usize {
-        self.table.bytes() + self.rows.as_ref().map_or(0, |rows| size_of_val(&**rows))
+        self.table.bytes() + self.rows.as_ref().map_or(0, Segments::bytes)
     }
 
     /// Computes the sketch of the vector in a slot, if it has one.
     pub(crate) fn set<T: Element>(&mut self, slot: usize, vector: &[T]) {
         if let Some(row) = self.row_of(slot) {
             write_sketch(vector, self.table.row_mut(row));
+        }
+    }
+
+    /// As [`Self::set`], for a slot that no share reads.
+    ///
+    /// # Safety
+    /// No share reads the sketch of the slot.
+    pub(crate) unsafe fn set_fresh<T: Element>(&mut self, slot: usize, vector: &[T]) {
+        if let Some(row) = self.row_of(slot) {
+            // SAFETY: the caller's.
+            write_sketch(vector, unsafe { self.table.fresh_row_mut(row) });
         }
     }
 
@@ -174,7 +199,7 @@ impl Sketches {
     fn row_of(&self, slot: usize) -> Option<usize> {
         match &self.rows {
             None => Some(slot),
-            Some(rows) => Some(rows[slot] as usize).filter(|&row| row != NO_ROW as usize),
+            Some(rows) => Some(rows.at(slot) as usize).filter(|&row| row != NO_ROW as usize),
         }
     }
 }

@@ -28,7 +28,7 @@ impl<T: Element> Vectors<T> {
     ) -> Result<(), VectorError> {
         let slots: Vec<Slot> = (0..self.table.len()).map(Slot::from_index).collect();
         let mut quantized = Vectors::zeroed(metric, dimension, slots.len())?;
-        quantized.change_chunks(&slots, |chunks| write(self, chunks));
+        quantized.update_chunks(&slots, |chunks| write(self, chunks));
         if metric == Metric::InnerProduct {
             quantized.terms =
                 self.terms.as_ref().map(Segments::try_clone).transpose().map_err(VectorError::from)?;

@@ -37,7 +37,9 @@ pub(crate) struct SearchState {
     visited: VisitedCache,
     /// Vertices expanded, in order.
     pub(crate) expanded: Vec<Neighbor>,
-    /// Neighbors of this hop that the search has not visited.
+    /// The start points, or neighbors of the vertex that this hop expands.
+    neighbors: Vec<Slot>,
+    /// Those that the search has not visited.
     unvisited: Vec<Slot>,
     distances: Vec<f32>,
     /// The cost of the search.
@@ -84,7 +86,9 @@ impl SearchState {
         self.visited.reset(size.width, graph.slots());
         self.expanded.clear();
         self.cost = OperationCounts::default();
-        self.collect_unvisited(graph.adjacency().start_points(), computer);
+        self.neighbors.clear();
+        self.neighbors.extend_from_slice(graph.adjacency().start_points());
+        self.collect_unvisited(computer);
     }
 
     /// Expands the nearest unexpanded entry; returns false if there is none.
@@ -92,13 +96,14 @@ impl SearchState {
         let Some(nearest) = self.frontier.take_nearest() else { return false };
         self.expanded.push(nearest);
         self.cost.hops += 1;
-        self.collect_unvisited(graph.adjacency().neighbors(nearest.slot()), computer);
+        graph.adjacency().load_neighbors(nearest.slot(), &mut self.neighbors);
+        self.collect_unvisited(computer);
         true
     }
 
-    /// Collects those of `vertices` that this search has not visited.
-    fn collect_unvisited(&mut self, vertices: &[Slot], computer: &impl ComputeDistances) {
-        self.visited.insert_all(vertices, &mut self.unvisited);
+    /// Collects those of the neighbors that this search has not visited.
+    fn collect_unvisited(&mut self, computer: &impl ComputeDistances) {
+        self.visited.insert_all(&self.neighbors, &mut self.unvisited);
         self.cost.distances += self.unvisited.len() as u64;
         computer.prefetch_bounds(&self.unvisited);
     }

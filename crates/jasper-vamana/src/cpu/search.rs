@@ -5,11 +5,10 @@ use jasper_graph::{ComputeDistances, DistanceComputer, Graph, VectorError};
 use rayon::prelude::*;
 
 use super::{SEARCHES_PER_THREAD, SearchState, ThreadBuffers, order_by_nearness};
-use crate::mutable::{is_reading, reading};
 use crate::top_k::TopK;
 use crate::{
     CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
-    SearchParams, SearchPlan, SearchReport, SharedGraph, Strategy,
+    SearchParams, SearchPlan, SearchReport, Strategy,
 };
 
 /// Maximum number of queries per task. Quantizing them reads the rotation matrix once per task.
@@ -32,47 +31,6 @@ impl CpuExecutor {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.search_planned(&SearchPlan::new(graph, params, queries.len(), CostModel::CPU)?, queries, matches)
-    }
-
-    /// [`Self::search_batch`] of a graph in use. A change waits for a few queries of the batch, and not for all: each
-    /// query sees the graph before or after it.
-    ///
-    /// # Errors
-    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
-    pub fn search_shared<T: Element>(
-        &self,
-        graph: &SharedGraph<Graph<T>>,
-        queries: &[&[T]],
-        params: SearchParams<'_>,
-        matches: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        let count = queries.len();
-        let part_len = graph.read(|graph| {
-            let plan = SearchPlan::new(graph, params, count, CostModel::CPU)?;
-            check(&plan, queries, &matches)?;
-            Ok::<_, SearchError>(if plan.rerank.is_some() {
-                MAX_QUERIES_PER_TASK
-            } else {
-                SEARCHES_PER_THREAD
-            })
-        })?;
-        let search_part = |buffers: &mut ThreadBuffers, part: &mut [PendingQuery<'_, T>]| {
-            graph.read(|graph| {
-                buffers.search_task(&SearchPlan::new(graph, params, count, CostModel::CPU)?, part)
-            })
-        };
-        let search = |buffers: &mut ThreadBuffers, queries: &mut [PendingQuery<'_, T>]| {
-            let mut parts = queries.chunks_mut(part_len);
-            parts.try_fold(SearchReport::default(), |mut sum, part| {
-                sum += search_part(buffers, part)?;
-                Ok(sum)
-            })
-        };
-        // The threads of a search in a callback of a reader read for that one.
-        let is_nested = is_reading();
-        self.search_tasks(params.k, queries, matches, |buffers, queries| {
-            if is_nested { reading(|| search(buffers, queries)) } else { search(buffers, queries) }
-        })
     }
 
     /// Searches for each of `queries` by a plan, which may be one for a device: its results can then be compared with

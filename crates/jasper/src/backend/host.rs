@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jasper_core::{Element, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace,
-    NewVectors, SearchError, SearchParams, SearchReport, SharedGraph, compact, consolidate, insert,
+    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, HostGraph, InsertReport, MatchesMut,
+    MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact, consolidate, insert,
     without_edges,
 };
 
@@ -16,13 +16,13 @@ use crate::{Device, DeviceError, UpdateError};
 
 /// A graph in host memory, searched and changed by the CPU.
 pub(crate) struct HostBackend<T: Element> {
-    graph: SharedGraph<Graph<T>>,
+    graph: HostGraph<T>,
     executor: Arc<CpuExecutor>,
 }
 
 impl<T: Element> HostBackend<T> {
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
-        Self { graph: SharedGraph::new(graph), executor }
+        Self { graph: HostGraph::new(graph), executor }
     }
 }
 
@@ -58,7 +58,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.graph.read(|graph| self.executor.search_one(graph, query, params))
+        self.executor.search_one(&self.graph.snapshot(params.filter), query, params)
     }
 
     fn search_batch(
@@ -67,7 +67,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.executor.search_shared(&self.graph, queries, params, matches)
+        self.executor.search_batch(&self.graph.snapshot(params.filter), queries, params, matches)
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
