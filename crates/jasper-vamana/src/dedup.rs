@@ -3,7 +3,10 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use rayon::prelude::*;
+use jasper_core::Element;
+
+use crate::Executor;
+use crate::threads::map_items;
 
 /// A hash table from the content of a vector to the first vector that has it, for a known number of vectors.
 ///
@@ -35,10 +38,11 @@ impl DedupTable {
         capacity(vectors) * size_of::<AtomicU64>()
     }
 
-    /// A table for the vectors 0 to `vectors` - 1. Runs in the current rayon pool.
-    pub(crate) fn new(vectors: usize) -> Self {
+    /// A table for the vectors 0 to `vectors` - 1.
+    pub(crate) fn new<T: Element, E: Executor<T>>(executor: &E, vectors: usize) -> Self {
         assert!((vectors as u64) < VECTOR_MASK, "vectors are counted with {VECTOR_BITS} bits");
-        Self { entries: (0..capacity(vectors)).into_par_iter().map(|_| AtomicU64::new(0)).collect() }
+        let entries = capacity(vectors);
+        Self { entries: map_items(executor, entries, 0..entries, |_| AtomicU64::new(0)) }
     }
 
     /// Inserts a vector; returns the index of its entry. `is_same` compares it with a vector that was inserted before,
@@ -73,13 +77,17 @@ impl DedupTable {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rayon::prelude::*;
+
+    use crate::CpuExecutor;
 
     proptest! {
         /// There are few contents and even fewer hashes, so that vectors collide at every entry, in any order of the
         /// threads.
         #[test]
         fn the_first_of_identical_vectors_is_found(contents in prop::collection::vec(0_u8..40, 1..400), hashes in 1_u64..9) {
-            let table = DedupTable::new(contents.len());
+            let executor = CpuExecutor::new(1).unwrap();
+            let table = DedupTable::new::<f32, _>(&executor, contents.len());
             let hash = |row: usize| (u64::from(contents[row]) % hashes).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let half = contents.len() / 2;
             let mut places = Vec::new();

@@ -13,6 +13,7 @@ use rustc_hash::FxHasher;
 
 use crate::dedup::DedupTable;
 use crate::insert::OnConflict;
+use crate::threads::{self, are_many, map_items};
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// Checks that there is one key per vector, that keys are distinct, and that new vectors may have them.
@@ -30,19 +31,22 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
         Err(KeyError::Exists(_)) if on_conflict == OnConflict::Replace => None,
         result => result.err(),
     };
-    executor.on_host_threads(|| {
-        if let Some(error) = keys.par_iter().find_map_first(refusal) {
-            return Err(error.into());
-        }
-        // The common case: keys that ascend are distinct.
-        if keys.is_sorted_by(|a, b| a < b) {
-            return Ok(());
-        }
-        let mut sorted = keys.to_vec();
-        sorted.par_sort_unstable();
-        let repeated = sorted.windows(2).find(|pair| pair[0] == pair[1]);
-        repeated.map_or(Ok(()), |pair| Err(UpdateError::RepeatedKey(pair[0])))
-    })
+    let refused = if are_many(keys.len()) {
+        executor.on_host_threads(|| keys.par_iter().find_map_first(refusal))
+    } else {
+        keys.iter().find_map(refusal)
+    };
+    if let Some(error) = refused {
+        return Err(error.into());
+    }
+    // The common case: keys that ascend are distinct.
+    if keys.is_sorted_by(|a, b| a < b) {
+        return Ok(());
+    }
+    let mut sorted = keys.to_vec();
+    threads::sort(executor, &mut sorted);
+    let repeated = sorted.windows(2).find(|pair| pair[0] == pair[1]);
+    repeated.map_or(Ok(()), |pair| Err(UpdateError::RepeatedKey(pair[0])))
 }
 
 /// Stores vectors as tombstones without edges; returns the slot of each. Vectors that are identical once prepared share
@@ -64,20 +68,16 @@ pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<Slot>, UpdateError> {
     let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
-    let table = executor.on_host_threads(|| DedupTable::new(total));
+    let table = DedupTable::new(executor, total);
     // In parallel: the first write to each page takes most of the time.
-    let mut slots =
-        executor.on_host_threads(|| (0..total).into_par_iter().map(|_| Slot::new(0)).collect::<Vec<_>>());
+    let mut slots = map_items(executor, total, 0..total, |_| Slot::new(0));
     let mut staging = IngestBuffer::new(vectors, metric);
-    let (mut firsts, mut new) = (Vec::new(), Vec::new());
     while staging.range.end < total {
         let done = staging.range.end;
         Progress { stage: Stage::Reading, done, total }.report(progress)?;
         staging.read(executor, vectors, done)?;
         graph.wait_for_free_slots();
-        graph.change_host(|host| {
-            executor.on_host_threads(|| staging.store(host, &table, &mut slots, &mut firsts, &mut new))
-        })??;
+        graph.change_host(|host| staging.store(executor, host, &table, &mut slots))??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)
@@ -179,33 +179,43 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     ) -> Result<(), UpdateError> {
         self.range = start..vectors.len().min(start + self.norms_and_hashes.len());
         if let Some(vectors) = self.in_memory {
-            return executor.on_host_threads(|| self.check_in_memory(vectors));
+            return self.check_in_memory(executor, vectors);
         }
         let Some(source) = vectors.concurrent() else {
             let raw = if self.raw.is_empty() { &mut self.prepared } else { &mut self.raw };
             vectors
                 .read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
                 .map_err(UpdateError::Read)?;
-            return executor.on_host_threads(|| self.prepare(|_, _| Ok(())));
+            return self.prepare(executor, |_, _| Ok(()));
         };
-        executor.on_host_threads(|| self.prepare(|range, raw| source.read(range, raw)))
+        self.prepare(executor, |range, raw| source.read(range, raw))
     }
 
     /// Checks and hashes vectors in place.
-    fn check_in_memory(&mut self, vectors: MatrixView<'_, T>) -> Result<(), UpdateError> {
+    fn check_in_memory<E: Executor<T>>(
+        &mut self,
+        executor: &E,
+        vectors: MatrixView<'_, T>,
+    ) -> Result<(), UpdateError> {
         let (metric, range) = (self.metric, self.range.clone());
-        let norms_and_hashes = self.norms_and_hashes[..range.len()].par_iter_mut().zip(range);
+        let norms_and_hashes = &mut self.norms_and_hashes[..range.len()];
         let refusal = |(norm_and_hash, number): (&mut NormAndHash, usize)| {
             let vector = vectors.row(number);
             let checked = check_vector(metric, number, vector);
             checked.map(|squared_norm| *norm_and_hash = NormAndHash::new(squared_norm, vector)).err()
         };
-        norms_and_hashes.find_map_first(refusal).map_or(Ok(()), |error| Err(error.into()))
+        let refused = if are_many(range.len()) {
+            executor.on_host_threads(|| norms_and_hashes.par_iter_mut().zip(range).find_map_first(refusal))
+        } else {
+            norms_and_hashes.iter_mut().zip(range).find_map(refusal)
+        };
+        refused.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Prepares and hashes the vectors, those of each task after `read` was called for them.
-    fn prepare(
+    fn prepare<E: Executor<T>>(
         &mut self,
+        executor: &E,
         read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
     ) -> Result<(), UpdateError> {
         let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
@@ -236,19 +246,17 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             }
             Ok(())
         };
-        let results: Vec<Result<(), UpdateError>> = tasks.into_par_iter().map(prepare).collect();
-        results.into_iter().collect()
+        map_items(executor, self.range.len(), tasks, prepare).into_iter().collect()
     }
 
     /// Adds the vectors that are not identical to an earlier one to the graph, and writes the slots of all to `slots`,
-    /// which holds those of all chunks. `firsts` and `new` are scratch memory.
-    fn store(
+    /// which holds those of all chunks.
+    fn store<E: Executor<T>>(
         &self,
+        executor: &E,
         graph: &mut Graph<T>,
         table: &DedupTable,
         slots: &mut [Slot],
-        firsts: &mut Vec<usize>,
-        new: &mut Vec<usize>,
     ) -> Result<(), UpdateError> {
         let start = self.range.start;
         let vector = |number: usize| match number.checked_sub(start) {
@@ -261,20 +269,20 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             table.insert(hash, number, |other| bytes_of(vector(other)) == own)
         };
         // The first vector that is identical to each one, and those of the chunk that are the first of their content.
-        self.range.clone().into_par_iter().map(insert).collect_into_vec(firsts);
+        let len = self.range.len();
+        let entries = map_items(executor, len, self.range.clone(), insert);
         // Only now is every vector of the chunk in the table.
-        firsts.par_iter_mut().for_each(|entry| *entry = table.first(*entry));
-        new.clear();
-        new.extend((0..firsts.len()).filter(|&index| firsts[index] == start + index));
+        let firsts = map_items(executor, len, entries, |entry| table.first(entry));
+        let new: Vec<usize> = (0..len).filter(|&index| firsts[index] == start + index).collect();
         let added = graph.add_vectors(new.len(), |blocks| {
-            blocks.into_par_iter().for_each(|mut block| {
+            map_items(executor, new.len(), blocks, |mut block| {
                 for i in block.numbers() {
                     block.set(i, self.vector(new[i]), self.norms_and_hashes[new[i]].squared_norm);
                 }
             });
         })?;
         let mut added = added.into_iter();
-        for (number, &first) in self.range.clone().zip(&*firsts) {
+        for (number, &first) in self.range.clone().zip(&firsts) {
             let is_new = first == number;
             slots[number] =
                 if is_new { added.next().expect("each new vector was added") } else { slots[first] };

@@ -55,6 +55,21 @@ pub struct InsertReport {
     pub cost: OperationCounts,
 }
 
+impl InsertReport {
+    /// The report of some of the keys of an insert, in which the other operations are divided by keys.
+    #[must_use]
+    pub fn share(self, keys: usize, duplicates: usize) -> Self {
+        let share = |all: u64| all * keys as u64 / (self.keys as u64).max(1);
+        let OperationCounts { hops, distances, prune_distances } = self.cost;
+        let cost = OperationCounts {
+            hops: share(hops),
+            distances: share(distances),
+            prune_distances: share(prune_distances),
+        };
+        Self { keys, duplicates, reconnected: share(self.reconnected as u64) as usize, cost }
+    }
+}
+
 impl AddAssign for InsertReport {
     fn add_assign(&mut self, other: Self) {
         self.keys += other.keys;

@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Graph;
-use rayon::prelude::*;
 
 use crate::cpu::Prune;
 use crate::pipeline::update;
+use crate::threads;
 use crate::{Executor, GraphAccess, MutableGraph, Vertices};
 
 /// The number of landmarks of a large graph, which may have twice as many: brute force then takes a landmark as long as
@@ -95,8 +95,7 @@ pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
         rows.filter(|(_, row)| landmarks.edges_of(row) < EDGES).map(|(slot, _)| slot).collect();
     let kept = graph.read(|graph| {
         let (host, all) = (graph.host(), landmarks.among(vertices, graph.host()));
-        executor
-            .on_host_threads(|| to_link.par_iter().map(|&slot| nearest(host, slot, &all)).collect::<Vec<_>>())
+        threads::map_items(executor, to_link.len(), &to_link, |&slot| nearest(host, slot, &all))
     });
     let mut edges: BTreeMap<Slot, Vec<Neighbor>> = BTreeMap::new();
     for (landmark, kept) in to_link.into_iter().zip(kept) {

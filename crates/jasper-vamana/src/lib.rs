@@ -75,6 +75,7 @@ mod reconnect;
 mod scalar_quantizer;
 mod spanning_tree;
 mod start;
+mod threads;
 mod top_k;
 
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host, make_sketches};

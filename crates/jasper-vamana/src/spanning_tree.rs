@@ -18,9 +18,9 @@
 
 use jasper_core::{Element, Slot};
 use jasper_graph::{NO_PARENT, SpanningTree, VectorError};
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
+use crate::threads::{self, map_items};
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// Neighbors of a pending vertex whose rows are read first, and by how many times more are read next. Most vertices
@@ -80,34 +80,32 @@ fn find_parents<T: Element, E: Executor<T>>(
     let indices: FxHashMap<Slot, usize> = pending.iter().copied().zip(0..).collect();
     let rows = executor.edge_rows(graph, pending)?;
     let mut edges = Edges { indices: &indices, tree, list: Vec::new() };
-    executor.on_host_threads(|| {
-        let from_pending = pending.par_iter().zip(&rows);
-        edges.extend(from_pending.flat_map_iter(|(&from, row)| row.iter().map(move |&to| (from, to))));
+    edges.extend(executor, (0..pending.len()).collect(), |i| {
+        rows[i].iter().map(|&to| (pending[i], to)).collect()
     });
     let sources: Vec<Slot> = added.iter().map(|&(_, from)| from).collect();
     let source_rows = executor.edge_rows(graph, &sources)?;
-    let kept = added.par_iter().zip(&source_rows).filter(|((to, _), row)| row.contains(to));
-    executor.on_host_threads(|| edges.extend(kept.map(|(&(to, from), _)| (from, to))));
+    edges.extend(executor, added.iter().zip(&source_rows).collect(), |(&(to, from), row)| {
+        row.contains(&to).then_some((from, to)).into_iter().collect()
+    });
     let mut range = 0..FIRST_NEIGHBORS;
     loop {
-        let parents = executor.on_host_threads(|| edges.parents(pending.len()));
+        let parents = edges.parents(executor, pending.len());
         let more = |i: usize| &rows[i][range.start.min(rows[i].len())..range.end.min(rows[i].len())];
         let left: Vec<usize> = (0..pending.len()).filter(|&i| parents[i].is_none()).collect();
         let mut neighbors: Vec<Slot> = left.iter().flat_map(|&i| more(i)).copied().collect();
         if neighbors.is_empty() {
             return Ok(parents);
         }
-        executor.on_host_threads(|| neighbors.par_sort_unstable());
+        threads::sort(executor, &mut neighbors);
         neighbors.dedup();
         let neighbor_rows = executor.edge_rows(graph, &neighbors)?;
         let has_edge = |from: &Slot, to: &Slot| {
             neighbors.binary_search(from).is_ok_and(|at| neighbor_rows[at].contains(to))
         };
-        executor.on_host_threads(|| {
-            edges.extend(left.par_iter().flat_map_iter(|&i| {
-                let (to, sources) = (pending[i], more(i).iter().copied());
-                sources.filter(move |from| has_edge(from, &to)).map(move |from| (from, to))
-            }));
+        edges.extend(executor, left, |i| {
+            let (to, sources) = (pending[i], more(i).iter().copied());
+            sources.filter(|from| has_edge(from, &to)).map(|from| (from, to)).collect()
         });
         range = range.end..range.end * MORE_NEIGHBORS;
     }
@@ -124,10 +122,15 @@ struct Edges<'a> {
 }
 
 impl Edges<'_> {
-    /// Adds the edges, given as (source, target), whose target is pending, in the current rayon pool.
-    fn extend(&mut self, edges: impl ParallelIterator<Item = (Slot, Slot)>) {
+    /// Adds the edges of each of `items`, given as (source, target), whose target is pending.
+    fn extend<T: Element, E: Executor<T>, I: Send>(
+        &mut self,
+        executor: &E,
+        items: Vec<I>,
+        edges: impl Fn(I) -> Vec<(Slot, Slot)> + Send + Sync,
+    ) {
         let (indices, tree) = (self.indices, self.tree);
-        self.list.par_extend(edges.filter_map(|(from, to)| {
+        let resolve = |(from, to): (Slot, Slot)| {
             let &target = indices.get(&to)?;
             let mut slot = from;
             loop {
@@ -139,12 +142,14 @@ impl Edges<'_> {
                     parent => slot = parent,
                 }
             }
-        }));
+        };
+        let resolve_all = |item| edges(item).into_iter().filter_map(resolve).collect::<Vec<_>>();
+        self.list.extend(map_items(executor, items.len(), items, resolve_all).into_iter().flatten());
     }
 
     /// The parents of the pending vertices to which the edges lead from the root.
-    fn parents(&mut self, pending: usize) -> Vec<Option<Slot>> {
-        self.list.par_sort_unstable();
+    fn parents<T: Element, E: Executor<T>>(&mut self, executor: &E, pending: usize) -> Vec<Option<Slot>> {
+        threads::sort(executor, &mut self.list);
         let (mut parents, mut open) = (vec![None; pending], vec![None]);
         while let Some(source) = open.pop() {
             let first = self.list.partition_point(|edge| edge.0 < source);

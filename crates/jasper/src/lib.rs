@@ -110,6 +110,7 @@ mod backend;
 mod batcher;
 pub mod bench;
 mod builder;
+mod changes;
 mod check;
 mod device;
 mod device_set;
@@ -123,6 +124,7 @@ pub mod tune;
 pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
 pub use batcher::SearchFuture;
 pub use builder::IndexBuilder;
+pub use changes::small::ChangeFuture;
 pub use device::{Device, DeviceChoice, DeviceOptions};
 pub use device_set::{CudaSet, Spread};
 pub use error::{

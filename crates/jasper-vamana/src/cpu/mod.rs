@@ -19,6 +19,7 @@ use rayon::prelude::*;
 
 use crate::connectivity::{self, Vertices};
 use crate::ingest::bytes_of;
+use crate::threads;
 use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{SEARCHES_PER_THREAD, SearchState};
 use locality::order_by_nearness;
@@ -294,7 +295,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 
     fn reverse_edges(&self, chunks: Vec<NeighborLists>) -> Result<BackEdges, Infallible> {
-        Ok(self.pool.install(|| BackEdges::new(&chunks)))
+        Ok(BackEdges::new(&chunks, |edges| threads::sort::<T, _>(self, edges)))
     }
 
     fn merge(

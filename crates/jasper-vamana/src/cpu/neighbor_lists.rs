@@ -2,7 +2,6 @@
 
 use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::Graph;
-use rayon::prelude::*;
 
 use crate::OperationCounts;
 use crate::pipeline::Duplicates;
@@ -83,14 +82,14 @@ pub struct BackEdges {
 
 impl BackEdges {
     /// Reverses edges. The sort key is all of (target, distance, source), so that the result does not depend on the
-    /// order of threads. Runs in the current rayon pool.
-    pub(crate) fn new(chunks: &[NeighborLists]) -> Self {
+    /// order of threads.
+    pub(crate) fn new(chunks: &[NeighborLists], sort: impl FnOnce(&mut [BackEdge])) -> Self {
         let lists = || chunks.iter().flat_map(NeighborLists::iter);
         let mut edges: Vec<BackEdge> = Vec::with_capacity(lists().map(|list| list.1.len()).sum());
         for (source, row) in lists() {
             edges.extend(row.iter().map(|edge| (edge.slot(), Neighbor::new(edge.distance(), source))));
         }
-        edges.par_sort_unstable();
+        sort(&mut edges);
         Self { edges, merged: 0 }
     }
 

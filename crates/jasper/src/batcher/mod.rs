@@ -1,7 +1,15 @@
-//! Gathers single searches of many callers into batches, for [`Index::submit`](crate::Index::submit) and, on a CUDA
-//! device, [`Index::search`](crate::Index::search).
+//! Gathers the calls of many callers into batches: single searches, for [`Index::submit`](crate::Index::submit) and, on a
+//! CUDA device, [`Index::search`](crate::Index::search); and small changes.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `request` | what one caller asked for, and its answer |
+//! | `queue` | the queue of searches |
+//! | `gather` | the queue of small changes |
 
+mod gather;
 mod queue;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +33,9 @@ use jasper_graph::KeyFilter;
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams};
 
 use crate::backend::{Backend, StartedSearch};
-use queue::{BatchRunner, Queue, Submitted};
+pub(crate) use gather::{ChangeRunner, Gather};
+use queue::{BatchRunner, Queue};
+pub(crate) use request::Submitted;
 
 /// Number of threads that answer queued searches.
 const SEARCH_THREADS: usize = 4;

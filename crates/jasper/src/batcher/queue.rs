@@ -18,14 +18,11 @@
 //! threads and locks come from `super::sync`, so that the model checker of `tests.rs` compiles this file with its own.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 
+use super::request::{Outcome, Request, Submitted};
 use super::sync::atomic::{AtomicUsize, Ordering};
-use super::sync::thread::{self, Thread};
+use super::sync::thread;
 use super::sync::{Condvar, Mutex, MutexGuard};
 
 /// Callers that search directly at a time, for each device.
@@ -75,22 +72,6 @@ struct State<Q, A> {
     is_closed: bool,
 }
 
-/// The query of one caller.
-struct Request<Q, A> {
-    query: Q,
-    outcome: Mutex<Outcome<A>>,
-}
-
-enum Outcome<A> {
-    /// The waker of a caller that has begun to wait.
-    Pending(Option<Waker>),
-    Answered(A),
-    /// The thread that ran the batch panicked.
-    Failed,
-    /// The caller has taken its answer, or has withdrawn the query.
-    Taken,
-}
-
 impl<Q, A> Queue<Q, A> {
     /// A queue for a number of devices that hold the same.
     pub(crate) fn new(devices: usize) -> Self {
@@ -112,7 +93,7 @@ impl<Q, A> Queue<Q, A> {
 
     /// Queues a query.
     pub(crate) fn submit(&self, query: Q) -> Submitted<Q, A> {
-        let request = Arc::new(Request { query, outcome: Mutex::new(Outcome::Pending(None)) });
+        let request = Request::new(query);
         self.change(|state| state.waiting.push_back(Arc::clone(&request)));
         Submitted(request)
     }
@@ -227,45 +208,6 @@ impl<Q, A> State<Q, A> {
     }
 }
 
-impl<Q, A> Request<Q, A> {
-    fn lock(&self) -> MutexGuard<'_, Outcome<A>> {
-        self.outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn is_withdrawn(&self) -> bool {
-        matches!(*self.lock(), Outcome::Taken)
-    }
-
-    fn is_pending(&self) -> bool {
-        matches!(*self.lock(), Outcome::Pending(_))
-    }
-
-    /// Sets the outcome, unless there is one already, and wakes the caller.
-    fn set(&self, new: Outcome<A>) {
-        let mut outcome = self.lock();
-        if let Outcome::Pending(waker) = &mut *outcome {
-            let waker = waker.take();
-            *outcome = new;
-            drop(outcome);
-            waker.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    /// Returns the answer if there is one; otherwise it wakes `waker`.
-    fn poll(&self, waker: &Waker) -> Poll<A> {
-        let mut outcome = self.lock();
-        match mem::replace(&mut *outcome, Outcome::Taken) {
-            Outcome::Pending(_) => {
-                *outcome = Outcome::Pending(Some(waker.clone()));
-                Poll::Pending
-            }
-            Outcome::Answered(answer) => Poll::Ready(answer),
-            Outcome::Failed => panic!("the search of this batch panicked"),
-            Outcome::Taken => panic!("a search was polled after its result was taken"),
-        }
-    }
-}
-
 /// Requests that were taken from the queue: a batch, or those that one is chosen from. Dropping them fails those that are
 /// pending, which there are only if the thread panics.
 struct Batch<Q, A>(Vec<Arc<Request<Q, A>>>);
@@ -292,49 +234,5 @@ impl<Q, A> Batch<Q, A> {
 impl<Q, A> Drop for Batch<Q, A> {
     fn drop(&mut self) {
         self.0.iter().for_each(|request| request.set(Outcome::Failed));
-    }
-}
-
-/// The answer to a submitted query, as a future. Dropping it withdraws the query unless its batch has begun.
-pub(crate) struct Submitted<Q, A>(Arc<Request<Q, A>>);
-
-impl<Q, A> Submitted<Q, A> {
-    /// Blocks until there is an answer.
-    ///
-    /// # Panics
-    /// Panics if the thread that ran its batch panicked.
-    pub(crate) fn wait(self) -> A {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        loop {
-            match self.0.poll(&waker) {
-                Poll::Ready(answer) => return answer,
-                Poll::Pending => thread::park(),
-            }
-        }
-    }
-}
-
-/// Wakes a thread that waits in [`Submitted::wait`].
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-impl<Q, A> Future for Submitted<Q, A> {
-    type Output = A;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A> {
-        self.0.poll(context.waker())
-    }
-}
-
-impl<Q, A> Drop for Submitted<Q, A> {
-    fn drop(&mut self) {
-        let before = mem::replace(&mut *self.0.lock(), Outcome::Taken);
-        // Not under the lock: a waker may own the index, whose end waits for threads that take the lock.
-        drop(before);
     }
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use shuttle::thread;
 
+use model::gather::{ChangeRunner, Gather};
 use model::queue::{BatchRunner, Queue};
 
 /// The queue, compiled with the threads and locks of the model checker.
@@ -22,6 +23,14 @@ mod model {
     #[expect(clippy::duplicate_mod, reason = "once with the threads of std, once with the model checker's")]
     #[path = "queue.rs"]
     pub(super) mod queue;
+
+    #[expect(clippy::duplicate_mod, reason = "as above")]
+    #[path = "gather.rs"]
+    pub(super) mod gather;
+
+    #[expect(clippy::duplicate_mod, reason = "as above")]
+    #[path = "request.rs"]
+    mod request;
 }
 
 const SCHEDULES: usize = 2_000;
@@ -259,4 +268,90 @@ fn a_batch_that_panics_fails_its_callers() {
 
 fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Numbers changes in the order in which they are made. Those of one hundred are made together.
+#[derive(Default)]
+struct Numbers(AtomicUsize);
+
+impl Numbers {
+    fn next(&self) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl ChangeRunner for Numbers {
+    type Change = usize;
+    type Answer = (usize, usize);
+
+    fn batch_len(&self, changes: &[&usize]) -> usize {
+        changes.iter().take_while(|change| **change / 100 == changes[0] / 100).count()
+    }
+
+    /// Answers a change with itself and its number. A change of 13 panics.
+    fn run(&self, batch: &[&usize], answer: &mut dyn FnMut(usize, (usize, usize))) {
+        let number = self.next();
+        thread::yield_now();
+        assert_eq!(number + 1, self.0.load(Ordering::Relaxed), "batches are made one after another");
+        assert!(!batch.contains(&&13));
+        batch.iter().enumerate().for_each(|(i, change)| answer(i, (**change, number)));
+    }
+}
+
+#[test]
+fn changes_are_made_one_batch_after_another_and_in_order() {
+    let run = || {
+        let (queue, runner) = (Arc::new(Gather::new(2)), Arc::new(Numbers::default()));
+        let (its_queue, its_runner) = (Arc::clone(&queue), Arc::clone(&runner));
+        let worker = thread::spawn(move || its_queue.work(&*its_runner));
+        let callers: Vec<_> = [1, 101]
+            .into_iter()
+            .map(|change| {
+                let (queue, runner) = (Arc::clone(&queue), Arc::clone(&runner));
+                thread::spawn(move || {
+                    let made = match queue.try_direct() {
+                        Some(_turn) => {
+                            let mut made = None;
+                            runner.run(&[&change], &mut |_, answer| made = Some(answer));
+                            made.unwrap()
+                        }
+                        None => queue.submit(change).wait(),
+                    };
+                    assert_eq!(made.0, change);
+                    // Of two that one caller submits, the first is not made after the second; one that is dropped may
+                    // not be made at all.
+                    let (first, second) = (queue.submit(change + 1), queue.submit(change + 1000));
+                    drop(queue.submit(change + 2));
+                    let (first, second) = (first.wait(), second.wait());
+                    assert!(made.1 < first.1 && first.1 < second.1);
+                })
+            })
+            .collect();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        queue.close();
+        worker.join().unwrap();
+    };
+    shuttle::check_random(run, SCHEDULES);
+    shuttle::check_pct(run, SCHEDULES, 3);
+}
+
+#[test]
+fn callers_of_a_batch_that_panics_panic_and_others_do_not() {
+    let run = || {
+        let (queue, runner) = (Arc::new(Gather::new(2)), Numbers::default());
+        let its_queue = Arc::clone(&queue);
+        let worker =
+            thread::spawn(
+                move || {
+                    while catch_unwind(AssertUnwindSafe(|| its_queue.work(&runner))).is_err() {}
+                },
+            );
+        let unlucky = queue.submit(13);
+        let lucky = queue.submit(200);
+        assert!(catch_unwind(AssertUnwindSafe(|| unlucky.wait())).is_err());
+        assert_eq!(lucky.wait().0, 200);
+        queue.close();
+        worker.join().unwrap();
+    };
+    shuttle::check_random(run, SCHEDULES);
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use jasper_core::{Element, ProgressFn, no_progress};
+use jasper_core::Element;
 use jasper_graph::SaveStats;
 
 use super::{Index, OpenError, OpenOptions};
@@ -56,22 +56,6 @@ impl<T: Element> Index<T> {
     pub fn open_durable(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
         OpenOptions::new().open(check_durable(folder.as_ref())?)
     }
-
-    /// Takes a snapshot if the journal is long.
-    pub(crate) fn snapshot_if_due(&self) {
-        if self.journal.as_ref().is_some_and(|journal| journal.is_snapshot_due()) {
-            // The change that calls this is on disk. If a snapshot fails, so does the next change, or a later snapshot
-            // succeeds.
-            let _ = self.take_snapshot(true, &mut no_progress);
-        }
-    }
-
-    fn take_snapshot(&self, only_if_due: bool, progress: &mut ProgressFn<'_>) -> Result<(), JournalError> {
-        let Some(journal) = &self.journal else {
-            return Err(JournalError::new(Path::new("<index>"), JournalFault::NotDurable));
-        };
-        journal.snapshot(only_if_due, |path| self.with_progress(progress).save(path))
-    }
 }
 
 // `index` is the `self` of the calls.
@@ -101,6 +85,6 @@ long_calls! {
     /// Returns [`JournalError`]; [`JournalFault::NotDurable`] if the index was not opened by [`Self::open_durable`].
     /// The changes are on disk still.
     pub fn snapshot() -> Result<(), JournalError> {
-        index.take_snapshot(false, progress)
+        index.changes.take_snapshot(false, progress)
     }
 }

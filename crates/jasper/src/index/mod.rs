@@ -6,24 +6,25 @@ mod open;
 mod quantize;
 mod rebuild;
 mod search;
-mod shard_files;
+pub(crate) mod shard_files;
 mod spread;
 mod update;
 
 use std::fmt;
 use std::io::Cursor;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, RwLock};
 
-use jasper_core::{BuildParams, Element, Key, Metric, no_progress, sync};
+use jasper_core::{BuildParams, Element, Key, Metric, no_progress};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
 
 use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph};
 use crate::batcher::SearchBatcher;
+use crate::changes::Changes;
+use crate::changes::small::SmallChanges;
 use crate::check::{CheckError, CheckReport};
-use crate::journal::Journal;
 use crate::progress::long_calls;
 use crate::report::BuildReport;
 use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError, Spread};
@@ -57,14 +58,12 @@ pub struct Index<T: Element> {
     pub(crate) backend: Arc<dyn Backend<T>>,
     batcher: SearchBatcher<T>,
     pub(crate) executor: Arc<CpuExecutor>,
-    /// Held while the graph is changed, from the first check to the last write.
-    writer: Arc<Mutex<()>>,
+    pub(crate) small_changes: SmallChanges<T>,
+    pub(crate) changes: Arc<Changes<T>>,
     /// Whether changes on a CUDA device choose edges by exact distances, never by those of SQ8 vectors.
     pub(crate) exact_linking: bool,
     limits: RwLock<SearchLimits>,
     pub(crate) build_report: Option<BuildReport>,
-    /// The journal of a durable index.
-    pub(crate) journal: Option<Journal>,
 }
 
 impl<T: Element> fmt::Debug for Index<T> {
@@ -99,15 +98,16 @@ impl<T: Element> Index<T> {
     }
 
     fn with_backend(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
+        let changes = Arc::new(Changes::new(Arc::clone(&backend), Arc::clone(&executor)));
         Self {
             batcher: SearchBatcher::new(Arc::clone(&backend)),
+            small_changes: SmallChanges::new(Arc::clone(&changes)),
+            changes,
             backend,
             executor,
-            writer: Arc::default(),
             exact_linking,
             limits: RwLock::default(),
             build_report: None,
-            journal: None,
         }
     }
 
@@ -116,9 +116,11 @@ impl<T: Element> Index<T> {
         self,
         mut to: impl FnMut(usize, Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>,
     ) -> Self {
-        let Self { backend, batcher, executor, writer, exact_linking, limits, build_report, journal } = self;
-        // Waits for submitted searches, which hold the backend.
-        drop(batcher);
+        let Self { backend, batcher, small_changes, executor, changes, exact_linking, limits, build_report } =
+            self;
+        // Waits for submitted searches and changes, which hold the backend.
+        drop((batcher, small_changes));
+        let changes = Arc::into_inner(changes).expect("submitted changes have ended").without_backend();
         let is_sharded = !backend.shards().is_empty();
         let graphs = backend.into_graphs().into_iter().enumerate();
         let mut backends: Vec<_> =
@@ -129,13 +131,15 @@ impl<T: Element> Index<T> {
             backends.pop().expect("there is a graph")
         };
         let batcher = SearchBatcher::new(Arc::clone(&backend));
-        Self { batcher, backend, executor, writer, exact_linking, limits, build_report, journal }
+        let changes = Arc::new(changes(Arc::clone(&backend)));
+        let small_changes = SmallChanges::new(Arc::clone(&changes));
+        Self { batcher, small_changes, backend, executor, changes, exact_linking, limits, build_report }
     }
 
     /// The graph, or those of the shards. The edges are on the host.
     fn into_graphs(self) -> Vec<Graph<T>> {
-        let Self { backend, batcher, .. } = self;
-        drop(batcher);
+        let Self { backend, batcher, small_changes, changes, .. } = self;
+        drop((batcher, small_changes, changes));
         backend.into_graphs()
     }
 
@@ -238,15 +242,11 @@ impl<T: Element> Index<T> {
         // delay searches.
         self.backend.require_one_graph("reading the graph")?;
         let _writer = match self.device() {
-            Device::Cpu => self.writer.try_lock().ok(),
-            _ => Some(self.lock_writer()),
+            Device::Cpu => self.changes.writer.try_lock().ok(),
+            _ => Some(self.changes.lock_writer()),
         };
         self.backend.sync_host_edges()?;
         Ok(self.backend.read(read))
-    }
-
-    pub(crate) fn lock_writer(&self) -> MutexGuard<'_, ()> {
-        sync::lock(&self.writer)
     }
 
     /// Counts and sizes of the index. On a CUDA device, the mean degree is that of the edges when they were last copied
@@ -367,14 +367,7 @@ long_calls! {
     /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault,
     /// where the new file is complete but may be lost if the system fails.
     pub fn save(path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
-        let path = path.as_ref();
-        let _writer = index.lock_writer();
-        let synced = index.backend.sync_host_edges();
-        synced.map_err(|error| FileError::new(path, FileFault::Device(error)))?;
-        match index.backend.shards() {
-            [] => index.backend.read(|graph| graph.save(path, progress)),
-            shards => shard_files::save(path, shards, progress),
-        }
+        index.changes.save(path.as_ref(), progress)
     }
 
     /// The bytes of the file that [`Self::save`] writes, for other places than the file system.
@@ -410,14 +403,14 @@ long_calls! {
         let mut report = match index.backend.shards() {
             [] => index.read_graph(check)??,
             shards => {
-                let _writer = index.lock_writer();
+                let _writer = index.changes.lock_writer();
                 index.backend.sync_host_edges()?;
                 let reports = shards.iter().map(|shard| shard.read(&mut check));
                 reports.reduce(|sum, report| Ok(sum?.merge(report?))).expect("there is a shard")?
             }
         };
         if index.backend.replicas() > 1 {
-            let _writer = index.lock_writer();
+            let _writer = index.changes.lock_writer();
             report.different = index.backend.differing_replicas(progress)?;
         }
         Ok(report)

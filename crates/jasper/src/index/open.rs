@@ -145,8 +145,8 @@ impl OpenOptions {
         journal: OpenJournal,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Index<T>, OpenError> {
-        let mut index = self.open_file(&journal.snapshot(), progress)?;
-        index.journal = Some(journal.replay(&index, progress)?);
+        let index = self.open_file(&journal.snapshot(), progress)?;
+        index.changes.set_journal(journal.replay(&index, progress)?);
         Ok(index)
     }
 }

@@ -62,7 +62,7 @@ impl<T: Element> Index<T> {
         let kept = |graph: &Graph<T>| {
             (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty())
         };
-        self.change(None, progress, |change, hooks| {
+        self.changes.change(None, progress, |change, hooks| {
             let before @ (had_codes, _) = self.backend.read(kept);
             let made = make(change, hooks.progress);
             let after @ (has_codes, _) = self.backend.read(kept);
@@ -81,7 +81,7 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError`] if the index has codes only, or is durable and the change cannot be written to its
     /// journal ([`UpdateError::Journal`]).
     pub fn drop_codes(&self) -> Result<(), UpdateError> {
-        self.change(Some(&Record::DropCodes), &mut no_progress, |_, _| {
+        self.changes.change(Some(&Record::DropCodes), &mut no_progress, |_, _| {
             self.backend.read(|graph| graph.require_vectors())?;
             Ok(self.backend.change(|graph| graph.drop_codes())?)
         })
@@ -94,7 +94,7 @@ impl<T: Element> Index<T> {
     /// Returns [`UpdateError::NoCodes`], or [`UpdateError::Journal`] if the index is durable and the change cannot be
     /// written to its journal; the index is unchanged.
     pub fn drop_vectors(&self) -> Result<(), UpdateError> {
-        self.change(Some(&Record::DropVectors), &mut no_progress, |_, _| {
+        self.changes.change(Some(&Record::DropVectors), &mut no_progress, |_, _| {
             if self.backend.read(|graph| graph.vectors().codes().is_none()) {
                 return Err(UpdateError::NoCodes);
             }
@@ -122,7 +122,7 @@ impl<T: Element> Index<T> {
     /// # Errors
     /// Returns [`UpdateError`] if there is no memory for the sketches.
     pub fn build_sketches(&self) -> Result<(), UpdateError> {
-        let _writer = self.lock_writer();
+        let _writer = self.changes.lock_writer();
         for shard in self.backend.shards_or_self() {
             // Searches go on: changes of the vectors wait for the writer lock.
             let mut sketches = shard.read(|graph| make_sketches(&self.executor, graph.vectors(), None))?;

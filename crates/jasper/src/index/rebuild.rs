@@ -46,7 +46,7 @@ long_calls! {
     /// # Errors
     /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).
     pub fn rebuild(device: impl Into<DeviceChoice>) -> Result<Index<T>, BuildError> {
-        let _writer = index.lock_writer();
+        let _writer = index.changes.lock_writer();
         let device = device.into();
         let mut build = |graph: &Graph<T>| {
             build_again(index.builder_like(graph).device(device).keep_on_host(true), graph, progress)

@@ -131,7 +131,7 @@ pub fn shard_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, FileError> 
 }
 
 /// Writes the graphs of shards to a folder. The caller has synced their edges.
-pub(super) fn save<T: Element>(
+pub(crate) fn save<T: Element>(
     folder: &Path,
     shards: &[Arc<dyn Backend<T>>],
     progress: &mut ProgressFn<'_>,

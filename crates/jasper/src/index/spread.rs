@@ -84,7 +84,7 @@ impl<T: Element> Index<T> {
 
     /// The index with its graphs on devices, which have copies of them.
     pub(super) fn moved_to(self, copies: Vec<DeviceGraph<T>>) -> Self {
-        let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.writer));
+        let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.changes.writer));
         let mut copies = copies.into_iter();
         self.moved(|_, graph, executor| {
             let copy = copies.next().expect("a copy per graph");
@@ -93,7 +93,7 @@ impl<T: Element> Index<T> {
     }
 
     fn moved_to_replicas(self, (graphs, copies): Copies<T>) -> Self {
-        let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.writer));
+        let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.changes.writer));
         let mut copies = copies.into_iter();
         let mut graphs = Some(graphs);
         self.moved(|_, graph, executor| {
@@ -130,7 +130,7 @@ impl<T: Element> Index<T> {
     /// Builds shards of the vectors on the devices, and moves them there.
     fn build_shards(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Self, DeviceError> {
         let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
-        if self.journal.is_some() {
+        if self.changes.journal.get().is_some() {
             return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
         }
         let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));

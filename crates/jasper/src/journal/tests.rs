@@ -127,8 +127,8 @@ fn durable(disk: &Disk, folder: &Path) -> Index<u8> {
         snapshot_bytes: AtomicU64::new(0),
         lock: Ok(acquire(folder).unwrap()),
     };
-    let mut index = empty();
-    index.journal = Some(journal);
+    let index = empty();
+    index.changes.set_journal(journal);
     index
 }
 
@@ -321,7 +321,7 @@ fn assert_usable(index: &Index<u8>, reference: &Index<u8>, disk: &Disk) {
 /// Waits until the log has this number of changes.
 fn wait_for_log(index: &Index<u8>, changes: usize) {
     let start = Instant::now();
-    let journal = index.journal.as_ref().unwrap();
+    let journal = index.changes.journal.get().unwrap();
     while lock(&journal.store).read().unwrap().numbers().unwrap().len() < changes {
         assert!(start.elapsed() < PATIENCE, "the change is not logged");
         std::thread::yield_now();
@@ -415,7 +415,7 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
 fn changes_that_wait_share_a_commit() {
     let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
     let index = durable(&disk, folder.path());
-    let journal = index.journal.as_ref().unwrap();
+    let journal = index.changes.journal.get().unwrap();
     let before = disk.state().calls;
     index.insert_one(&[0, 0], 1000).unwrap();
     let calls_alone = disk.state().calls - before;
@@ -423,7 +423,13 @@ fn changes_that_wait_share_a_commit() {
     std::thread::scope(|scope| {
         for key in 0..10 {
             let index = &index;
-            scope.spawn(move || index.insert_one(&[key, key], key.into()).unwrap());
+            // Calls with progress are not made together.
+            let insert = move || {
+                let vectors = [key, key];
+                let vectors = MatrixView::new(&vectors, 2).unwrap();
+                index.with_progress(&mut no_progress).insert(&vectors, &[key.into()]).unwrap();
+            };
+            scope.spawn(insert);
         }
         while lock(&journal.waiting).len() < 10 {
             std::thread::yield_now();
@@ -492,8 +498,8 @@ fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
     let found = files();
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem] {
         let journal = OpenJournal::with_store(folder, Err(io::Error::from(kind).into())).unwrap();
-        let mut index = Index::<u8>::open(journal.snapshot()).unwrap();
-        index.journal = Some(journal.replay(&index, &mut no_progress).unwrap());
+        let index = Index::<u8>::open(journal.snapshot()).unwrap();
+        index.changes.set_journal(journal.replay(&index, &mut no_progress).unwrap());
         assert!(index.to_bytes().unwrap() == before);
         for step in STEPS {
             let refused = step(&index).unwrap_err();

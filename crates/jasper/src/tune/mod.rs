@@ -126,7 +126,7 @@ long_calls! {
         if let TuneQueries::Sampled { .. } = queries {
             index.backend.require_one_graph("tuning with sampled vectors")?;
         }
-        index.change(None, progress, |change, hooks| {
+        index.changes.change(None, progress, |change, hooks| {
             index.backend.sync_host_edges()?;
             // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
             let fingerprint = index.backend.read(|graph| graph.fingerprint());

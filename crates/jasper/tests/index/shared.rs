@@ -1,5 +1,6 @@
 //! Searches during a change: they continue, and see one state or the other.
 
+use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use jasper::{Hit, Index, Key, Metric, SearchParams, VectorSource, bench::synthetic::Clusters};
+use jasper::{Hit, Index, Key, Metric, SearchParams, UpdateError, VectorSource, bench::synthetic::Clusters};
 
 use crate::common::{SearchHits, keys, small, view};
 
@@ -326,4 +327,93 @@ fn an_index_may_be_sent_and_shared() {
     fn is_sent_and_shared<T: Send + Sync>() {}
     is_sent_and_shared::<Index<f32>>();
     is_sent_and_shared::<Index<u8>>();
+}
+
+/// Many threads insert, replace and delete single vectors; each gets its own result, and nothing else is refused.
+#[test]
+fn small_changes_of_many_threads_are_made_together_and_answered_each() {
+    const THREADS: u64 = 6;
+    const STEPS: u64 = 40;
+    let rows = base(1000);
+    let row = |key: u64| &rows[(key % 1000) as usize * DIMENSION..][..DIMENSION];
+    let index = small(Metric::L2).build(&view(&rows[..300 * DIMENSION], DIMENSION)).unwrap();
+    let failed = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (index, row) = (&index, &row);
+                scope.spawn(move || {
+                    let mut failed = 0;
+                    for step in 0..STEPS {
+                        let key = 1000 * (thread + 1) + 300 + step;
+                        let report = index.insert_one(row(key), key).unwrap();
+                        assert_eq!(report.keys, 1);
+                        assert!(index.contains(key));
+                        assert_eq!(index.vector(key).unwrap(), row(key));
+                        // One of the threads is first.
+                        failed += usize::from(index.insert_one(row(300 + step), 300 + step).is_err());
+                        assert!(matches!(index.insert_one(row(key), key), Err(UpdateError::Key(_))));
+                        assert!(matches!(index.insert_one(&[1; 3], 7_000), Err(UpdateError::Vector(_))));
+                        index.upsert_one(row(key + 1), key).unwrap();
+                        assert_eq!(index.vector(key).unwrap(), row(key + 1));
+                        if step % 3 == 0 {
+                            index.delete(&[key]).unwrap();
+                            assert!(!index.contains(key) && index.delete(&[key]).is_err());
+                        }
+                        let (next, _) = index.insert_auto(&view(row(key + 2), DIMENSION)).unwrap();
+                        assert_eq!(index.vector(next).unwrap(), row(key + 2));
+                        index.delete(&[next]).unwrap();
+                    }
+                    failed
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+    });
+    assert_eq!(failed as u64, (THREADS - 1) * STEPS);
+    let kept = STEPS - STEPS.div_ceil(3);
+    assert_eq!(index.len() as u64, 300 + STEPS + THREADS * kept);
+    assert!(index.check().unwrap().is_sound());
+}
+
+/// Changes that are submitted are made in their order, whether or not they are alike.
+#[test]
+fn submitted_changes_are_made_in_order() {
+    let rows = base(400);
+    let row = |key: u64| view(&rows[(key % 400) as usize * DIMENSION..][..DIMENSION], DIMENSION);
+    let index = small(Metric::L2).build(&view(&rows[..300 * DIMENSION], DIMENSION)).unwrap();
+    let mut inserted = Vec::new();
+    let mut deleted = Vec::new();
+    for key in 300..400 {
+        inserted.push(index.submit_insert(row(key), &[key]).unwrap());
+        if key % 2 == 0 {
+            deleted.push(index.submit_delete(&[key]).unwrap());
+            inserted.push(index.submit_upsert(row(key + 1), &[key]).unwrap());
+        }
+    }
+    // Refused, without harm to those that are made with it.
+    let refused = index.submit_insert(row(5), &[5]).unwrap();
+    let last = index.submit_insert(row(6), &[1_000]).unwrap();
+    for change in inserted {
+        assert_eq!(wait(change).unwrap().keys, 1);
+    }
+    deleted.into_iter().for_each(|change| wait(change).unwrap());
+    assert!(matches!(wait(refused), Err(UpdateError::Key(_))));
+    // The vector of key 6 has a second key now.
+    assert_eq!(wait(last).unwrap().duplicates, 1);
+    assert_eq!(index.len(), 401);
+    for key in 300..400 {
+        let expected = if key % 2 == 0 { row(key + 1) } else { row(key) };
+        assert_eq!(index.vector(key).unwrap(), expected.row(0));
+    }
+}
+
+fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        thread::yield_now();
+    }
 }

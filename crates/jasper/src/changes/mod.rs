@@ -1,0 +1,287 @@
+//! The changes of an index: checked, logged if it is durable, made one after another.
+//!
+//! ```text
+//! a change:
+//!     check it without its turn                                  what will be refused need not be logged
+//!     take a number, which is its turn                           see the module `journal`
+//!     log it; an insert or a consolidation while it is computed
+//!     wait for the turn, and for the lock of writers
+//!     compute it, and wait until it is on disk
+//!     publish it                                                 see the backends
+//! ```
+
+pub(crate) mod small;
+
+use std::collections::HashSet;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress, sync};
+use jasper_graph::{FileError, FileFault, KeyError, KeyMap, SaveStats};
+use jasper_vamana::{
+    ChangeHooks, CpuExecutor, InsertReport, NewVectors, OnConflict, UpdateError, check_insert,
+};
+
+use crate::backend::{Backend, SharedRows};
+use crate::index::shard_files;
+use crate::journal::{Change, Digest, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
+
+/// The keys of an insert.
+#[derive(Clone, Copy)]
+pub(crate) enum NewKeys<'a> {
+    /// Those of the caller, and what becomes of vectors that are there under them.
+    Given(&'a [Key], OnConflict),
+    /// Those after the largest key ever used.
+    Next,
+}
+
+/// A change of one key.
+pub(crate) type KeyChange = fn(&mut KeyMap, Key) -> Result<(), KeyError>;
+
+/// What changes an index.
+pub(crate) struct Changes<T: Element> {
+    pub(crate) backend: Arc<dyn Backend<T>>,
+    pub(crate) executor: Arc<CpuExecutor>,
+    /// Held while the graph is changed, from the first check to the last write.
+    pub(crate) writer: Arc<Mutex<()>>,
+    /// The journal of a durable index.
+    pub(crate) journal: OnceLock<Journal>,
+}
+
+impl<T: Element> Changes<T> {
+    pub(crate) fn new(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>) -> Self {
+        Self { backend, executor, writer: Arc::default(), journal: OnceLock::new() }
+    }
+
+    /// Takes everything from here to another backend.
+    pub(crate) fn without_backend(self) -> impl FnOnce(Arc<dyn Backend<T>>) -> Self {
+        let Self { executor, writer, journal, .. } = self;
+        move |backend| Self { backend, executor, writer, journal }
+    }
+
+    /// Logs changes from now on. There is no journal yet.
+    pub(crate) fn set_journal(&self, journal: Journal) {
+        assert!(self.journal.set(journal).is_ok(), "an index has one journal");
+    }
+
+    pub(crate) fn lock_writer(&self) -> MutexGuard<'_, ()> {
+        sync::lock(&self.writer)
+    }
+
+    /// Changes all keys if all of them pass the check, and none otherwise.
+    pub(crate) fn change_keys(
+        &self,
+        record: &Record<'_, T>,
+        keys: &[Key],
+        change_and_undo: [KeyChange; 2],
+    ) -> Result<(), UpdateError> {
+        self.change(Some(record), &mut no_progress, |_, _| {
+            self.check_change(record)?;
+            self.change_checked_keys(keys, change_and_undo)
+        })
+    }
+
+    /// Changes all keys, which were checked, or none. The caller holds the writer lock.
+    pub(crate) fn change_checked_keys(
+        &self,
+        keys: &[Key],
+        [change, undo]: [KeyChange; 2],
+    ) -> Result<(), UpdateError> {
+        let shards = self.backend.shards_or_self();
+        let apply = |change: KeyChange, shard: usize| {
+            let keys = keys.iter().filter(|&&key| self.backend.shard_of(key) == shard);
+            shards[shard].change(|graph| keys.clone().try_for_each(|&key| change(graph.keys_mut(), key)))
+        };
+        for shard in 0..shards.len() {
+            let changed = apply(change, shard).map_err(UpdateError::from);
+            if let Err(error) = changed.and_then(|changed| Ok(changed?)) {
+                // Only a device can fail: the keys were checked.
+                (0..shard).for_each(|changed| drop(apply(undo, changed)));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an insert; returns the first of the keys, or the next one if there are none. If it is logged, the log has
+    /// the vectors that are inserted, though a source may give others when it is read again: few are read once, and
+    /// many, which would take too much memory, are compared.
+    pub(crate) fn insert(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        keys: NewKeys<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Key, InsertReport), UpdateError> {
+        if self.journal.get().is_none() || vectors.in_memory().is_some() {
+            return self.insert_logged(vectors, vectors, keys, progress, &mut || true);
+        }
+        if (vectors.len() * vectors.dimension() * size_of::<T>()) as u64 <= GROUP_BYTES {
+            let read = SharedRows::new(vectors)?;
+            let vectors = read.view()?;
+            return self.insert_logged(&vectors, &vectors, keys, progress, &mut || true);
+        }
+        match vectors.concurrent() {
+            Some(vectors) => self.insert_compared(vectors, keys, progress),
+            None => self.insert_compared(vectors, keys, progress),
+        }
+    }
+
+    /// Inserts the vectors of a source that is read for the log, and again to be inserted.
+    fn insert_compared<S: ?Sized>(
+        &self,
+        source: &S,
+        keys: NewKeys<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(Key, InsertReport), UpdateError>
+    where
+        for<'a> Digest<'a, S>: VectorSource<T>,
+    {
+        let (logged, inserted) = (Digest::new(source), Digest::new(source));
+        let mut is_same = true;
+        let mut compare = || {
+            is_same = logged.sum() == inserted.sum();
+            is_same
+        };
+        let made = self.insert_logged(&logged, &inserted, keys, progress, &mut compare);
+        if !is_same {
+            let reason = "the source gave other vectors when they were read again";
+            return Err(UpdateError::Read(io::Error::new(io::ErrorKind::InvalidData, reason)));
+        }
+        match (made, logged.into_failure()) {
+            (Err(UpdateError::Journal(_)), Some(error)) => Err(UpdateError::Read(error)),
+            (made, _) => made,
+        }
+    }
+
+    /// Inserts vectors, and logs them if the index is durable. Cancels the insert if `compare`, which is called once
+    /// both are read, is false.
+    fn insert_logged(
+        &self,
+        logged: &dyn VectorSource<T>,
+        inserted: &dyn VectorSource<T>,
+        keys: NewKeys<'_>,
+        progress: &mut ProgressFn<'_>,
+        compare: &mut dyn FnMut() -> bool,
+    ) -> Result<(Key, InsertReport), UpdateError> {
+        let record = match keys {
+            NewKeys::Given(keys, on_conflict) => {
+                Record::Insert(NewVectors { vectors: logged, keys, on_conflict })
+            }
+            NewKeys::Next => Record::InsertAuto(logged),
+        };
+        self.change(Some(&record), progress, |_, ChangeHooks { progress, mut before_commit }| {
+            let mut wait_and_compare = || match before_commit.as_mut().map(|wait| wait()) {
+                Some(ControlFlow::Break(())) => ControlFlow::Break(()),
+                _ if compare() => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            };
+            let hooks = ChangeHooks { progress, before_commit: Some(&mut wait_and_compare) };
+            let next;
+            let (keys, on_conflict) = match keys {
+                NewKeys::Given(keys, on_conflict) => (keys, on_conflict),
+                NewKeys::Next => {
+                    next = self.next_keys(inserted.len())?;
+                    (&next[..], OnConflict::Refuse)
+                }
+            };
+            let new = NewVectors { vectors: inserted, keys, on_conflict };
+            let report = self.backend.insert(new, hooks)?;
+            Ok((keys.first().copied().unwrap_or_else(|| self.next_key()), report))
+        })
+    }
+
+    /// Makes a change, in its turn and under the writer lock. All logged changes pass through here. `record` is
+    /// checked, then logged: before `make`, or, if it has a commit point, while `make` computes the change. With
+    /// `None`, `make` logs the change itself. `make` checks the change again.
+    pub(crate) fn change<R, E: From<UpdateError>>(
+        &self,
+        record: Option<&Record<'_, T>>,
+        progress: &mut ProgressFn<'_>,
+        make: impl FnOnce(&mut Change<'_>, ChangeHooks<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if let (Some(_), Some(record)) = (self.journal.get(), record) {
+            // Most changes that will be refused need not be logged.
+            self.check_change(record)?;
+        }
+        let made = Change::make(self.journal.get(), record, progress, |change, hooks| {
+            let _writer = self.lock_writer();
+            make(change, hooks)
+        })?;
+        self.snapshot_if_due();
+        Ok(made)
+    }
+
+    /// Checks what can be checked of a change before it is made.
+    pub(crate) fn check_change(&self, record: &Record<'_, T>) -> Result<(), UpdateError> {
+        let check_keys = |keys: &[Key], check: fn(&KeyMap, Key) -> Result<Slot, KeyError>| {
+            let mut seen = HashSet::with_capacity(keys.len());
+            if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
+                return Err(UpdateError::RepeatedKey(key));
+            }
+            for (shard, backend) in self.backend.shards_or_self().into_iter().enumerate() {
+                let mut keys = keys.iter().filter(|&&key| self.backend.shard_of(key) == shard);
+                backend.read(|graph| keys.try_for_each(|&key| check(graph.keys(), key).map(drop)))?;
+            }
+            Ok(())
+        };
+        let check_insert = |new| self.backend.read(|graph| check_insert(&*self.executor, graph, new));
+        match *record {
+            Record::Insert(new) => check_insert(new),
+            Record::InsertAuto(vectors) => {
+                let keys = self.next_keys(vectors.len())?;
+                check_insert(NewVectors { vectors, keys: &keys, on_conflict: OnConflict::Refuse })
+            }
+            Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
+            Record::Undelete(keys) => check_keys(keys, KeyMap::restorable_slot),
+            _ => Ok(()),
+        }
+    }
+
+    /// The key after the largest ever used.
+    pub(crate) fn next_key(&self) -> Key {
+        let shards = self.backend.shards_or_self().into_iter();
+        shards.map(|shard| shard.read(|graph| graph.keys().next_key())).max().unwrap_or(0)
+    }
+
+    /// The keys after the largest ever used.
+    fn next_keys(&self, count: usize) -> Result<Vec<Key>, KeyError> {
+        let first = self.next_key();
+        // The largest key is NO_KEY, which is reserved.
+        let end = first.checked_add(count as Key);
+        let end = end.ok_or(KeyError::NoneLeft { count, last: first.saturating_sub(1) })?;
+        Ok((first..end).collect())
+    }
+
+    /// Writes the index to `path`: see [`crate::Index::save`].
+    pub(crate) fn save(&self, path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError> {
+        let _writer = self.lock_writer();
+        let synced = self.backend.sync_host_edges();
+        synced.map_err(|error| FileError::new(path, FileFault::Device(error)))?;
+        match self.backend.shards() {
+            [] => self.backend.read(|graph| graph.save(path, progress)),
+            shards => shard_files::save(path, shards, progress),
+        }
+    }
+
+    /// Takes a snapshot if the journal is long.
+    fn snapshot_if_due(&self) {
+        if self.journal.get().is_some_and(Journal::is_snapshot_due) {
+            // The change that calls this is on disk. If a snapshot fails, so does the next change, or a later snapshot
+            // succeeds.
+            let _ = self.take_snapshot(true, &mut no_progress);
+        }
+    }
+
+    pub(crate) fn take_snapshot(
+        &self,
+        only_if_due: bool,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(), JournalError> {
+        let Some(journal) = self.journal.get() else {
+            return Err(JournalError::new(Path::new("<index>"), JournalFault::NotDurable));
+        };
+        journal.snapshot(only_if_due, |path| self.save(path, progress))
+    }
+}

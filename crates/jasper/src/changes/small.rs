@@ -1,0 +1,318 @@
+//! Small changes, which are made together with those of other callers.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::{self, JoinHandle};
+
+use jasper_core::{Element, Key, MatrixView, no_progress};
+use jasper_graph::KeyMap;
+use jasper_vamana::{InsertReport, NewVectors, OnConflict, UpdateError};
+
+use super::{Changes, NewKeys};
+use crate::batcher::{ChangeRunner, Gather, Submitted};
+use crate::journal::Record;
+
+/// Vectors or keys of a small change, at most.
+pub(crate) const SMALL: usize = 64;
+/// Vectors or keys of a batch, at most.
+const MAX_BATCH: usize = 4096;
+
+/// How often the thread looks for callers to come back: for about as long as it takes to wake them.
+const LOOKS: usize = 256;
+
+/// A change that may be made together with others.
+pub(crate) enum SmallChange<T> {
+    Insert {
+        /// `[vectors][dimension]`
+        vectors: Vec<T>,
+        dimension: usize,
+        keys: SmallKeys,
+    },
+    Delete(Vec<Key>),
+}
+
+/// The keys of a small insert.
+#[derive(Debug)]
+pub(crate) enum SmallKeys {
+    Given(Vec<Key>, OnConflict),
+    Next,
+}
+
+/// The first of the keys of an insert, and its report.
+pub(crate) type Made = (Key, InsertReport);
+
+impl<T: Element> SmallChange<T> {
+    pub(crate) fn insert(vectors: MatrixView<'_, T>, keys: NewKeys<'_>) -> Self {
+        let keys = match keys {
+            NewKeys::Given(keys, on_conflict) => SmallKeys::Given(keys.to_vec(), on_conflict),
+            NewKeys::Next => SmallKeys::Next,
+        };
+        let rows: Vec<&[T]> = vectors.rows().collect();
+        Self::Insert { vectors: rows.concat(), dimension: vectors.dimension(), keys }
+    }
+
+    /// The keys that it names.
+    fn keys(&self) -> &[Key] {
+        match self {
+            Self::Insert { keys: SmallKeys::Given(keys, _), .. } | Self::Delete(keys) => keys,
+            Self::Insert { keys: SmallKeys::Next, .. } => &[],
+        }
+    }
+
+    /// Number of vectors or keys.
+    fn len(&self) -> usize {
+        match self {
+            Self::Insert { vectors, dimension, .. } => vectors.len() / dimension,
+            Self::Delete(keys) => keys.len(),
+        }
+    }
+
+    /// Whether both are made by the same steps.
+    fn is_alike(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Insert { keys, .. }, Self::Insert { keys: other, .. }) => match (keys, other) {
+                (SmallKeys::Given(_, one), SmallKeys::Given(_, other)) => one == other,
+                (SmallKeys::Next, SmallKeys::Next) => true,
+                _ => false,
+            },
+            (Self::Delete(_), Self::Delete(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+impl<T: Element> Changes<T> {
+    fn make(&self, change: &SmallChange<T>) -> Result<Made, UpdateError> {
+        match change {
+            SmallChange::Insert { vectors, dimension, keys } => {
+                let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
+                let keys = match keys {
+                    SmallKeys::Given(keys, on_conflict) => NewKeys::Given(keys, *on_conflict),
+                    SmallKeys::Next => NewKeys::Next,
+                };
+                self.insert(&vectors, keys, &mut no_progress)
+            }
+            SmallChange::Delete(keys) => self.delete(keys).map(|()| (0, InsertReport::default())),
+        }
+    }
+
+    pub(crate) fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
+        self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])
+    }
+
+    /// Checks what makes a change fail whatever other changes do, and what most likely does.
+    fn check(&self, change: &SmallChange<T>) -> Result<(), UpdateError> {
+        match change {
+            SmallChange::Insert { vectors, dimension, keys } => {
+                let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
+                self.backend.read(|graph| {
+                    let mut prepared = Vec::new();
+                    let mut rows = vectors.rows().enumerate();
+                    rows.try_for_each(|(row, vector)| {
+                        graph.vectors().prepare(row, vector, &mut prepared).map(drop)
+                    })
+                })?;
+                match keys {
+                    SmallKeys::Given(keys, on_conflict) => {
+                        let new = NewVectors { vectors: &vectors, keys, on_conflict: *on_conflict };
+                        self.check_change(&Record::Insert(new))
+                    }
+                    SmallKeys::Next => Ok(()),
+                }
+            }
+            SmallChange::Delete(keys) => self.check_change(&Record::Delete(keys)),
+        }
+    }
+
+    /// Makes changes as one, in their order. They are alike, and name no key twice.
+    fn make_together(&self, changes: &[&SmallChange<T>]) -> Result<Vec<Made>, UpdateError> {
+        let mut all = Vec::new();
+        let mut given: Vec<Key> = changes.iter().flat_map(|change| change.keys()).copied().collect();
+        let (first, on_conflict) = match changes[0] {
+            SmallChange::Delete(_) => {
+                self.delete(&given)?;
+                return Ok(vec![(0, InsertReport::default()); changes.len()]);
+            }
+            SmallChange::Insert { keys: SmallKeys::Given(_, on_conflict), .. } => (None, *on_conflict),
+            SmallChange::Insert { keys: SmallKeys::Next, .. } => (Some(()), OnConflict::Refuse),
+        };
+        let mut dimension = 0;
+        for change in changes {
+            if let SmallChange::Insert { vectors, dimension: its, .. } = change {
+                dimension = *its;
+                all.extend_from_slice(vectors);
+            }
+        }
+        let vectors = MatrixView::new(&all, dimension).expect("whole rows");
+        let keys = if first.is_some() { NewKeys::Next } else { NewKeys::Given(&given, on_conflict) };
+        let (next, report) = self.insert(&vectors, keys, &mut no_progress)?;
+        if first.is_some() {
+            given = (next..).take(vectors.len()).collect();
+        }
+        let mut keys = &given[..];
+        let made = changes.iter().map(|change| {
+            let (own, rest) = keys.split_at(change.len());
+            keys = rest;
+            (own[0], self.share_of(report, own))
+        });
+        Ok(made.collect())
+    }
+
+    /// The part of a report for some of the keys. Operations are divided by the number of keys.
+    fn share_of(&self, all: InsertReport, keys: &[Key]) -> InsertReport {
+        let shares_vertex = |&&key: &&Key| {
+            self.backend.read_with(key, |graph| {
+                let keys = graph.keys();
+                keys.slot_of(key).is_some_and(|slot| keys.first_key(slot) != key)
+            })
+        };
+        let duplicates = keys.iter().filter(shares_vertex).count();
+        all.share(keys.len(), duplicates)
+    }
+}
+
+/// Makes small changes of the changes of an index.
+struct Runner<T: Element>(Arc<Changes<T>>);
+
+impl<T: Element> ChangeRunner for Runner<T> {
+    type Change = SmallChange<T>;
+    type Answer = Result<Made, UpdateError>;
+
+    /// Those that are alike, and name different keys.
+    fn batch_len(&self, changes: &[&SmallChange<T>]) -> usize {
+        let (mut seen, mut len) = (HashSet::new(), 0);
+        let joins = |change: &&&SmallChange<T>| {
+            len += change.len();
+            changes[0].is_alike(change)
+                && len <= MAX_BATCH
+                && change.keys().iter().all(|&key| seen.insert(key))
+        };
+        changes.iter().take_while(joins).count().max(1)
+    }
+
+    fn run(&self, batch: &[&SmallChange<T>], answer: &mut dyn FnMut(usize, Result<Made, UpdateError>)) {
+        let Self(changes) = self;
+        if let [change] = batch {
+            return answer(0, changes.make(change));
+        }
+        let mut sound = Vec::new();
+        for (number, change) in batch.iter().enumerate() {
+            match changes.check(change) {
+                Ok(()) => sound.push(number),
+                Err(error) => answer(number, Err(error)),
+            }
+        }
+        let together: Vec<_> = sound.iter().map(|&number| batch[number]).collect();
+        match if together.is_empty() { Ok(Vec::new()) } else { changes.make_together(&together) } {
+            Ok(made) => sound.into_iter().zip(made).for_each(|(number, made)| answer(number, Ok(made))),
+            // One by one, each caller gets its own error.
+            Err(_) => sound.into_iter().for_each(|number| answer(number, changes.make(batch[number]))),
+        }
+    }
+}
+
+type Queue<T> = Gather<SmallChange<T>, Result<Made, UpdateError>>;
+
+/// The queue of the small changes of an index, and the thread that makes them.
+pub(crate) struct SmallChanges<T: Element> {
+    queue: Arc<Queue<T>>,
+    changes: Arc<Changes<T>>,
+    /// Started by the first change that is queued.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<T: Element> SmallChanges<T> {
+    pub(crate) fn new(changes: Arc<Changes<T>>) -> Self {
+        Self { queue: Arc::new(Gather::new(LOOKS)), changes, thread: Mutex::default() }
+    }
+
+    /// Makes an insert, directly or together with others.
+    pub(crate) fn insert(&self, vectors: MatrixView<'_, T>, keys: NewKeys<'_>) -> Result<Made, UpdateError> {
+        let turn = self.queue.try_direct();
+        match turn.is_none().then(|| self.submit(SmallChange::insert(vectors, keys))) {
+            Some(Ok(submitted)) => submitted.wait(),
+            // Without a thread, the caller waits for its turn as for that of a large change.
+            Some(Err(_)) | None => self.changes.insert(&vectors, keys, &mut no_progress),
+        }
+    }
+
+    /// Deletes keys, directly or together with others.
+    pub(crate) fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
+        let turn = self.queue.try_direct();
+        match turn.is_none().then(|| self.submit(SmallChange::Delete(keys.to_vec()))) {
+            Some(Ok(submitted)) => submitted.wait().map(drop),
+            Some(Err(_)) | None => self.changes.delete(keys),
+        }
+    }
+
+    /// Queues a change.
+    ///
+    /// # Errors
+    /// Returns the error of the operating system if it refuses the thread of the queue.
+    pub(crate) fn submit(
+        &self,
+        change: SmallChange<T>,
+    ) -> io::Result<Submitted<SmallChange<T>, Result<Made, UpdateError>>> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let (queue, runner) = (Arc::clone(&self.queue), Runner(Arc::clone(&self.changes)));
+            // A panic ends the batch, whose callers panic. The thread continues.
+            let work = move || while catch_unwind(AssertUnwindSafe(|| queue.work(&runner))).is_err() {};
+            *thread = Some(thread::Builder::new().name("jasper-changes".into()).spawn(work)?);
+        }
+        drop(thread);
+        Ok(self.queue.submit(change))
+    }
+}
+
+impl<T: Element> Drop for SmallChanges<T> {
+    /// Waits until submitted changes are made.
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(handle) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+            // A waker may have dropped the index, on the thread.
+            && handle.thread().id() != thread::current().id()
+        {
+            let _ = handle.join();
+        }
+    }
+}
+
+/// The result of a [submitted](crate::Index::submit_insert) change, once it is polled to completion.
+///
+/// The future works with every async executor and needs none. Dropping it cancels the change, unless it has begun.
+#[must_use = "dropping it cancels the change"]
+pub struct ChangeFuture<T: Element, R> {
+    submitted: Submitted<SmallChange<T>, Result<Made, UpdateError>>,
+    result: fn(Made) -> R,
+}
+
+impl<T: Element, R> ChangeFuture<T, R> {
+    pub(crate) fn new(
+        submitted: Submitted<SmallChange<T>, Result<Made, UpdateError>>,
+        result: fn(Made) -> R,
+    ) -> Self {
+        Self { submitted, result }
+    }
+}
+
+impl<T: Element, R> Future for ChangeFuture<T, R> {
+    type Output = Result<R, UpdateError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let made = Pin::new(&mut self.submitted).poll(context);
+        made.map(|made| made.map(self.result))
+    }
+}
+
+impl<T: Element, R> fmt::Debug for ChangeFuture<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChangeFuture")
+    }
+}
