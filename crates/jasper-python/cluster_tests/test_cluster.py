@@ -1,7 +1,6 @@
 """What users of a cluster see, and what it refuses."""
 
 import json
-import pathlib
 import shutil
 import threading
 import time
@@ -20,33 +19,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module")
-def built(nodes, vectors, tmp_path_factory):
-    """A folder with a cluster of 3 shards, and its last batch in the log."""
-    folder = tmp_path_factory.mktemp("built") / "cluster"
-    cluster = Cluster.build(vectors, str(folder), shards=3, replicas=2, num_cpus=0.5)
-    cluster.delete([3999])
-    cluster.close()
-    return folder
-
-
-@pytest.fixture
-def folder(built, tmp_path):
-    """A copy of that folder."""
-    return pathlib.Path(shutil.copytree(built, tmp_path / "cluster"))
-
-
-@pytest.fixture(scope="module")
 def shared(nodes, built, tmp_path_factory):
     """A cluster for tests that leave it as it is."""
     cluster = Cluster.open(str(shutil.copytree(built, tmp_path_factory.mktemp("shared") / "cluster")))
-    yield cluster
-    cluster.close()
-
-
-@pytest.fixture
-def cluster(nodes, folder):
-    """A cluster for tests that change it."""
-    cluster = Cluster.open(str(folder))
     yield cluster
     cluster.close()
 
@@ -317,7 +292,7 @@ def test_programs_share_a_cluster(cluster, vectors):
     assert not errors and len(cluster) == 3999 + 30
 
 
-def test_a_check_beside_inserts_ends(cluster, vectors):
+def test_checks_and_snapshots_beside_inserts_end(cluster, vectors):
     stop = threading.Event()
     inserted = []
 
@@ -332,6 +307,7 @@ def test_a_check_beside_inserts_ends(cluster, vectors):
             before = len(inserted)
             report = cluster.check(timeout=120)
             assert report.is_sound and report.are_equal
+            cluster.snapshot()
             assert len(cluster.search(vectors[:5], 3).keys) == 5
             while len(inserted) == before and thread.is_alive():
                 time.sleep(0.01)

@@ -50,10 +50,11 @@ def build(
     if store.size("LATEST") is not None:
         raise Error(f"there is a cluster in {path}; open it with Cluster.open, or choose another folder")
     check_room(shards * replicas, resources)
+    store.make_folders()
     build_id = uuid.uuid4().hex
     params = {name: value for name, value in index.items() if value is not None}
     dtype = None if dtype is None else np.dtype(dtype).name
-    builder = ShardBuilder(path, build_id, columns, params, dtype, quantization, resources["CPU"])
+    builder = ShardBuilder(store.url, build_id, columns, params, dtype, quantization, resources["CPU"])
     report = Bar() if progress is True else progress or None
     files = []
     rows = as_dataset(dataset, keys, columns)

@@ -44,11 +44,11 @@ class Cluster:
 
     def __init__(self, path: str) -> None:
         """Connects to a cluster that runs. Use Cluster.open."""
-        self.path = path
-        self._sequencer = ray.get_actor(sequencer_name(path), NAMESPACE)
+        self.path = Store(path).url
+        self._sequencer = ray.get_actor(sequencer_name(self.path), NAMESPACE)
         shards, replicas, self._seen = self._call("layout")
         self._index = self._call("index")
-        self._router = Router(path, shards, replicas)
+        self._router = Router(self.path, shards, replicas)
 
     @staticmethod
     def build(
@@ -112,10 +112,10 @@ class Cluster:
         Raises FileNotFoundError if there is none; FormatError if files are missing, damaged, or of another build; Error
         if the replicas have not started within `timeout` seconds, or nodes have another version of the package.
         """
+        store = Store(path)
         try:
-            ray.get_actor(sequencer_name(path), NAMESPACE)
+            ray.get_actor(sequencer_name(store.url), NAMESPACE)
         except ValueError:
-            store = Store(path)
             manifest = store.manifest()
             store.check_files(manifest)
             alive = sum(node["Alive"] for node in ray.nodes())
@@ -126,7 +126,7 @@ class Cluster:
                     stacklevel=2,
                 )
             ray.remote(concurrency_groups={"read": 4})(Sequencer).options(
-                name=sequencer_name(path),
+                name=sequencer_name(store.url),
                 namespace=NAMESPACE,
                 lifetime="detached",
                 get_if_exists=True,
@@ -134,8 +134,8 @@ class Cluster:
                 max_task_retries=-1,
                 max_concurrency=8,
                 num_cpus=0,
-            ).remote(path)
-        cluster = Cluster(path)
+            ).remote(store.url)
+        cluster = Cluster(store.url)
         try:
             cluster._router.all_ready(range(cluster._router.shards), timeout)
         except Exception:

@@ -35,6 +35,8 @@ class Sequencer:
     def __init__(self, url: str) -> None:
         self._store = Store(url)
         self._manifest = self._store.manifest()
+        # Copies of object stores lack the folder of an empty log.
+        self._store.make_folders()
         self._layout = Layout(self._manifest)
         self._router = Router(url, self._layout.shards, self._manifest["replicas"])
         self._order, self._administration = threading.RLock(), threading.Lock()

@@ -123,16 +123,24 @@ class Layout:
 class Store:
     """A folder, by a path or a URL of fsspec."""
 
+    url: str
+    """Names the folder on all nodes, and the actors of its cluster: an absolute path, or the URL."""
+
     def __init__(self, url: str) -> None:
-        self.url = url
         self._fs, self._root = fsspec.core.url_to_fs(url)
         self._local = isinstance(self._fs, LocalFileSystem)
+        if self._local:
+            self._root = os.path.abspath(self._root)
+        self.url = self._root if self._local else str(url).rstrip("/")
+
+    def make_folders(self) -> None:
+        """Makes the folder and that of the log. Object stores have no folders."""
         if self._local:
             os.makedirs(f"{self._root}/log", exist_ok=True)
 
     def path(self, name: str) -> str:
         """Where a file is, for messages."""
-        return f"{self.url.rstrip('/')}/{name}"
+        return f"{self.url}/{name}"
 
     def local_path(self, name: str) -> str | None:
         """Where a file is in the local file system, if it is there."""
