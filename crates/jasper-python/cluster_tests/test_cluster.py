@@ -246,7 +246,7 @@ def test_nodes_of_another_version_do_not_join(nodes, folder):
 
 
 def test_a_shard_without_replicas_is_named(cluster, vectors):
-    ray.get(cluster._sequencer.__ray_call__.remote(lambda sequencer: sequencer._end_shard(1)))
+    ray.get(cluster._sequencer.__ray_call__.remote(lambda sequencer: sequencer._router.end_shard(1, time.monotonic() + 60)))
     with pytest.raises(Unavailable, match="no replica of shard 1 of 3 answered"):
         cluster.search(vectors[:5], timeout=2)
     found = cluster.search(vectors[:5], timeout=2, partial=True)
@@ -307,7 +307,7 @@ def test_checks_and_snapshots_beside_inserts_end(cluster, vectors):
             before = len(inserted)
             report = cluster.check(timeout=120)
             assert report.is_sound and report.are_equal
-            cluster.snapshot()
+            cluster.snapshot(timeout=120)
             assert len(cluster.search(vectors[:5], 3).keys) == 5
             while len(inserted) == before and thread.is_alive():
                 time.sleep(0.01)

@@ -9,16 +9,30 @@ from typing import Any, Literal
 import numpy as np
 import ray
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorAlreadyExistsError, GetTimeoutError, RayActorError, RayTaskError
 
 from jasper._interop import BFloat16, converted, to_numpy
 from jasper._typing import Distances, FilterLike, Metric, Progress
 from jasper.errors import Error, ParameterError, UnknownKeyError
 from jasper.ray._build import build
-from jasper.ray._router import ATTEMPTS, NAMESPACE, Router, Unavailable, task_error
+from jasper.ray._router import (
+    ATTEMPTS,
+    NAMESPACE,
+    Router,
+    Unavailable,
+    end_actor,
+    exists,
+    left,
+    replica_name,
+    sequencer_name,
+    task_error,
+)
 from jasper.ray._sequencer import Sequencer
 from jasper.ray._store import Store
 from jasper.results import Matches, Report
+
+MARGIN = 0.9
+"""Share of a time limit after which the sequencer gives up, so that it can say why."""
 
 
 class ClusterMatches(Matches):
@@ -42,12 +56,12 @@ class Cluster:
     log. Searches see a change as a whole or not at all; a program sees its own changes.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, timeout: float = 60.0) -> None:
         """Connects to a cluster that runs. Use Cluster.open."""
         self.path = Store(path).url
         self._sequencer = ray.get_actor(sequencer_name(self.path), NAMESPACE)
-        shards, replicas, self._seen = self._call("layout")
-        self._index = self._call("index")
+        shards, replicas, self._seen = self._call("layout", timeout=timeout)
+        self._index = self._call("index", timeout=timeout)
         self._router = Router(self.path, shards, replicas)
 
     @staticmethod
@@ -109,37 +123,25 @@ class Cluster:
     def open(path: str, *, timeout: float = 300.0) -> "Cluster":
         """Connects to the cluster of a folder. If it does not run, starts it from the last snapshot and the log.
 
+        A cluster that runs must have a replica of each shard that is ready within `timeout` seconds. One that is started
+        must have all; if it has not, it is ended again.
+
         Raises FileNotFoundError if there is none; FormatError if files are missing, damaged, or of another build; Error
-        if the replicas have not started within `timeout` seconds, or nodes have another version of the package.
+        if replicas are not ready in time, or nodes have another version of the package.
         """
+        deadline = time.monotonic() + timeout
         store = Store(path)
+        started = start(store)
         try:
-            ray.get_actor(sequencer_name(store.url), NAMESPACE)
-        except ValueError:
-            manifest = store.manifest()
-            store.check_files(manifest)
-            alive = sum(node["Alive"] for node in ray.nodes())
-            if alive < manifest["replicas"]:
-                warnings.warn(
-                    f"each shard has {manifest['replicas']} replicas, and the cluster has {alive} nodes: replicas on one "
-                    "node are lost together; add nodes",
-                    stacklevel=2,
-                )
-            ray.remote(concurrency_groups={"read": 4})(Sequencer).options(
-                name=sequencer_name(store.url),
-                namespace=NAMESPACE,
-                lifetime="detached",
-                get_if_exists=True,
-                max_restarts=-1,
-                max_task_retries=-1,
-                max_concurrency=8,
-                num_cpus=0,
-            ).remote(store.url)
-        cluster = Cluster(store.url)
-        try:
-            cluster._router.all_ready(range(cluster._router.shards), timeout)
-        except Exception:
-            cluster.close()
+            cluster = Cluster(store.url, timeout=left(deadline))
+            shards = range(cluster._router.shards)
+            if started:
+                cluster._router.all_ready(shards, left(deadline))
+            else:
+                cluster._router.one_of_each("read", "ready", {shard: () for shard in shards}, left(deadline))
+        except BaseException:
+            if started:
+                stop(Router(store.url, 0, store.manifest()["replicas"]), time.monotonic() + 60.0)
             raise
         return cluster
 
@@ -190,46 +192,56 @@ class Cluster:
         matches.sequence, matches.missing_shards = found.sequence, ()
         return matches
 
-    def insert(self, vectors: ArrayLike, keys: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Adds vectors and returns their keys: see Index.insert. All are added, on all shards, or none."""
+    def insert(
+        self, vectors: ArrayLike, keys: ArrayLike | None = None, *, timeout: float = 600.0
+    ) -> NDArray[np.int64]:
+        """Adds vectors and returns their keys: see Index.insert. All are added, on all shards, or none.
+
+        As every change, it raises Unavailable if it is not made within `timeout` seconds. It may then be made later, as a
+        whole, unless the error says that other changes took the time.
+        """
         rows = self._matrix(vectors)
-        _, first, count, _ = self._change("insert", self._keys(keys, len(rows)), rows)
+        _, first, count, _ = self._change("insert", timeout, self._keys(keys, len(rows)), rows)
         return np.arange(first, first + count) if keys is None else self._keys(keys, len(rows))  # type: ignore[return-value]
 
-    def upsert(self, vectors: ArrayLike, keys: ArrayLike) -> None:
+    def upsert(self, vectors: ArrayLike, keys: ArrayLike, *, timeout: float = 600.0) -> None:
         """Adds vectors, and replaces those of keys that are there already: see Index.upsert."""
         rows = self._matrix(vectors)
-        self._change("upsert", self._keys(keys, len(rows)), rows)
+        self._change("upsert", timeout, self._keys(keys, len(rows)), rows)
 
-    def delete(self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise") -> int:
+    def delete(
+        self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise", timeout: float = 600.0
+    ) -> int:
         """Deletes keys, and returns how many: see Index.delete. They cannot be restored."""
         if missing not in ("raise", "ignore"):
             raise ParameterError(f'missing ({missing!r}) must be "raise" or "ignore"')
-        return self._change("delete", self._keys(keys, None), missing=missing)[2]
+        return self._change("delete", timeout, self._keys(keys, None), missing=missing)[2]
 
-    def consolidate(self) -> list[Report]:
+    def consolidate(self, *, timeout: float = 3600.0) -> list[Report]:
         """Removes deleted vectors from the graphs: see Index.consolidate. Returns a report per shard."""
-        return self._maintain("consolidate")
+        return self._maintain("consolidate", timeout)
 
-    def compact(self) -> list[Report]:
+    def compact(self, *, timeout: float = 3600.0) -> list[Report]:
         """Returns freed memory to the system: see Index.compact. Returns a report per shard."""
-        return self._maintain("compact")
+        return self._maintain("compact", timeout)
 
-    def quantize(self, quantization: str = "auto", *, force: bool = False) -> list[str | None]:
+    def quantize(
+        self, quantization: str = "auto", *, force: bool = False, timeout: float = 3600.0
+    ) -> list[str | None]:
         """Quantizes the shards, and returns the name of each one's quantization, or None: see Index.quantize.
 
-        Raises Error if a shard cannot be quantized; it then has no codes, and others do.
+        Raises Error if a shard cannot be quantized; it then has no codes, and others do. Searches go on meanwhile.
         """
-        return self._maintain("quantize", quantization=quantization, force=force)
+        return self._maintain("quantize", timeout, quantization=quantization, force=force)
 
-    def drop_codes(self) -> None:
+    def drop_codes(self, *, timeout: float = 3600.0) -> None:
         """Drops the codes of quantized shards."""
-        self._maintain("drop_codes")
+        self._maintain("drop_codes", timeout)
 
-    def tune(self, recall: float = 0.95, k: int = 10) -> list[Report]:
+    def tune(self, recall: float = 0.95, k: int = 10, *, timeout: float = 3600.0) -> list[Report]:
         """Finds the narrowest beam of each shard that reaches a recall at k, for search(recall=...), and returns a report
-        per shard: see Index.tune."""
-        return self._maintain("tune", recall=recall, k=k)
+        per shard: see Index.tune. Searches go on meanwhile."""
+        return self._maintain("tune", timeout, recall=recall, k=k)
 
     def keys(self) -> NDArray[np.int64]:
         """All keys, in no particular order."""
@@ -266,21 +278,22 @@ class Cluster:
     def __delitem__(self, key: int) -> None:
         self.delete([key])
 
-    def snapshot(self) -> int:
+    def snapshot(self, *, timeout: float = 3600.0) -> int:
         """Saves all shards into the folder, and returns the number of the last change that is certainly in them.
 
         Changes and searches go on. A restart reads the snapshot, and the log after it; the log before the last but one
-        is removed. If it fails, the last snapshot stays. Raises OSError.
+        is removed. If it fails, the last snapshot stays. Raises OSError, or Unavailable after `timeout` seconds.
         """
-        return int(self._call("snapshot"))
+        return int(self._call("snapshot", timeout=timeout))
 
-    def rebalance(self, shards: int) -> int:
+    def rebalance(self, shards: int, *, timeout: float = 3600.0) -> int:
         """Changes the number of shards, and moves buckets until each has as many. Returns the number of buckets that
-        moved. Changes and searches go on. Repeat it if it fails: it goes on where it was.
+        moved. Changes and searches go on. Repeat it if it fails, or takes more than `timeout` seconds: it goes on where it
+        was.
         """
         if not 1 <= shards <= 1024:
             raise ParameterError(f"shards ({shards}) must be between 1 and 1024")
-        moved = self._call("rebalance", uuid.uuid4().hex, shards)
+        moved = self._call("rebalance", uuid.uuid4().hex, shards, timeout=timeout)
         self._router.shards, _, self._seen = self._call("layout")
         return int(moved)
 
@@ -292,8 +305,8 @@ class Cluster:
         """
         deadline = time.monotonic() + timeout
         for _ in range(ATTEMPTS):
-            calls = self._call("check")
-            found = [self._get(replicas, max(0.0, deadline - time.monotonic())) for replicas in calls]
+            calls = self._call("check", timeout=left(deadline))
+            found = [self._get(replicas, left(deadline)) for replicas in calls]
             # A replica that restarts reads the log as far as it goes.
             if all(len({one["sequence"] for one in replicas}) == 1 for replicas in found):
                 break
@@ -309,10 +322,12 @@ class Cluster:
         self._router.shards = self.shards
         return [Report(fields) for fields in self._router.survey(timeout)]
 
-    def close(self) -> None:
-        """Ends all actors of the cluster, for all programs. Its folder stays, and can be opened again."""
-        self._call("close")
-        ray.kill(self._sequencer, no_restart=True)
+    def close(self, *, timeout: float = 60.0) -> None:
+        """Ends all actors of the cluster, for all programs, and what they are doing: a change in progress has been made or
+        not. Its folder stays, and can be opened again. Raises Unavailable if actors have not ended within `timeout`
+        seconds.
+        """
+        stop(self._router, time.monotonic() + timeout)
 
     @property
     def dim(self) -> int:
@@ -373,54 +388,98 @@ class Cluster:
         return given.astype(np.int64)
 
     def _change(
-        self, method: str, keys: NDArray[np.int64] | None = None, vectors: NDArray[Any] | None = None, **arguments: Any
+        self,
+        method: str,
+        timeout: float,
+        keys: NDArray[np.int64] | None = None,
+        vectors: NDArray[Any] | None = None,
+        **arguments: Any,
     ) -> tuple[int, int, int, list[Any]]:
-        result = self._call("change", uuid.uuid4().hex, method, keys, vectors, arguments)
+        result = self._call("change", uuid.uuid4().hex, method, keys, vectors, arguments, timeout=timeout)
         self._seen = max(self._seen, result[0])
         done: tuple[int, int, int, list[Any]] = result
         return done
 
-    def _maintain(self, method: str, **arguments: Any) -> list[Any]:
-        results = self._change(method, **arguments)[3]
+    def _maintain(self, method: str, timeout: float, **arguments: Any) -> list[Any]:
+        results = self._change(method, timeout, **arguments)[3]
         for shard, result in enumerate(results):
-            if isinstance(result, Error):
-                raise type(result)(f"shard {shard}: {result}")
+            if isinstance(result, Exception):
+                kind = type(result) if isinstance(result, Error) else Error
+                raise kind(f"shard {shard}: {result}")
         return [Report(result) if isinstance(result, dict) else result for result in results]
 
     def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> Any:
         """Results of all shards after one change, which is not before what this program has seen."""
-        began = time.monotonic()
+        deadline = time.monotonic() + timeout
         missing: tuple[int, ...] = ()
         try:
             found = self._router.read(self._seen, method, arguments, timeout, ATTEMPTS)
             if found is None:
-                left = timeout - (time.monotonic() - began)
-                found = self._call("read", method, arguments, left)
+                found = self._call("read", method, arguments, timeout=left(deadline))
         except Unavailable as error:
             if not partial or not error.answers:
                 raise
-            newest = max(answer.sequence for answer in error.answers.values())
-            found = newest, {s: answer.result for s, answer in error.answers.items() if answer.sequence == newest}
+            newest = max(answer.since for answer in error.answers.values())
+            answers = {s: answer for s, answer in error.answers.items() if answer.sequence >= newest}
+            sequence = min(answer.sequence for answer in answers.values())
+            found = sequence, {shard: answer.result for shard, answer in answers.items()}
             missing = tuple(shard for shard in range(self._router.shards) if shard not in found[1])
         self._seen = max(self._seen, found[0])
         return Report({"sequence": found[0], "result": found[1], "missing": missing})
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def _call(self, method: str, *arguments: Any, timeout: float = 60.0) -> Any:
         call = getattr(self._sequencer, method)
         if method in ("layout", "index"):
-            call = call.options(concurrency_group="read")
-        return self._get(call.remote(*arguments))
+            return self._get(call.options(concurrency_group="read").remote(*arguments), timeout)
+        return self._get(call.remote(*arguments, MARGIN * timeout), timeout)
 
     @staticmethod
-    def _get(refs: Any, timeout: float | None = None) -> Any:
+    def _get(refs: Any, timeout: float) -> Any:
         try:
             return ray.get(refs, timeout=timeout)
+        except GetTimeoutError:
+            raise Unavailable(
+                f"the cluster did not answer within {timeout:g} s; a change may be made later, as a whole. See "
+                "Cluster.replicas() for what is missing, or raise timeout"
+            ) from None
         except RayTaskError as error:
             raise task_error(error) from None
         except RayActorError as error:
             raise Error(f"an actor of the cluster has ended; Cluster.open starts it again: {error}") from error
 
 
-def sequencer_name(path: str) -> str:
-    """The name of the actor that orders changes."""
-    return f"{path}#sequencer"
+def stop(router: Router, deadline: float) -> None:
+    """Ends all actors: the sequencer first, which would start replicas."""
+    end_actor(sequencer_name(router.url), deadline)
+    router.end_shards(0, deadline)
+
+
+def start(store: Store) -> bool:
+    """Starts the sequencer of a folder, if there is none, and it the replicas. Returns whether no actor was there."""
+    name = sequencer_name(store.url)
+    if exists(name):
+        return False
+    alone = not exists(replica_name(store.url, 0, 0))
+    manifest = store.manifest()
+    store.check_files(manifest)
+    alive = sum(node["Alive"] for node in ray.nodes())
+    if alive < manifest["replicas"]:
+        warnings.warn(
+            f"each shard has {manifest['replicas']} replicas, and the cluster has {alive} nodes: replicas on one node are "
+            "lost together; add nodes",
+            stacklevel=3,
+        )
+    actor = ray.remote(concurrency_groups={"read": 4})(Sequencer).options(
+        name=name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=8,
+        num_cpus=0,
+    )
+    try:
+        actor.remote(store.url)
+    except ActorAlreadyExistsError:  # Another program has started it just now.
+        return False
+    return alone

@@ -38,8 +38,9 @@ class NotReady(Error):
 
 
 class Answer(NamedTuple):
-    """What a replica answers, and after which batch."""
+    """What a replica answers, and after which batches: all from `since` to `sequence`."""
 
+    since: int
     sequence: int
     shards: int
     """Number of shards of the cluster then."""
@@ -57,7 +58,7 @@ class Replica:
         self._store, self._version, self._options = Store(url), version, options
         self._shard, self._replica = shard, replica
         self._index: Index | None = None
-        self._sequence, self._shards = -1, 0
+        self._since, self._sequence, self._shards = -1, -1, 0
         self._writer = threading.RLock()
         self._gate = threading.Condition()
         self._closed, self._readers = False, 0
@@ -71,7 +72,7 @@ class Replica:
             metric.set_default_tags(tags)
         try:
             self._opened()
-        except NotReady:
+        except Exception:
             pass  # Every call raises it until the cause is gone.
 
     def ready(self) -> dict[str, Any]:
@@ -85,12 +86,12 @@ class Replica:
         self._follow(minimum)
         with self._gate:
             self._gate.wait_for(lambda: not self._closed)
-            if self._index is None:
-                raise NotReady(f"shard {self._shard}, replica {self._replica}: the last snapshot cannot be opened")
+            if self._index is None or self._sequence < minimum:
+                raise self._not_ready("the last snapshot is being opened")
             self._readers += 1
-            sequence, shards = self._sequence, self._shards
+            state = self._since, self._sequence, self._shards
         try:
-            return Answer(sequence, shards, getattr(self, method)(*arguments))
+            return Answer(*state, getattr(self, method)(*arguments))
         finally:
             with self._gate:
                 self._readers -= 1
@@ -155,20 +156,18 @@ class Replica:
 
     def apply(self, part: Batch) -> Any:
         """Makes a change, once, after all before it. Returns the report of maintenance, or its error."""
-        self._opened()
         with self._writer:
-            if part.sequence == self._sequence + 1:
+            if part.sequence == self._sequence + 1 and self._index is not None:
                 return self._apply(part)
-            return self._catch_up(part.sequence)
+            return self._catch_up(part.sequence, part.sequence)
 
     def check(self, sequence: int) -> dict[str, Any]:
         """Whether the index is sound, and the checksum of its file, after a batch. Searches go on, and changes wait.
 
         It is not a read, because a change waits for reads while it has the index's lock for writers, and a save takes it.
         """
-        self._opened()
         with self._writer, tempfile.TemporaryDirectory() as folder:
-            self._catch_up(sequence)
+            self._catch_up(sequence, sequence)
             index, path = self._opened(), f"{folder}/index"
             index.save(path)
             return {"sequence": self._sequence, "sound": index.check().is_sound, "sha256": digest(path)}
@@ -191,21 +190,30 @@ class Replica:
 
     def _opened(self) -> Index:
         """The index, which is opened first if it is not."""
-        if self._index is not None:
-            return self._index
-        with self._writer:
-            if self._index is None:
-                self._open()
-        assert self._index is not None
-        return self._index
+        index = self._index
+        if index is None:
+            with self._writer:
+                self._catch_up(0)
+                index = self._index
+        assert index is not None
+        return index
 
     def _open(self) -> None:
-        """Opens the last snapshot and follows the log."""
+        """Opens the last snapshot, in place of the index."""
+        self._give_up()
         try:
             self._open_snapshot()
         except Exception as error:
-            raise NotReady(f"shard {self._shard}, replica {self._replica}: {error}", error) from error
-        self._catch_up()
+            raise self._not_ready(str(error), error) from error
+
+    def _give_up(self) -> None:
+        """Leaves reads to other replicas, until the snapshot is opened."""
+        self._close()
+        self._index = None
+        self._reopen_gate()
+
+    def _not_ready(self, message: str, reason: Exception | None = None) -> NotReady:
+        return NotReady(f"shard {self._shard}, replica {self._replica}: {message}", reason)
 
     def _open_snapshot(self) -> None:
         if jasper._native.__version__ != self._version:
@@ -225,7 +233,7 @@ class Replica:
             # A shard that the log adds.
             index = Index(**manifest["index"], threads=threads).to(device)
             self._sequence = manifest["sequence"]
-        self._index = index
+        self._since, self._index = self._sequence, index
 
     def _read(self, file: dict[str, Any], manifest: dict[str, Any], device: str, threads: int | None) -> Index:
         with tempfile.TemporaryDirectory() as folder:
@@ -249,36 +257,39 @@ class Replica:
 
     def _follow(self, minimum: int) -> None:
         """Waits until it has a batch."""
-        self._opened()
         with self._gate:
-            if self._gate.wait_for(lambda: self._sequence >= minimum, PATIENCE):
+            if self._gate.wait_for(lambda: self._index is not None and self._sequence >= minimum, PATIENCE):
                 return
-        with self._writer:
-            self._catch_up()
-        if self._sequence < minimum:
-            raise NotReady(f"shard {self._shard}: change {minimum} is not in the log, which ends at {self._sequence}")
+        # Another thread can have it for hours, to quantize for example.
+        if not self._writer.acquire(timeout=PATIENCE):
+            raise self._not_ready(f"change {minimum} is waiting for others")
+        try:
+            self._catch_up(minimum)
+        except OSError as error:
+            raise self._not_ready(str(error), error) from error
+        finally:
+            self._writer.release()
 
-    def _catch_up(self, until: int | None = None) -> Any:
-        """Applies batches of the log, up to and with one, or all. Returns the result of the last."""
+    def _catch_up(self, minimum: int, until: int | None = None) -> Any:
+        """Applies batches of the log, up to and with one, or all. Returns the result of the last. Raises NotReady if it
+        does not get to batch `minimum`."""
         result = None
+        if self._index is None:
+            self._open()
         while until is None or self._sequence < until:
             numbers = self._store.logged(self._sequence)
-            if not numbers:
-                break
-            if numbers[0] != self._sequence + 1:
-                # A snapshot has replaced what is missing here. No read may be left without the index: it would wait for
-                # this thread, which waits for reads.
-                self._close()
-                self._index = None
-                try:
-                    self._open()
-                finally:
-                    self._reopen_gate()
-                break
+            if numbers[:1] != [self._sequence + 1]:
+                # The log has ended, or a snapshot has replaced what is missing here.
+                if self._store.manifest()["sequence"] <= self._sequence:
+                    break
+                self._open()
+                continue
             for number in numbers:
                 if until is not None and number > until:
                     break
                 result = self._apply(self._store.batch(number).part(self._shard))
+        if self._sequence < minimum:
+            raise self._not_ready(f"change {minimum} is not in the log, which ends at {self._sequence}")
         return result
 
     def _apply(self, part: Batch) -> Any:
@@ -302,6 +313,8 @@ class Replica:
                 getattr(index, part.method)(part.vectors, part.keys, progress=self._close_when_linked)
             with self._gate:
                 self._sequence = part.sequence
+                if len(part.keys) or part.method == "resize":
+                    self._since = part.sequence
         finally:
             self._reopen_gate()
         self._vectors.set(len(index))
