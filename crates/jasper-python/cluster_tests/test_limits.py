@@ -13,14 +13,21 @@ import ray
 import jasper
 from jasper.ray import Cluster, Unavailable
 from jasper.ray._replica import Replica
+from jasper.ray._router import end_actor, sequencer_name
+from jasper.ray._store import Store, bucket_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+CODES = {"quantization": "rabitq:4", "force": True}
+
+
+def pids(cluster):
+    return [replica.pid for replica in cluster.replicas()]
+
 
 @contextlib.contextmanager
-def paused(cluster, shard, count):
-    """Stops replicas of a shard for a while."""
-    pids = [replica.pid for replica in cluster.replicas() if replica.shard == shard][:count]
+def paused(*pids):
+    """Stops processes for a while."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -41,7 +48,7 @@ def within(seconds):
 def keys_of(shard, first=100_000, count=5):
     """Keys of a shard of three."""
     keys = np.arange(first, first + 1000)
-    return keys[jasper.ray._store.bucket_of(keys) % 3 == shard][:count]
+    return keys[bucket_of(keys) % 3 == shard][:count]
 
 
 def on_replica(cluster, shard, replica, function):
@@ -49,14 +56,44 @@ def on_replica(cluster, shard, replica, function):
     return ray.get(cluster._router.handle(shard, replica).__ray_call__.remote(function), timeout=60)
 
 
+def fail(cluster, method, replicas, error, shard=0):
+    """Lets a method of the index of replicas fail once, but in a validation."""
+
+    # Functions of this module would be sent by name, and an actor need not find the module.
+    def broken(replica):
+        class Broken:
+            def __init__(self, index):
+                self.index, self.failed = index, False
+
+            def __getattr__(self, name):
+                return self.fail if name == method else getattr(self.index, name)
+
+            def fail(self, *arguments, progress=None, **options):
+                if progress in (None, replica._close_when_linked) and not self.failed:
+                    self.failed = True
+                    raise error
+                return getattr(self.index, method)(*arguments, progress=progress, **options)
+
+            def __len__(self):
+                return len(self.index)
+
+            def __contains__(self, key):
+                return key in self.index
+
+        replica._index = Broken(replica._index)
+
+    for replica in replicas:
+        on_replica(cluster, shard, replica, broken)
+
+
 def local_replica(cluster, shard=0):
     """A replica in this process, which gets no calls."""
-    options = jasper.ray._store.Store(cluster.path).manifest()["options"]
-    return Replica(cluster.path, jasper.__version__, shard, 9, options)
+    options = Store(cluster.path).manifest()["options"]
+    return Replica(cluster.path, jasper._native.__version__, shard, 9, options)
 
 
 def test_opening_ends_nothing_that_runs(cluster, vectors):
-    with paused(cluster, 0, 1):
+    with paused(pids(cluster)[0]):
         with within(20):
             again = Cluster.open(cluster.path, timeout=20)
         assert again.search(vectors[5], 1, timeout=20).keys.tolist() == [5]
@@ -69,17 +106,16 @@ def test_opening_ends_nothing_that_runs(cluster, vectors):
 
 
 def test_a_cluster_whose_sequencer_is_gone_is_not_ended_by_opening_it(cluster, vectors):
-    ray.kill(cluster._sequencer, no_restart=True)
-    with paused(cluster, 0, 1), pytest.raises(jasper.Error):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:  # until its name is free
-            Cluster.open(cluster.path, timeout=3)
-    assert Cluster.open(cluster.path).search(vectors[5], 1).keys.tolist() == [5]
+    before = pids(cluster)
+    end_actor(sequencer_name(cluster.path), time.monotonic() + 60)
+    with paused(*before[:2]), pytest.raises(Unavailable, match="no replica of shard 0"):
+        Cluster.open(cluster.path, timeout=5)
+    assert pids(Cluster.open(cluster.path)) == before
 
 
 def test_calls_end_in_time(cluster, vectors):
     mine, other = keys_of(0), keys_of(1)
-    with paused(cluster, 0, 2):
+    with paused(*pids(cluster)[:2]):
         for call in (
             lambda: cluster.search(vectors[:5], timeout=2),
             lambda: cluster.insert(vectors[:5], mine, timeout=2),
@@ -101,14 +137,13 @@ def test_calls_end_in_time(cluster, vectors):
 
 def test_maintenance_blocks_no_search(cluster, vectors):
     def slow(replica):
-        apply = replica._apply
+        maintain = replica._maintain
 
-        def wait(part):
-            if part.method == "tune":
-                time.sleep(12)
-            return apply(part)
+        def wait(index, part):
+            time.sleep(12)
+            return maintain(index, part)
 
-        replica._apply = wait
+        replica._maintain = wait
 
     for replica in range(2):
         on_replica(cluster, 0, replica, slow)
@@ -170,3 +205,51 @@ def test_a_replica_that_missed_the_log_opens_the_snapshot(cluster, vectors):
         cluster.snapshot()
     answer = replica.read(2, "count")
     assert answer.sequence == 2
+
+
+@pytest.mark.parametrize("error", [jasper.OutOfMemoryError("no room"), jasper.DeviceError("lost"), RuntimeError("?")])
+def test_a_replica_that_fails_at_maintenance_is_built_anew(cluster, vectors, error):
+    fail(cluster, "quantize", [0], error)
+    assert cluster.quantize(**CODES) == ["rabitq:4"] * 3
+    report = cluster.check()
+    assert report.is_sound and report.are_equal
+
+
+def test_what_all_replicas_of_a_shard_fail_at_is_skipped(nodes, cluster, vectors):
+    fail(cluster, "quantize", [0, 1], jasper.OutOfMemoryError("no room"))
+    with pytest.raises(jasper.OutOfMemoryError, match="shard 0: no room"):
+        cluster.quantize(**CODES)
+    before = len(cluster)
+    fail(cluster, "insert", [0, 1], jasper.OutOfMemoryError("no room for vectors"), shard=1)
+    on = np.concatenate([keys_of(shard) for shard in range(3)])
+    with pytest.raises(jasper.OutOfMemoryError, match="no room for vectors"):
+        cluster.insert(vectors[: len(on)], on)
+    assert len(cluster) == before and not cluster.contains(on).any()
+    cluster.insert(vectors[: len(on)], on + 5000)
+    assert len(cluster) == before + len(on) and cluster.check().are_equal
+    cluster.close()
+    again = Cluster.open(cluster.path)
+    try:
+        assert len(again) == before + len(on) and again.check().are_equal
+        assert not again.contains(on).any() and again.contains(on + 5000).all()
+    finally:
+        again.close()
+
+
+def test_a_repeated_call_returns_what_the_first_did(cluster, vectors):
+    good = ("good", "tune", None, None, {"recall": 0.9, "k": 10})
+    bad = ("bad", "quantize", None, None, {"quantization": "zip", "force": False})
+    first = [cluster._call("change", *call) for call in (good, bad)]
+    assert [type(one) for one in first[1][3]] == [jasper.ParameterError] * 3
+    for _ in range(2):
+        again = [cluster._call("change", *call) for call in (good, bad)]
+        assert [list(report) for report in again[0][3]] == [list(report) for report in first[0][3]]
+        assert list(map(repr, again[1][3])) == list(map(repr, first[1][3]))
+        ray.kill(cluster._sequencer, no_restart=False)
+        for pid in [replica.pid for replica in cluster.replicas() if replica.ready]:
+            os.kill(pid, signal.SIGKILL)
+    cluster.snapshot()
+    cluster.snapshot()
+    ray.kill(cluster._sequencer, no_restart=False)
+    with pytest.raises(jasper.Error, match="reports are lost"):
+        cluster._call("change", *good)

@@ -141,7 +141,8 @@ class Cluster:
                 cluster._router.one_of_each("read", "ready", {shard: () for shard in shards}, left(deadline))
         except BaseException:
             if started:
-                stop(Router(store.url, 0, store.manifest()["replicas"]), time.monotonic() + 60.0)
+                manifest = store.manifest()
+                stop(Router(store.url, manifest["shards"], manifest["replicas"]), time.monotonic() + 60.0)
             raise
         return cluster
 

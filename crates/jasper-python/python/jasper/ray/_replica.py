@@ -13,11 +13,8 @@ from ray.util import metrics
 
 import jasper
 from jasper._native import Index
-from jasper.errors import Cancelled, Error, FormatError, UnknownKeyError
-from jasper.ray._store import BUCKETS, Batch, Store, bucket_of, digest
-
-MAINTENANCE = ("consolidate", "compact", "quantize", "drop_codes", "tune")
-"""Changes that leave keys and vectors as they are."""
+from jasper.errors import Cancelled, DeviceError, Error, FormatError, OutOfMemoryError, UnknownKeyError
+from jasper.ray._store import BUCKETS, MAINTENANCE, Batch, Store, bucket_of, digest
 
 PATIENCE = 1.0
 """Seconds after which a replica that has not got a batch reads it from the log."""
@@ -35,6 +32,10 @@ class NotReady(Error):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class MaintenanceFailed(NotReady):
+    """A replica had no memory for maintenance, or its device failed. Others may have made it."""
 
 
 class Answer(NamedTuple):
@@ -59,6 +60,9 @@ class Replica:
         self._shard, self._replica = shard, replica
         self._index: Index | None = None
         self._since, self._sequence, self._shards = -1, -1, 0
+        # What maintenance has returned, and why the shard skips batches.
+        self._outcomes: dict[int, Any] = {}
+        self._skipped: dict[int, str] = {}
         self._writer = threading.RLock()
         self._gate = threading.Condition()
         self._closed, self._readers = False, 0
@@ -157,9 +161,16 @@ class Replica:
     def apply(self, part: Batch) -> Any:
         """Makes a change, once, after all before it. Returns the report of maintenance, or its error."""
         with self._writer:
-            if part.sequence == self._sequence + 1 and self._index is not None:
-                return self._apply(part)
-            return self._catch_up(part.sequence, part.sequence)
+            if part.sequence == self._sequence + 1 and self._index is not None and part.method != "skip":
+                self._apply(part)
+            else:
+                self._catch_up(part.sequence, part.sequence)
+            return self.outcome(part.sequence, part.method)
+
+    def outcome(self, sequence: int, method: str) -> Any:
+        """What maintenance has returned, or its error. None for other changes."""
+        lost = Error(f"change {sequence} was made, and its report is lost: a snapshot and a restart came after it")
+        return self._outcomes.get(sequence, lost) if method in MAINTENANCE else None
 
     def check(self, sequence: int) -> dict[str, Any]:
         """Whether the index is sound, and the checksum of its file, after a batch. Searches go on, and changes wait.
@@ -270,10 +281,8 @@ class Replica:
         finally:
             self._writer.release()
 
-    def _catch_up(self, minimum: int, until: int | None = None) -> Any:
-        """Applies batches of the log, up to and with one, or all. Returns the result of the last. Raises NotReady if it
-        does not get to batch `minimum`."""
-        result = None
+    def _catch_up(self, minimum: int, until: int | None = None) -> None:
+        """Applies batches of the log, up to and with one, or all. Raises NotReady if it does not get to batch `minimum`."""
         if self._index is None:
             self._open()
         while until is None or self._sequence < until:
@@ -284,23 +293,50 @@ class Replica:
                     break
                 self._open()
                 continue
-            for number in numbers:
-                if until is not None and number > until:
+            # A batch is read before the one ahead of it is made, because it can say that the shard skips that.
+            batch: Batch | None = self._store.batch(numbers[0])
+            while batch is not None and (until is None or batch.sequence <= until):
+                number = batch.sequence
+                following = self._store.batch(number + 1) if number + 1 in numbers else None
+                if following is not None:
+                    self._note_skip(following)
+                if self._note_skip(batch) and (number - 1 == self._since or number - 1 in self._outcomes):
+                    # This replica has made what the shard skips.
+                    self._open()
                     break
-                result = self._apply(self._store.batch(number).part(self._shard))
+                self._apply(batch.part(self._shard))
+                batch = following
         if self._sequence < minimum:
             raise self._not_ready(f"change {minimum} is not in the log, which ends at {self._sequence}")
-        return result
 
-    def _apply(self, part: Batch) -> Any:
-        index, result = self._opened(), None
+    def _note_skip(self, batch: Batch) -> bool:
+        """Notes that the shard skips the batch before one, if the batch says so and it is news."""
+        if batch.method != "skip" or str(self._shard) not in batch.arguments["causes"]:
+            return False
+        skipped = batch.sequence - 1
+        is_news = skipped not in self._skipped
+        self._skipped[skipped] = batch.arguments["causes"][str(self._shard)]
+        return is_news
+
+    def _maintain(self, index: Index, part: Batch) -> Any:
+        """Calls a method of maintenance. Returns its result, or the error with which every replica refuses it."""
         try:
-            if part.method in MAINTENANCE:
-                try:
-                    result = getattr(index, part.method)(**part.arguments)
-                    result = vars(result) if hasattr(result, "__dict__") else result
-                except Error as error:
-                    result = error
+            result = getattr(index, part.method)(**part.arguments)
+            return vars(result) if hasattr(result, "__dict__") else result
+        except Exception as error:
+            if isinstance(error, Error) and not isinstance(error, (OutOfMemoryError, DeviceError)):
+                return error
+            # Other replicas may have made it, and this index may have lost its codes.
+            self._give_up()
+            raise MaintenanceFailed(f"shard {self._shard}, replica {self._replica}: {error}", error) from error
+
+    def _apply(self, part: Batch) -> None:
+        index = self._opened()
+        try:
+            if part.sequence in self._skipped:
+                self._outcomes[part.sequence] = Error(self._skipped[part.sequence])
+            elif part.method in MAINTENANCE:
+                self._outcomes[part.sequence] = self._maintain(index, part)
             elif part.method == "resize":
                 self._close()
                 self._shards = part.arguments["shards"]
@@ -313,13 +349,12 @@ class Replica:
                 getattr(index, part.method)(part.vectors, part.keys, progress=self._close_when_linked)
             with self._gate:
                 self._sequence = part.sequence
-                if len(part.keys) or part.method == "resize":
+                if (len(part.keys) or part.method in ("resize", "skip")) and part.sequence not in self._skipped:
                     self._since = part.sequence
         finally:
             self._reopen_gate()
         self._vectors.set(len(index))
         self._state.set(self._sequence)
-        return result
 
     def _close_when_linked(self, stage: str, done: int, total: int) -> None:
         if stage == "linking" and done == total:

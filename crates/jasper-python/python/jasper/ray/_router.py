@@ -201,9 +201,9 @@ class Router:
         return answers
 
     def end_shards(self, first: int, deadline: float) -> None:
-        """Ends the replicas of shards from one on."""
+        """Ends the replicas of shards from one on, also of those that a rebalance has left."""
         shard = first
-        while self.end_shard(shard, deadline):
+        while self.end_shard(shard, deadline) or shard < self.shards:
             shard += 1
 
     def end_shard(self, shard: int, deadline: float) -> bool:
@@ -267,7 +267,8 @@ class Router:
 
     def survey(self, seconds: float) -> list[dict[str, Any]]:
         """What each replica says of itself, if it answers in time."""
-        found = {pair: {"shard": pair[0], "replica": pair[1], "ready": False} for pair in self._pairs(range(self.shards))}
+        pairs = self._pairs(range(self.shards))
+        found: dict[Any, dict[str, Any]] = {pair: {"shard": pair[0], "replica": pair[1], "ready": False} for pair in pairs}
         refs = {}
         for pair in found:
             with contextlib.suppress(ValueError):  # There is no such actor.

@@ -15,10 +15,13 @@ from ray.util import metrics
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from jasper._native import __version__
-from jasper.errors import DuplicateKeyError, Error, ParameterError
-from jasper.ray._replica import SECONDS, Replica
+from jasper.errors import DeviceError, DuplicateKeyError, Error, OutOfMemoryError, ParameterError
+from jasper.ray._replica import SECONDS, MaintenanceFailed, Replica
 from jasper.ray._router import NAMESPACE, Router, Unavailable, group_name, left, replica_name, task_error
-from jasper.ray._store import BUCKETS, FORMAT, Batch, Layout, Store, bucket_of, log_name
+from jasper.ray._store import BUCKETS, FORMAT, MAINTENANCE, Batch, Layout, Store, bucket_of, log_name
+
+FAILURES = (MaintenanceFailed, OutOfMemoryError, DeviceError)
+"""Errors of a replica that say nothing about others."""
 
 BACKLOG = 8
 """Batches that a slow replica may have waiting; it reads more from the log."""
@@ -41,6 +44,10 @@ class Sequencer:
         self._order, self._administration = threading.RLock(), threading.Lock()
         self._sent: dict[tuple[int, int], list[Any]] = {}
         self._log_bytes = 0
+        # The last batch of the log, and whether it is known to be made or skipped; batches of maintenance by their ids.
+        self._last: Batch | None = None
+        self._settled = False
+        self._maintained: dict[str, Batch] = {}
         tags = {"cluster": url}
         self._batches = metrics.Counter("jasper_batches", "Batches in the log.", tag_keys=("cluster",))
         self._seconds = metrics.Histogram("jasper_batch_seconds", "Duration of changes.", SECONDS, ("cluster",))
@@ -48,7 +55,7 @@ class Sequencer:
         for metric in (self._batches, self._seconds, self._bytes):
             metric.set_default_tags(tags)
         for sequence in self._store.check_log(self._layout.sequence):
-            self._layout.apply(self._store.batch(sequence))
+            self._follow(self._store.batch(sequence))
             self._log_bytes += self._store.size(log_name(sequence)) or 0
         self._router.shards = self._layout.shards
         # The last batch may not have been sent: replicas read it from the log when they are asked for it.
@@ -56,8 +63,8 @@ class Sequencer:
         self._router.end_shards(self._layout.shards, time.monotonic() + 60.0)
 
     def layout(self) -> tuple[int, int, int]:
-        """Number of shards, of replicas, and of the last batch."""
-        return self._layout.shards, self._router.replicas, self._layout.sequence
+        """Number of shards, of replicas, and of the last batch that changed vectors."""
+        return self._layout.shards, self._router.replicas, self._layout.since
 
     def index(self) -> dict[str, Any]:
         """What the indexes of shards are made with."""
@@ -74,12 +81,13 @@ class Sequencer:
     ) -> tuple[int, int, int, list[Any]]:
         """Makes a change. Returns its number, its first key, the number of keys, and what shards returned.
 
-        A call that was made before, with the same id, returns the same, but for what shards returned.
+        A call that was made before, with the same id, returns the same.
         """
         began = time.monotonic()
         with self._turn(began + seconds) as deadline:
             if id in self._layout.recent:
-                return self._layout.sequence, *self._layout.recent[id], []
+                results = self._repeated(id, method, deadline)
+                return self._layout.sequence, *self._layout.recent[id], results
             batch = self._validated(id, method, keys, vectors, arguments, deadline)
             results = self._commit(batch, deadline)
         self._seconds.observe(time.monotonic() - began)
@@ -87,15 +95,16 @@ class Sequencer:
 
     def read(self, method: str, arguments: tuple[Any, ...], seconds: float) -> tuple[int, dict[int, Any]]:
         """A read between two changes, for those that changes have kept from answers of one state."""
-        with self._turn(time.monotonic() + seconds) as deadline:
-            found = self._router.read(self._layout.sequence, method, arguments, left(deadline), None)
+        deadline = time.monotonic() + seconds
+        with held(self._order, deadline):
+            found = self._router.read(self._layout.since, method, arguments, left(deadline), None)
             assert found is not None
             return found
 
     def check(self, seconds: float) -> list[list[Any]]:
         """Begins a check of every replica, after the last batch and before the next. Returns references to the answers, of
         the replicas of each shard."""
-        with self._turn(time.monotonic() + seconds):
+        with held(self._order, time.monotonic() + seconds):
             replicas, sequence = range(self._router.replicas), self._layout.sequence
             return [
                 [
@@ -109,7 +118,7 @@ class Sequencer:
         """Saves all shards, then the manifest, then its pointer. Returns the number of the last batch in it."""
         deadline = time.monotonic() + seconds
         with held(self._administration, deadline):
-            with self._turn(deadline):
+            with held(self._order, deadline):
                 layout = self._layout.fields()
             calls = {shard: (layout["sequence"],) for shard in range(layout["shards"])}
             build = self._manifest["build"]
@@ -156,7 +165,27 @@ class Sequencer:
     def _turn(self, deadline: float) -> Iterator[float]:
         """Keeps other changes waiting. Gives the deadline."""
         with held(self._order, deadline):
+            if self._last is not None and self._last.method in MAINTENANCE and not self._settled:
+                with contextlib.suppress(Unavailable):
+                    self._send(self._last, deadline)
             yield deadline
+
+    def _follow(self, batch: Batch) -> None:
+        """Follows a batch of the log, the next one."""
+        self._layout.apply(batch)
+        self._last, self._settled = batch, False
+        if batch.method in MAINTENANCE:
+            self._maintained[batch.id] = batch
+            self._maintained = {id: one for id, one in self._maintained.items() if id in self._layout.recent}
+
+    def _repeated(self, id: str, method: str, deadline: float) -> list[Any]:
+        """What shards have returned for a change that was made before."""
+        batch = self._last if self._last is not None and self._last.id == id else self._maintained.get(id)
+        if batch is not None:
+            return self._send(batch, deadline)
+        if method in MAINTENANCE:
+            raise Error("the change was made, and its reports are lost: a snapshot and a restart came after it")
+        return []
 
     def _validated(
         self,
@@ -209,7 +238,7 @@ class Sequencer:
                 # reads the log, and repeats the calls.
                 os._exit(1)
             raise
-        self._layout.apply(batch)
+        self._follow(batch)
         self._batches.inc()
         self._log_bytes += batch.keys.nbytes + (0 if batch.vectors is None else batch.vectors.nbytes)
         self._bytes.set(self._log_bytes)
@@ -233,7 +262,7 @@ class Sequencer:
                     waiting[ref] = shard, replica
         self._router.shards = self._layout.shards
         results: dict[int, Any] = {}
-        errors: dict[int, BaseException] = {}
+        errors: dict[int, list[BaseException]] = {}
         while waiting and len(results) < shards:
             done, _ = ray.wait(list(waiting), timeout=left(deadline))
             if not done:
@@ -243,22 +272,51 @@ class Sequencer:
                 try:
                     results.setdefault(shard, ray.get(ref))
                 except RayTaskError as error:
-                    errors[shard] = task_error(error)
+                    errors.setdefault(shard, []).append(task_error(error))
                 except RayError:
                     self._router.suspect(shard, replica)
-        missing = {shard: (batch.sequence, "count") for shard in range(self._layout.shards) if shard not in results}
+        if batch is self._last and batch.method not in ("resize", "skip"):
+            failed = {
+                shard: getattr(causes[0], "reason", causes[0])
+                for shard, causes in errors.items()
+                if shard not in results
+                and len(causes) == self._router.replicas
+                and all(isinstance(cause, FAILURES) for cause in causes)
+            }
+            if failed:
+                self._skip(batch, failed, deadline)
+                results.update(failed)
+        call = batch.sequence, "outcome", batch.sequence, batch.method
+        missing = {shard: call for shard in range(self._layout.shards) if shard not in results}
         if missing:
-            # All replicas of these restart, or failed. They read the batch from the log.
+            # All replicas of these restart, or are slow. They read the batch from the log.
             try:
-                self._router.one_of_each("read", "read", missing, left(deadline))
+                found = self._router.one_of_each("read", "read", missing, left(deadline))
+                results.update({shard: answer.result for shard, answer in found.items()})
             except Error as error:
-                cause = next(iter(errors.values()), error)
+                cause = next((causes[0] for causes in errors.values()), error)
                 raise Unavailable(
                     f"change {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
                     f"yet: {cause}",
                     missing,
                 ) from None
-        return [results.get(shard) for shard in range(self._layout.shards)]
+        self._settled |= batch is self._last
+        return [results[shard] for shard in range(self._layout.shards)]
+
+    def _skip(self, batch: Batch, failed: dict[int, BaseException], deadline: float) -> None:
+        """Logs that shards skip the last batch, because no replica of some could make it. Maintenance is skipped by these,
+        and other changes by all; it then raises why."""
+        cause = next(iter(failed.values()))
+        causes, undone = {str(shard): str(why) for shard, why in failed.items()}, {}
+        if batch.method not in MAINTENANCE:
+            causes = {str(shard): str(cause) for shard in range(self._layout.shards)}
+            undone = {"id": batch.id, **batch.arguments}
+        skip = self._batch(f"{batch.id}-skip", "skip", {"causes": causes, "undone": undone})
+        # Replicas that restart or are slow read it from the log.
+        with contextlib.suppress(Unavailable):
+            self._commit(skip, deadline)
+        if undone:
+            raise cause
 
     def _resize(self, id: str, shards: int, deadline: float) -> None:
         with self._turn(deadline):

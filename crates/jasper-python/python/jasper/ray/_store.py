@@ -29,6 +29,9 @@ FORMAT = 1
 BUCKETS = 1024
 """Keys are assigned to buckets by their hash, and buckets to shards by a table."""
 
+MAINTENANCE = ("consolidate", "compact", "quantize", "drop_codes", "tune")
+"""Changes that leave keys and vectors as they are."""
+
 REMEMBERED = 1000
 """Batches whose results are kept in case a client repeats its call."""
 
@@ -95,6 +98,8 @@ class Layout:
 
     def __init__(self, manifest: dict[str, Any]) -> None:
         self.sequence: int = manifest["sequence"]
+        self.since = self.sequence
+        """The last batch that changed vectors, if it is known."""
         self.shards: int = manifest["shards"]
         self.table = np.array(manifest["table"], np.int16)
         self.next_key: int = manifest["next_key"]
@@ -109,10 +114,16 @@ class Layout:
     def apply(self, batch: Batch) -> None:
         """Follows a batch, the next one."""
         self.sequence = batch.sequence
+        if batch.method not in MAINTENANCE:
+            self.since = batch.sequence
         if batch.method == "move":
             self.table[batch.arguments["buckets"]] = batch.arguments["targets"]
         elif batch.method == "resize":
             self.shards = batch.arguments["shards"]
+        elif batch.method == "skip":
+            undone = batch.arguments["undone"]
+            self.recent.pop(undone.get("id"), None)
+            self.table[undone.get("buckets", [])] = undone.get("source", 0)
         elif batch.method in ("insert", "upsert") and len(batch.keys):
             self.next_key = max(self.next_key, int(batch.keys.max()) + 1)
         self.recent[batch.id] = (int(batch.keys[0]) if len(batch.keys) else 0, len(batch.keys))
