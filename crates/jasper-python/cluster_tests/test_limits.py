@@ -159,7 +159,7 @@ def test_maintenance_blocks_no_search(cluster, vectors):
         searcher.insert(vectors[:5], timeout=2)
     with within(10), pytest.raises(Unavailable):
         searcher.tune(timeout=2)
-    thread.join(60)
+    thread.join(300)
     assert len(reports) == 3
     assert len(searcher.insert(vectors[:5])) == 5
 
