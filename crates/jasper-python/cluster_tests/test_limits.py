@@ -243,7 +243,7 @@ def test_a_repeated_call_returns_what_the_first_did(cluster, vectors):
     assert [type(one) for one in first[1][3]] == [jasper.ParameterError] * 3
     for _ in range(2):
         again = [cluster._call("change", *call) for call in (good, bad)]
-        assert [list(report) for report in again[0][3]] == [list(report) for report in first[0][3]]
+        assert [list(vars(report)) for report in again[0][3]] == [list(vars(report)) for report in first[0][3]]
         assert list(map(repr, again[1][3])) == list(map(repr, first[1][3]))
         ray.kill(cluster._sequencer, no_restart=False)
         for pid in [replica.pid for replica in cluster.replicas() if replica.ready]:

@@ -407,7 +407,7 @@ class Cluster:
             if isinstance(result, Exception):
                 kind = type(result) if isinstance(result, Error) else Error
                 raise kind(f"shard {shard}: {result}")
-        return [Report(result) if isinstance(result, dict) else result for result in results]
+        return results
 
     def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> Any:
         """Results of all shards after one change, which is not before what this program has seen."""

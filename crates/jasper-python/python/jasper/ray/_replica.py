@@ -321,8 +321,7 @@ class Replica:
     def _maintain(self, index: Index, part: Batch) -> Any:
         """Calls a method of maintenance. Returns its result, or the error with which every replica refuses it."""
         try:
-            result = getattr(index, part.method)(**part.arguments)
-            return vars(result) if hasattr(result, "__dict__") else result
+            return getattr(index, part.method)(**part.arguments)
         except Exception as error:
             if isinstance(error, Error) and not isinstance(error, (OutOfMemoryError, DeviceError)):
                 return error
