@@ -21,8 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 CODES = {"quantization": "rabitq:4", "force": True}
 
 
+LIMIT = 30
+"""Seconds in which a call ends that nothing but its time limit of 2 s ends, on a machine that is busy."""
+
+
 def pids(cluster):
-    return [replica.pid for replica in cluster.replicas()]
+    return [replica.pid for replica in cluster.replicas(timeout=60)]
 
 
 @contextlib.contextmanager
@@ -38,11 +42,12 @@ def paused(*pids):
 
 
 @contextlib.contextmanager
-def within(seconds):
-    """Fails if the block takes longer."""
+def ends(match=""):
+    """Expects that the block gives up in time."""
     began = time.monotonic()
-    yield
-    assert time.monotonic() - began < seconds
+    with pytest.raises(Unavailable, match=match):
+        yield
+    assert time.monotonic() - began < LIMIT
 
 
 def keys_of(shard, first=100_000, count=5):
@@ -56,8 +61,8 @@ def on_replica(cluster, shard, replica, function):
     return ray.get(cluster._router.handle(shard, replica).__ray_call__.remote(function), timeout=60)
 
 
-def fail(cluster, method, replicas, error, shard=0):
-    """Lets a method of the index of replicas fail once, but in a validation."""
+def fail(cluster, method, replicas, error, shard=0, key=None):
+    """Lets a method of the index of replicas fail, but in a validation: once, or whenever it gets a key."""
 
     # Functions of this module would be sent by name, and an actor need not find the module.
     def broken(replica):
@@ -69,7 +74,8 @@ def fail(cluster, method, replicas, error, shard=0):
                 return self.fail if name == method else getattr(self.index, name)
 
             def fail(self, *arguments, progress=None, **options):
-                if progress in (None, replica._close_when_linked) and not self.failed:
+                fails = not self.failed if key is None else key in arguments[1]
+                if progress in (None, replica._close_when_linked) and fails:
                     self.failed = True
                     raise error
                 return getattr(self.index, method)(*arguments, progress=progress, **options)
@@ -86,6 +92,25 @@ def fail(cluster, method, replicas, error, shard=0):
         on_replica(cluster, shard, replica, broken)
 
 
+def hold(cluster, method, shard, folder):
+    """Lets the replicas of a shard wait with changes by a method. Returns a function that lets them go on."""
+    done = folder / "done"
+
+    def held(replica):
+        apply = replica._apply
+
+        def wait(part, skipped=None):
+            while part.method == method and not done.exists():
+                time.sleep(0.05)
+            apply(part, skipped)
+
+        replica._apply = wait
+
+    for replica in range(2):
+        on_replica(cluster, shard, replica, held)
+    return done.touch
+
+
 def local_replica(cluster, shard=0):
     """A replica in this process, which gets no calls."""
     options = Store(cluster.path).manifest()["options"]
@@ -94,27 +119,28 @@ def local_replica(cluster, shard=0):
 
 def test_opening_ends_nothing_that_runs(cluster, vectors):
     with paused(pids(cluster)[0]):
-        with within(20):
-            again = Cluster.open(cluster.path, timeout=20)
-        assert again.search(vectors[5], 1, timeout=20).keys.tolist() == [5]
+        again = Cluster.open(cluster.path, timeout=60)
+        assert again.search(vectors[5], 1).keys.tolist() == [5]
     ray.get(cluster._sequencer.__ray_call__.remote(lambda s: s._router.end_shard(1, time.monotonic() + 60)))
-    with within(10), pytest.raises(Unavailable, match="no replica of shard 1 of 3"):
+    with ends("no replica of shard 1 of 3"):
         Cluster.open(cluster.path, timeout=2)
-    found = cluster.search(vectors[:5], timeout=2, partial=True)
+    found = cluster.search(vectors[:5], timeout=5, partial=True)
     assert found.missing_shards == (1,)
-    assert [replica.ready for replica in cluster.replicas()] == [True, True, False, False, True, True]
+    ready = [replica.ready for replica in cluster.replicas(timeout=60)]
+    assert ready == [True, True, False, False, True, True]
 
 
 def test_a_cluster_whose_sequencer_is_gone_is_not_ended_by_opening_it(cluster, vectors):
     before = pids(cluster)
     end_actor(sequencer_name(cluster.path), time.monotonic() + 60)
     with paused(*before[:2]), pytest.raises(Unavailable, match="no replica of shard 0"):
-        Cluster.open(cluster.path, timeout=5)
+        Cluster.open(cluster.path, timeout=20)
     assert pids(Cluster.open(cluster.path)) == before
 
 
 def test_calls_end_in_time(cluster, vectors):
     mine, other = keys_of(0), keys_of(1)
+    cluster.insert(vectors[:1], [50_000])  # All shards have made what the log begins with.
     with paused(*pids(cluster)[:2]):
         for call in (
             lambda: cluster.search(vectors[:5], timeout=2),
@@ -123,44 +149,35 @@ def test_calls_end_in_time(cluster, vectors):
             lambda: cluster.check(timeout=2),
             lambda: cluster.rebalance(2, timeout=2),
         ):
-            with within(10), pytest.raises(Unavailable):
+            with ends():
                 call()
-        # Shard 1 agrees, and shard 0 does not follow.
-        with within(10), pytest.raises(Unavailable):
-            cluster.insert(vectors[:5], other, timeout=2)
-    deadline = time.monotonic() + 60
-    while not cluster.contains(other).all():
-        assert time.monotonic() < deadline
+        # Shard 1 agrees, and shard 0 does not follow. The change is in the log, and others wait for it.
+        with ends("is in the log"):
+            cluster.insert(vectors[:5], other, timeout=10)
+        with ends("other changes took all the time"):
+            cluster.insert(vectors[:5], other + 5000, timeout=2)
     cluster.insert(vectors[:5], mine + 5000)
-    assert cluster.contains(mine + 5000).all()
+    assert cluster.contains(mine + 5000).all() and cluster.contains(other).all()
 
 
-def test_maintenance_blocks_no_search(cluster, vectors):
-    def slow(replica):
-        maintain = replica._maintain
-
-        def wait(index, part):
-            time.sleep(12)
-            return maintain(index, part)
-
-        replica._maintain = wait
-
-    for replica in range(2):
-        on_replica(cluster, 0, replica, slow)
+def test_maintenance_blocks_no_search(cluster, vectors, tmp_path):
+    release = hold(cluster, "tune", 0, tmp_path)
     reports = []
     thread = threading.Thread(target=lambda: reports.extend(cluster.tune(0.9, 10)))
     thread.start()
-    time.sleep(1)
+    while not Store(cluster.path).logged(1):
+        time.sleep(0.01)
     searcher = Cluster(cluster.path)
     for _ in range(3):
-        with within(5):
-            assert searcher.search(vectors[5], 1, timeout=5).keys.tolist() == [5]
-    with within(10), pytest.raises(Unavailable):
+        assert searcher.search(vectors[5], 1).keys.tolist() == [5]
+    with ends("other changes took all the time"):
         searcher.insert(vectors[:5], timeout=2)
-    with within(10), pytest.raises(Unavailable):
+    with ends("other changes took all the time"):
         searcher.tune(timeout=2)
+    assert not reports
+    release()
     thread.join(300)
-    assert len(reports) == 3
+    assert [report.searches[0].k for report in reports] == [10] * 3
     assert len(searcher.insert(vectors[:5])) == 5
 
 
@@ -178,15 +195,15 @@ def test_paths_of_a_folder_name_one_cluster(cluster, vectors, tmp_path, monkeypa
 
 def test_an_answer_is_of_one_index(cluster, vectors):
     replica = local_replica(cluster)
-    keys = replica.keys()[:5]
+    keys = replica.read(1, "keys").result[:5]
     cluster.delete(keys[:2])
     for _ in range(2):
         cluster.snapshot()
     cluster.insert(vectors[:1])
     present = replica.present
 
-    def present_then_reopen(keys):
-        found = present(keys)
+    def present_then_reopen(index, keys):
+        found = present(index, keys)
         threading.Thread(target=replica._follow, args=(3,)).start()
         time.sleep(2)
         return found
@@ -236,20 +253,35 @@ def test_what_all_replicas_of_a_shard_fail_at_is_skipped(nodes, cluster, vectors
         again.close()
 
 
+def test_what_is_skipped_after_its_call_has_ended(cluster, vectors, tmp_path):
+    keys = keys_of(1)
+    release = hold(cluster, "insert", 1, tmp_path)
+    fail(cluster, "insert", [0, 1], jasper.OutOfMemoryError("no room"), shard=1, key=keys[0])
+    with ends("is in the log"):
+        cluster.insert(vectors[:5], keys, timeout=10)
+    release()
+    cluster.insert(vectors[:5], keys + 5000)
+    assert not cluster.contains(keys).any() and cluster.contains(keys + 5000).all()
+    assert cluster.check().are_equal
+
+
 def test_a_repeated_call_returns_what_the_first_did(cluster, vectors):
     good = ("good", "tune", None, None, {"recall": 0.9, "k": 10})
     bad = ("bad", "quantize", None, None, {"quantization": "zip", "force": False})
-    first = [cluster._call("change", *call) for call in (good, bad)]
-    assert [type(one) for one in first[1][3]] == [jasper.ParameterError] * 3
-    for _ in range(2):
-        again = [cluster._call("change", *call) for call in (good, bad)]
-        assert [list(vars(report)) for report in again[0][3]] == [list(vars(report)) for report in first[0][3]]
-        assert list(map(repr, again[1][3])) == list(map(repr, first[1][3]))
+
+    def restart():
         ray.kill(cluster._sequencer, no_restart=False)
-        for pid in [replica.pid for replica in cluster.replicas() if replica.ready]:
-            os.kill(pid, signal.SIGKILL)
+        for replica in cluster.replicas():
+            if replica.ready:
+                os.kill(replica.pid, signal.SIGKILL)
+
+    first = [cluster._call("change", *call)[3] for call in (good, bad)]
+    assert [type(error) for error in first[1]] == [jasper.ParameterError] * 3
+    for _ in range(2):
+        again = [cluster._call("change", *call)[3] for call in (good, bad)]
+        assert [report.searches[0].k for report in again[0]] == [10] * 3
+        assert list(map(repr, again[1])) == list(map(repr, first[1]))
+        restart()
     cluster.snapshot()
-    cluster.snapshot()
-    ray.kill(cluster._sequencer, no_restart=False)
-    with pytest.raises(jasper.Error, match="reports are lost"):
-        cluster._call("change", *good)
+    restart()
+    assert all("its report is lost" in str(error) for error in cluster._call("change", *good)[3])

@@ -31,8 +31,8 @@ from jasper.ray._sequencer import Sequencer
 from jasper.ray._store import Store
 from jasper.results import Matches, Report
 
-MARGIN = 0.9
-"""Share of a time limit after which the sequencer gives up, so that it can say why."""
+GRACE = 5.0
+"""Seconds that the sequencer has, after a time limit, to say why it gave up."""
 
 
 class ClusterMatches(Matches):
@@ -60,8 +60,7 @@ class Cluster:
         """Connects to a cluster that runs. Use Cluster.open."""
         self.path = Store(path).url
         self._sequencer = ray.get_actor(sequencer_name(self.path), NAMESPACE)
-        shards, replicas, self._seen = self._call("layout", timeout=timeout)
-        self._index = self._call("index", timeout=timeout)
+        shards, replicas, self._seen, self._index = self._call("layout", timeout=timeout)
         self._router = Router(self.path, shards, replicas)
 
     @staticmethod
@@ -165,13 +164,8 @@ class Cluster:
         with partial, returns what others found.
         """
         options = {"beam_width": beam_width, "recall": recall, "filter": filter, "distances": distances, "rerank": rerank}
-        arguments = (ray.put(self._rows(queries)), k, {name: value for name, value in options.items() if value is not None})
-        found = self._read("search", *arguments, timeout=timeout, partial=partial)
-        keys, nearest = (np.concatenate(arrays, axis=-1) for arrays in zip(*found.result.values(), strict=True))
-        order = np.lexsort((keys, nearest))[..., :k]
-        matches = ClusterMatches(np.take_along_axis(keys, order, -1), np.take_along_axis(nearest, order, -1))
-        matches.sequence, matches.missing_shards = found.sequence, found.missing
-        return matches
+        found = self._read("search", ray.put(self._rows(queries)), k, options, timeout=timeout, partial=partial)
+        return merged(*found, k)
 
     def search_within(
         self,
@@ -185,13 +179,7 @@ class Cluster:
     ) -> ClusterMatches:
         """Vectors within a radius of one query: see Index.search_within."""
         options = {"beam_width": beam_width, "filter": filter, "distances": distances}
-        chosen = {name: value for name, value in options.items() if value is not None}
-        found = self._read("search_within", self._rows(query), radius, chosen, timeout=timeout)
-        keys, nearest = (np.concatenate(arrays) for arrays in zip(*found.result.values(), strict=True))
-        order = np.lexsort((keys, nearest))
-        matches = ClusterMatches(keys[order], nearest[order])
-        matches.sequence, matches.missing_shards = found.sequence, ()
-        return matches
+        return merged(*self._read("search_within", self._rows(query), radius, options, timeout=timeout))
 
     def insert(
         self, vectors: ArrayLike, keys: ArrayLike | None = None, *, timeout: float = 600.0
@@ -246,13 +234,13 @@ class Cluster:
 
     def keys(self) -> NDArray[np.int64]:
         """All keys, in no particular order."""
-        return np.concatenate(list(self._read("keys").result.values()))
+        return np.concatenate(self._read("keys")[1])
 
     def vectors(self, keys: ArrayLike) -> NDArray[Any]:
         """The vectors of keys, of shape (n, dim). Raises UnknownKeyError."""
         wanted = self._keys(keys, None)
         assert wanted is not None
-        parts = list(self._read("vectors", wanted).result.values())
+        _, parts, _ = self._read("vectors", wanted)
         present = np.any([mask for mask, _ in parts], axis=0)
         if not present.all():
             raise UnknownKeyError(f"key {wanted[~present][0]} is not in the cluster")
@@ -263,11 +251,11 @@ class Cluster:
 
     def contains(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Which of the keys are in the cluster."""
-        found: NDArray[np.bool_] = np.any(list(self._read("present", self._keys(keys, None)).result.values()), axis=0)
+        found: NDArray[np.bool_] = np.any(self._read("present", self._keys(keys, None))[1], axis=0)
         return found
 
     def __len__(self) -> int:
-        return sum(self._read("count").result.values())
+        return sum(self._read("count")[1])
 
     def __contains__(self, key: int) -> bool:
         return bool(self.contains([key])[0])
@@ -294,8 +282,8 @@ class Cluster:
         """
         if not 1 <= shards <= 1024:
             raise ParameterError(f"shards ({shards}) must be between 1 and 1024")
-        moved = self._call("rebalance", uuid.uuid4().hex, shards, timeout=timeout)
-        self._router.shards, _, self._seen = self._call("layout")
+        moved = self._call("rebalance", shards, timeout=timeout)
+        self._router.shards, _, self._seen, _ = self._call("layout")
         return int(moved)
 
     def check(self, *, timeout: float = 600.0) -> Report:
@@ -409,30 +397,31 @@ class Cluster:
                 raise kind(f"shard {shard}: {result}")
         return results
 
-    def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> Any:
-        """Results of all shards after one change, which is not before what this program has seen."""
+    def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> tuple[int, list[Any], tuple[int, ...]]:
+        """Calls a method of all shards after one change, which is not before what this program has seen.
+
+        Returns the number of the change, results, and the shards that are missing from them.
+        """
         deadline = time.monotonic() + timeout
-        missing: tuple[int, ...] = ()
         try:
             found = self._router.read(self._seen, method, arguments, timeout, ATTEMPTS)
-            if found is None:
-                found = self._call("read", method, arguments, timeout=left(deadline))
+            sequence, results = found or self._call("read", method, arguments, timeout=left(deadline))
         except Unavailable as error:
             if not partial or not error.answers:
                 raise
             newest = max(answer.since for answer in error.answers.values())
             answers = {s: answer for s, answer in error.answers.items() if answer.sequence >= newest}
             sequence = min(answer.sequence for answer in answers.values())
-            found = sequence, {shard: answer.result for shard, answer in answers.items()}
-            missing = tuple(shard for shard in range(self._router.shards) if shard not in found[1])
-        self._seen = max(self._seen, found[0])
-        return Report({"sequence": found[0], "result": found[1], "missing": missing})
+            results = {shard: answer.result for shard, answer in answers.items()}
+        self._seen = max(self._seen, sequence)
+        missing = tuple(shard for shard in range(self._router.shards) if shard not in results)
+        return sequence, list(results.values()), missing
 
     def _call(self, method: str, *arguments: Any, timeout: float = 60.0) -> Any:
         call = getattr(self._sequencer, method)
-        if method in ("layout", "index"):
+        if method == "layout":
             return self._get(call.options(concurrency_group="read").remote(*arguments), timeout)
-        return self._get(call.remote(*arguments, MARGIN * timeout), timeout)
+        return self._get(call.remote(*arguments, timeout), timeout + GRACE)
 
     @staticmethod
     def _get(refs: Any, timeout: float) -> Any:
@@ -440,13 +429,24 @@ class Cluster:
             return ray.get(refs, timeout=timeout)
         except GetTimeoutError:
             raise Unavailable(
-                f"the cluster did not answer within {timeout:g} s; a change may be made later, as a whole. See "
-                "Cluster.replicas() for what is missing, or raise timeout"
+                "the cluster did not answer in time; a change may be made later, as a whole. See Cluster.replicas() for "
+                "what is missing, or raise timeout"
             ) from None
         except RayTaskError as error:
             raise task_error(error) from None
         except RayActorError as error:
             raise Error(f"an actor of the cluster has ended; Cluster.open starts it again: {error}") from error
+
+
+def merged(
+    sequence: int, results: list[tuple[Any, Any]], missing: tuple[int, ...], k: int | None = None
+) -> ClusterMatches:
+    """The nearest of what shards have found."""
+    keys, distances = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
+    order = np.lexsort((keys, distances))[..., :k]
+    matches = ClusterMatches(np.take_along_axis(keys, order, -1), np.take_along_axis(distances, order, -1))
+    matches.sequence, matches.missing_shards = sequence, missing
+    return matches
 
 
 def stop(router: Router, deadline: float) -> None:

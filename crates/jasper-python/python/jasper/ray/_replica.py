@@ -24,18 +24,16 @@ SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 
 class NotReady(Error):
-    """A replica has not opened its shard. The next call tries again."""
+    """A replica cannot answer now, and others may. The next call tries again."""
 
-    def __init__(self, message: str, reason: Exception | None = None) -> None:
-        super().__init__(message, reason)
+    def __init__(self, message: str, reason: Exception | None = None, failed: int | None = None) -> None:
+        super().__init__(message, reason, failed)
         self.reason = reason
+        self.failed = failed
+        """The batch of the log that it could not make."""
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-class MaintenanceFailed(NotReady):
-    """A replica had no memory for maintenance, or its device failed. Others may have made it."""
 
 
 class Answer(NamedTuple):
@@ -60,9 +58,9 @@ class Replica:
         self._shard, self._replica = shard, replica
         self._index: Index | None = None
         self._since, self._sequence, self._shards = -1, -1, 0
-        # What maintenance has returned, and why the shard skips batches.
-        self._outcomes: dict[int, Any] = {}
-        self._skipped: dict[int, str] = {}
+        # What maintenance has returned, by the id of its batch, and the last batch that the shard has skipped.
+        self._outcomes: dict[str, Any] = {}
+        self._skipped = -1
         self._writer = threading.RLock()
         self._gate = threading.Condition()
         self._closed, self._readers = False, 0
@@ -90,47 +88,45 @@ class Replica:
         self._follow(minimum)
         with self._gate:
             self._gate.wait_for(lambda: not self._closed)
-            if self._index is None or self._sequence < minimum:
+            index, state = self._index, (self._since, self._sequence, self._shards)
+            if index is None or self._sequence < minimum:
                 raise self._not_ready("the last snapshot is being opened")
             self._readers += 1
-            state = self._since, self._sequence, self._shards
         try:
-            return Answer(*state, getattr(self, method)(*arguments))
+            return Answer(*state, getattr(self, method)(index, *arguments))
         finally:
             with self._gate:
                 self._readers -= 1
                 self._gate.notify_all()
 
-    def search(self, queries: NDArray[Any], k: int, options: dict[str, Any]) -> tuple[Any, Any]:
+    def search(self, index: Index, queries: NDArray[Any], k: int, options: dict[str, Any]) -> tuple[Any, Any]:
         began = time.perf_counter()
-        found = self._opened().search(queries, k, **options)
+        found = index.search(queries, k, **options)
         self._queries.inc(max(1, found.keys.size // max(1, k)))
         self._seconds.observe(time.perf_counter() - began)
         return found.keys, found.distances
 
-    def search_within(self, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
-        found = self._opened().search_within(query, radius, **options)
+    def search_within(self, index: Index, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
+        found = index.search_within(query, radius, **options)
         return found.keys, found.distances
 
-    def count(self) -> int:
-        return len(self._opened())
+    def count(self, index: Index) -> int:
+        return len(index)
 
-    def keys(self) -> NDArray[np.int64]:
-        return self._opened().keys()
+    def keys(self, index: Index) -> NDArray[np.int64]:
+        return index.keys()
 
-    def present(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        index = self._opened()
+    def present(self, index: Index, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.fromiter((key in index for key in keys.tolist()), bool, len(keys))
 
-    def vectors(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    def vectors(self, index: Index, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         """Which keys are here, and their vectors."""
-        present = self.present(keys)
-        return present, self._opened().vectors(keys[present])
+        present = self.present(index, keys)
+        return present, index.vectors(keys[present])
 
-    def rows(self, buckets: list[int], limit: int) -> tuple[int, NDArray[np.int64], NDArray[Any]]:
+    def rows(self, index: Index, buckets: list[int], limit: int) -> tuple[int, NDArray[np.int64], NDArray[Any]]:
         """All keys and vectors of the first of some buckets, in the order of keys: of as many as have `limit` vectors, but
         at least one. Returns their number, too."""
-        index = self._opened()
         keys = np.sort(index.keys())
         place = np.full(BUCKETS, len(buckets))
         place[buckets] = np.arange(len(buckets))
@@ -139,6 +135,11 @@ class Replica:
         step = max(1, int(np.searchsorted(totals, limit, side="right")))
         keys = keys[places < step]
         return step, keys, index.vectors(keys)
+
+    def outcome(self, index: Index, id: str) -> Any:
+        """What maintenance has returned, or the error with which it was refused."""
+        lost = Error("the change was made, and its report is lost: a snapshot and a restart came after it")
+        return self._outcomes.get(id, lost)
 
     def validate(self, part: Batch) -> NDArray[np.int64]:
         """Raises what `apply` of the next batch would, and changes nothing. Returns the keys that it would change."""
@@ -151,7 +152,7 @@ class Replica:
             except Cancelled:
                 pass
         elif part.method == "delete":
-            present = self.present(part.keys)
+            present = self.present(index, part.keys)
             if part.arguments["missing"] == "ignore":
                 return part.keys[present]
             if not present.all():
@@ -159,18 +160,13 @@ class Replica:
         return part.keys
 
     def apply(self, part: Batch) -> Any:
-        """Makes a change, once, after all before it. Returns the report of maintenance, or its error."""
+        """Makes a change, once, after all before it. Returns the outcome of maintenance."""
         with self._writer:
             if part.sequence == self._sequence + 1 and self._index is not None and part.method != "skip":
                 self._apply(part)
             else:
                 self._catch_up(part.sequence, part.sequence)
-            return self.outcome(part.sequence, part.method)
-
-    def outcome(self, sequence: int, method: str) -> Any:
-        """What maintenance has returned, or its error. None for other changes."""
-        lost = Error(f"change {sequence} was made, and its report is lost: a snapshot and a restart came after it")
-        return self._outcomes.get(sequence, lost) if method in MAINTENANCE else None
+            return self.outcome(self._opened(), part.id) if part.method in MAINTENANCE else None
 
     def check(self, sequence: int) -> dict[str, Any]:
         """Whether the index is sound, and the checksum of its file, after a batch. Searches go on, and changes wait.
@@ -223,8 +219,8 @@ class Replica:
         self._index = None
         self._reopen_gate()
 
-    def _not_ready(self, message: str, reason: Exception | None = None) -> NotReady:
-        return NotReady(f"shard {self._shard}, replica {self._replica}: {message}", reason)
+    def _not_ready(self, message: str, reason: Exception | None = None, failed: int | None = None) -> NotReady:
+        return NotReady(f"shard {self._shard}, replica {self._replica}: {message}", reason, failed)
 
     def _open_snapshot(self) -> None:
         if jasper._native.__version__ != self._version:
@@ -287,55 +283,35 @@ class Replica:
             self._open()
         while until is None or self._sequence < until:
             numbers = self._store.logged(self._sequence)
-            if numbers[:1] != [self._sequence + 1]:
-                # The log has ended, or a snapshot has replaced what is missing here.
-                if self._store.manifest()["sequence"] <= self._sequence:
-                    break
-                self._open()
-                continue
-            # A batch is read before the one ahead of it is made, because it can say that the shard skips that.
-            batch: Batch | None = self._store.batch(numbers[0])
-            while batch is not None and (until is None or batch.sequence <= until):
-                number = batch.sequence
-                following = self._store.batch(number + 1) if number + 1 in numbers else None
-                if following is not None:
-                    self._note_skip(following)
-                if self._note_skip(batch) and (number - 1 == self._since or number - 1 in self._outcomes):
-                    # This replica has made what the shard skips.
-                    self._open()
-                    break
-                self._apply(batch.part(self._shard))
-                batch = following
+            if numbers[:1] == [self._sequence + 1]:
+                self._replay(numbers, until)
+            elif self._store.manifest()["sequence"] > self._sequence:
+                self._open()  # A snapshot has replaced what is missing here.
+            else:
+                break
         if self._sequence < minimum:
             raise self._not_ready(f"change {minimum} is not in the log, which ends at {self._sequence}")
 
-    def _note_skip(self, batch: Batch) -> bool:
-        """Notes that the shard skips the batch before one, if the batch says so and it is news."""
-        if batch.method != "skip" or str(self._shard) not in batch.arguments["causes"]:
-            return False
-        skipped = batch.sequence - 1
-        is_news = skipped not in self._skipped
-        self._skipped[skipped] = batch.arguments["causes"][str(self._shard)]
-        return is_news
+    def _replay(self, numbers: list[int], until: int | None) -> None:
+        """Applies batches of the log, up to and with one."""
+        shard = str(self._shard)
+        for batch, skips in self._store.replay(numbers):
+            if until is not None and batch.sequence > until:
+                return
+            if shard in batch.skips and self._skipped != batch.sequence - 1:
+                # The shard skips what this replica has made.
+                self._open()
+                return
+            self._apply(batch.part(self._shard), skips.get(shard))
 
-    def _maintain(self, index: Index, part: Batch) -> Any:
-        """Calls a method of maintenance. Returns its result, or the error with which every replica refuses it."""
-        try:
-            return getattr(index, part.method)(**part.arguments)
-        except Exception as error:
-            if isinstance(error, Error) and not isinstance(error, (OutOfMemoryError, DeviceError)):
-                return error
-            # Other replicas may have made it, and this index may have lost its codes.
-            self._give_up()
-            raise MaintenanceFailed(f"shard {self._shard}, replica {self._replica}: {error}", error) from error
-
-    def _apply(self, part: Batch) -> None:
+    def _apply(self, part: Batch, skipped: str | None = None) -> None:
+        """Makes the next change, unless there is a reason why the shard skips it."""
         index = self._opened()
         try:
-            if part.sequence in self._skipped:
-                self._outcomes[part.sequence] = Error(self._skipped[part.sequence])
+            if skipped is not None:
+                self._skipped, self._outcomes[part.id] = part.sequence, Error(skipped)
             elif part.method in MAINTENANCE:
-                self._outcomes[part.sequence] = self._maintain(index, part)
+                self._outcomes[part.id] = maintain(index, part)
             elif part.method == "resize":
                 self._close()
                 self._shards = part.arguments["shards"]
@@ -348,8 +324,13 @@ class Replica:
                 getattr(index, part.method)(part.vectors, part.keys, progress=self._close_when_linked)
             with self._gate:
                 self._sequence = part.sequence
-                if (len(part.keys) or part.method in ("resize", "skip")) and part.sequence not in self._skipped:
+                if skipped is None and (len(part.keys) or part.method in ("resize", "skip")):
                     self._since = part.sequence
+        except Exception as error:
+            if part.method in MAINTENANCE or not isinstance(error, OutOfMemoryError):
+                # The index may have lost its codes, or its device.
+                self._give_up()
+            raise self._not_ready(str(error), error, part.sequence) from error
         finally:
             self._reopen_gate()
         self._vectors.set(len(index))
@@ -369,3 +350,13 @@ class Replica:
         with self._gate:
             self._closed = False
             self._gate.notify_all()
+
+
+def maintain(index: Index, part: Batch) -> Any:
+    """The result of maintenance, or the error with which every replica refuses it."""
+    try:
+        return getattr(index, part.method)(**part.arguments)
+    except (OutOfMemoryError, DeviceError):
+        raise
+    except Error as error:
+        return error

@@ -31,7 +31,7 @@ class Unavailable(Error):
     def __init__(self, message: str, shards: Iterable[int] = ()) -> None:
         super().__init__(message, shards)
         self.shards = list(shards)
-        """Shards without a replica that answered; empty if other changes took the time."""
+        """Shards of which no replica answered."""
         self.answers: dict[int, Answer] = {}
 
     def __str__(self) -> str:
@@ -267,19 +267,19 @@ class Router:
 
     def survey(self, seconds: float) -> list[dict[str, Any]]:
         """What each replica says of itself, if it answers in time."""
-        pairs = self._pairs(range(self.shards))
-        found: dict[Any, dict[str, Any]] = {pair: {"shard": pair[0], "replica": pair[1], "ready": False} for pair in pairs}
+        found: list[dict[str, Any]] = []
         refs = {}
-        for pair in found:
+        for shard, replica in self._pairs(range(self.shards)):
+            found.append({"shard": shard, "replica": replica, "ready": False})
             with contextlib.suppress(ValueError):  # There is no such actor.
-                refs[self._ready(*pair)] = pair
+                refs[self._ready(shard, replica)] = found[-1]
         done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=seconds) if refs else ([], [])
         for ref in done:
             try:
-                found[refs[ref]].update(ray.get(ref), ready=True)
+                refs[ref].update(ray.get(ref), ready=True)
             except RayError:
-                self.suspect(*refs[ref])
-        return list(found.values())
+                self.suspect(refs[ref]["shard"], refs[ref]["replica"])
+        return found
 
     def _pairs(self, shards: Iterable[int]) -> list[tuple[int, int]]:
         return [(shard, replica) for shard in shards for replica in range(self.replicas)]

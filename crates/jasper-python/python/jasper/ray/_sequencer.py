@@ -4,7 +4,8 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,10 @@ from ray.util import metrics
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from jasper._native import __version__
-from jasper.errors import DeviceError, DuplicateKeyError, Error, OutOfMemoryError, ParameterError
-from jasper.ray._replica import SECONDS, MaintenanceFailed, Replica
+from jasper.errors import DuplicateKeyError, Error, ParameterError
+from jasper.ray._replica import SECONDS, NotReady, Replica
 from jasper.ray._router import NAMESPACE, Router, Unavailable, group_name, left, replica_name, task_error
 from jasper.ray._store import BUCKETS, FORMAT, MAINTENANCE, Batch, Layout, Store, bucket_of, log_name
-
-FAILURES = (MaintenanceFailed, OutOfMemoryError, DeviceError)
-"""Errors of a replica that say nothing about others."""
 
 BACKLOG = 8
 """Batches that a slow replica may have waiting; it reads more from the log."""
@@ -29,6 +27,7 @@ BACKLOG = 8
 MOVED = 50_000
 """Vectors per batch of a rebalance, if a bucket has no more."""
 
+BUSY = "other changes took all the time that this call had"
 
 
 class Sequencer:
@@ -44,10 +43,8 @@ class Sequencer:
         self._order, self._administration = threading.RLock(), threading.Lock()
         self._sent: dict[tuple[int, int], list[Any]] = {}
         self._log_bytes = 0
-        # The last batch of the log, and whether it is known to be made or skipped; batches of maintenance by their ids.
-        self._last: Batch | None = None
-        self._settled = False
-        self._maintained: dict[str, Batch] = {}
+        # The last batch of the log, unless a replica of each shard is known to have made it.
+        self._unsettled: Batch | None = None
         tags = {"cluster": url}
         self._batches = metrics.Counter("jasper_batches", "Batches in the log.", tag_keys=("cluster",))
         self._seconds = metrics.Histogram("jasper_batch_seconds", "Duration of changes.", SECONDS, ("cluster",))
@@ -55,20 +52,16 @@ class Sequencer:
         for metric in (self._batches, self._seconds, self._bytes):
             metric.set_default_tags(tags)
         for sequence in self._store.check_log(self._layout.sequence):
-            self._follow(self._store.batch(sequence))
+            self._unsettled = self._store.batch(sequence)
+            self._layout.apply(self._unsettled)
             self._log_bytes += self._store.size(log_name(sequence)) or 0
         self._router.shards = self._layout.shards
-        # The last batch may not have been sent: replicas read it from the log when they are asked for it.
         self._start(range(self._layout.shards))
         self._router.end_shards(self._layout.shards, time.monotonic() + 60.0)
 
-    def layout(self) -> tuple[int, int, int]:
-        """Number of shards, of replicas, and of the last batch that changed vectors."""
-        return self._layout.shards, self._router.replicas, self._layout.since
-
-    def index(self) -> dict[str, Any]:
-        """What the indexes of shards are made with."""
-        return dict(self._manifest["index"])
+    def layout(self) -> tuple[int, int, int, dict[str, Any]]:
+        """Number of shards, of replicas, and of the last batch that changed vectors, and what indexes are made with."""
+        return self._layout.shards, self._router.replicas, self._layout.since, self._manifest["index"]
 
     def change(
         self,
@@ -84,10 +77,12 @@ class Sequencer:
         A call that was made before, with the same id, returns the same.
         """
         began = time.monotonic()
-        with self._turn(began + seconds) as deadline:
+        deadline = began + seconds
+        with self._turn(deadline):
             if id in self._layout.recent:
-                results = self._repeated(id, method, deadline)
-                return self._layout.sequence, *self._layout.recent[id], results
+                shards = range(self._layout.shards if method in MAINTENANCE else 0)
+                outcomes = self._outcomes(id, self._layout.sequence, shards, deadline)
+                return self._layout.sequence, *self._layout.recent[id], [outcomes[shard] for shard in shards]
             batch = self._validated(id, method, keys, vectors, arguments, deadline)
             results = self._commit(batch, deadline)
         self._seconds.observe(time.monotonic() - began)
@@ -118,11 +113,14 @@ class Sequencer:
         """Saves all shards, then the manifest, then its pointer. Returns the number of the last batch in it."""
         deadline = time.monotonic() + seconds
         with held(self._administration, deadline):
-            with held(self._order, deadline):
+            with self._turn(deadline):
                 layout = self._layout.fields()
             calls = {shard: (layout["sequence"],) for shard in range(layout["shards"])}
             build = self._manifest["build"]
             files = self._router.one_of_each("save", "save", calls, left(deadline), hedge=float("inf"))
+            with self._turn(deadline):  # Now no shard will skip what is in the files.
+                if any(file["sequence"] in self._layout.skipped for file in files.values()):
+                    raise Error("a shard skipped a change while it was saved; repeat the snapshot")
             entries = [{**files[shard], "build": build} for shard in sorted(files)]
             old, new = self._manifest, {**self._manifest, **layout, "version": __version__, "files": entries}
             # The snapshot before stays: a replica may be opening it.
@@ -137,7 +135,7 @@ class Sequencer:
             self._bytes.set(self._log_bytes)
             return int(layout["sequence"])
 
-    def rebalance(self, id: str, shards: int, seconds: float) -> int:
+    def rebalance(self, shards: int, seconds: float) -> int:
         """Changes the number of shards, and moves buckets so that each has as many. Returns the number of buckets that
         moved. Every move is a batch of the log."""
         deadline = time.monotonic() + seconds
@@ -145,47 +143,32 @@ class Sequencer:
             if shards > self._layout.shards:
                 self._start(range(shards))
                 self._router.all_ready(range(self._layout.shards, shards), left(deadline))
-                self._resize(id, shards, deadline)
+                self._add("resize", {"shards": shards}, deadline)
             moves = plan_moves(self._layout.table, shards)
             for source, buckets, targets in moves:
                 while buckets:
                     with self._turn(deadline):
-                        step = self._move(id, source, buckets, targets, deadline)
+                        step = self._move(source, buckets, targets, deadline)
                     buckets, targets = buckets[step:], targets[step:]
             if shards < self._layout.shards:
-                self._resize(id, shards, deadline)
+                self._add("resize", {"shards": shards}, deadline)
                 self._router.end_shards(shards, deadline)
             if moves:
-                with self._turn(deadline):
-                    batch = self._batch(f"{id}-consolidate-{self._layout.sequence}", "consolidate", {})
-                    self._commit(batch, deadline)
+                self._add("consolidate", {}, deadline)
             return sum(len(buckets) for _, buckets, _ in moves)
 
     @contextlib.contextmanager
-    def _turn(self, deadline: float) -> Iterator[float]:
-        """Keeps other changes waiting. Gives the deadline."""
+    def _turn(self, deadline: float) -> Iterator[None]:
+        """Keeps other changes waiting. Every shard has made the last one, or skips it."""
         with held(self._order, deadline):
-            if self._last is not None and self._last.method in MAINTENANCE and not self._settled:
-                with contextlib.suppress(Unavailable):
-                    self._send(self._last, deadline)
-            yield deadline
-
-    def _follow(self, batch: Batch) -> None:
-        """Follows a batch of the log, the next one."""
-        self._layout.apply(batch)
-        self._last, self._settled = batch, False
-        if batch.method in MAINTENANCE:
-            self._maintained[batch.id] = batch
-            self._maintained = {id: one for id, one in self._maintained.items() if id in self._layout.recent}
-
-    def _repeated(self, id: str, method: str, deadline: float) -> list[Any]:
-        """What shards have returned for a change that was made before."""
-        batch = self._last if self._last is not None and self._last.id == id else self._maintained.get(id)
-        if batch is not None:
-            return self._send(batch, deadline)
-        if method in MAINTENANCE:
-            raise Error("the change was made, and its reports are lost: a snapshot and a restart came after it")
-        return []
+            while self._unsettled is not None:
+                try:
+                    self._send(self._unsettled, deadline)
+                except Unavailable as error:
+                    raise Unavailable(f"{BUSY}: {error}", error.shards) from None
+                except Exception:
+                    pass  # It is skipped, and the call that made it raises why.
+            yield
 
     def _validated(
         self,
@@ -197,7 +180,7 @@ class Sequencer:
         deadline: float,
     ) -> Batch:
         """The next batch, which every shard has agreed to. Raises what one refuses it for."""
-        batch = self._batch(id, method, arguments)
+        batch = self._batch(method, arguments)._replace(id=id)
         if vectors is not None and keys is None:
             first = self._layout.next_key
             if first + len(vectors) > 2**63:
@@ -224,12 +207,18 @@ class Sequencer:
         calls = {shard: (batch.part(shard),) for shard in shards}
         return self._router.one_of_each("write", "validate", calls, left(deadline))
 
-    def _batch(self, id: str, method: str, arguments: dict[str, Any]) -> Batch:
+    def _batch(self, method: str, arguments: dict[str, Any]) -> Batch:
+        """The next batch, without keys."""
         none = np.empty(0, np.int64)
-        return Batch(self._layout.sequence + 1, id, method, arguments, none, None, none.astype(np.int16))
+        return Batch(self._layout.sequence + 1, uuid.uuid4().hex, method, arguments, none, None, none.astype(np.int16))
+
+    def _add(self, method: str, arguments: dict[str, Any], deadline: float) -> None:
+        """Makes a change without keys."""
+        with self._turn(deadline):
+            self._commit(self._batch(method, arguments), deadline)
 
     def _commit(self, batch: Batch, deadline: float) -> list[Any]:
-        """Appends a batch to the log, and waits until a replica of each shard has it."""
+        """Appends a batch to the log, and returns what `_send` does."""
         try:
             self._store.append(batch)
         except Exception as error:
@@ -238,13 +227,18 @@ class Sequencer:
                 # reads the log, and repeats the calls.
                 os._exit(1)
             raise
-        self._follow(batch)
+        self._layout.apply(batch)
+        self._unsettled = batch
         self._batches.inc()
         self._log_bytes += batch.keys.nbytes + (0 if batch.vectors is None else batch.vectors.nbytes)
         self._bytes.set(self._log_bytes)
         return self._send(batch, deadline)
 
     def _send(self, batch: Batch, deadline: float) -> list[Any]:
+        """Sends the last batch to all replicas, and waits until one of each shard has made it. Returns what shards did.
+
+        Logs that it is skipped if no replica of a shard can make it, and raises why, unless it is maintenance.
+        """
         shards = max(self._router.shards, self._layout.shards)
         waiting: dict[Any, tuple[int, int]] = {}
         for shard in range(shards):
@@ -275,55 +269,51 @@ class Sequencer:
                     errors.setdefault(shard, []).append(task_error(error))
                 except RayError:
                     self._router.suspect(shard, replica)
-        if batch is self._last and batch.method not in ("resize", "skip"):
-            failed = {
-                shard: getattr(causes[0], "reason", causes[0])
-                for shard, causes in errors.items()
-                if shard not in results
-                and len(causes) == self._router.replicas
-                and all(isinstance(cause, FAILURES) for cause in causes)
-            }
-            if failed:
-                self._skip(batch, failed, deadline)
-                results.update(failed)
-        call = batch.sequence, "outcome", batch.sequence, batch.method
-        missing = {shard: call for shard in range(self._layout.shards) if shard not in results}
-        if missing:
+        failed: dict[int, Any] = {}
+        for shard in errors.keys() - results.keys():
+            reasons = [e.reason for e in errors[shard] if isinstance(e, NotReady) and e.failed == batch.sequence]
+            if len(reasons) == self._router.replicas:
+                failed[shard] = reasons[0]
+        if failed:
+            self._skip(batch, failed, deadline)
+            results.update(failed)
+        missing = [shard for shard in range(self._layout.shards) if shard not in results]
+        try:
             # All replicas of these restart, or are slow. They read the batch from the log.
-            try:
-                found = self._router.one_of_each("read", "read", missing, left(deadline))
-                results.update({shard: answer.result for shard, answer in found.items()})
-            except Error as error:
-                cause = next((causes[0] for causes in errors.values()), error)
-                raise Unavailable(
-                    f"change {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
-                    f"yet: {cause}",
-                    missing,
-                ) from None
-        self._settled |= batch is self._last
+            results.update(self._outcomes(batch.id, batch.sequence, missing, deadline))
+        except Error as error:
+            cause = next((causes[0] for causes in errors.values()), error)
+            raise Unavailable(
+                f"change {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
+                f"yet: {cause}",
+                missing,
+            ) from None
+        if self._unsettled is batch:
+            self._unsettled = None
         return [results[shard] for shard in range(self._layout.shards)]
 
-    def _skip(self, batch: Batch, failed: dict[int, BaseException], deadline: float) -> None:
-        """Logs that shards skip the last batch, because no replica of some could make it. Maintenance is skipped by these,
-        and other changes by all; it then raises why."""
-        cause = next(iter(failed.values()))
-        causes, undone = {str(shard): str(why) for shard, why in failed.items()}, {}
-        if batch.method not in MAINTENANCE:
-            causes = {str(shard): str(cause) for shard in range(self._layout.shards)}
+    def _outcomes(self, id: str, sequence: int, shards: Iterable[int], deadline: float) -> dict[int, Any]:
+        """What maintenance has returned on some shards, which wait for a batch."""
+        calls = {shard: (sequence, "outcome", id) for shard in shards}
+        found = self._router.one_of_each("read", "read", calls, left(deadline))
+        return {shard: answer.result for shard, answer in found.items()}
+
+    def _skip(self, batch: Batch, failed: dict[int, Any], deadline: float) -> None:
+        """Logs that shards skip the last batch, because no replica of some could make it: these, if it is maintenance, and
+        otherwise all, so that it has changed nothing. Raises why it has not."""
+        cause = failed[min(failed)]
+        if batch.method in MAINTENANCE:
+            causes, undone = {str(shard): str(why) for shard, why in failed.items()}, {}
+        else:
+            causes = dict.fromkeys(map(str, range(self._layout.shards)), str(cause))
             undone = {"id": batch.id, **batch.arguments}
-        skip = self._batch(f"{batch.id}-skip", "skip", {"causes": causes, "undone": undone})
         # Replicas that restart or are slow read it from the log.
         with contextlib.suppress(Unavailable):
-            self._commit(skip, deadline)
+            self._commit(self._batch("skip", {"causes": causes, "undone": undone}), deadline)
         if undone:
             raise cause
 
-    def _resize(self, id: str, shards: int, deadline: float) -> None:
-        with self._turn(deadline):
-            batch = self._batch(f"{id}-resize-{self._layout.sequence}", "resize", {"shards": shards})
-            self._commit(batch, deadline)
-
-    def _move(self, id: str, source: int, buckets: list[int], targets: list[int], deadline: float) -> int:
+    def _move(self, source: int, buckets: list[int], targets: list[int], deadline: float) -> int:
         """Moves the first of some buckets, and returns how many."""
         calls = {source: (self._layout.sequence, "rows", buckets, MOVED)}
         step: int
@@ -332,8 +322,7 @@ class Sequencer:
         arguments = {"source": source, "buckets": buckets, "targets": targets}
         target_of = np.zeros(BUCKETS, np.int16)
         target_of[buckets] = targets
-        batch = self._batch(f"{id}-{self._layout.sequence}", "move", arguments)
-        batch = batch._replace(keys=keys, vectors=vectors, shards=target_of[bucket_of(keys)])
+        batch = self._batch("move", arguments)._replace(keys=keys, vectors=vectors, shards=target_of[bucket_of(keys)])
         # A target without room refuses before anything moves.
         self._ask(batch, sorted(set(targets)), deadline)
         self._commit(batch, deadline)
@@ -381,7 +370,7 @@ class Sequencer:
 def held(lock: Any, deadline: float) -> Iterator[None]:
     """Holds a lock. Raises Unavailable if others have it until the deadline."""
     if not lock.acquire(timeout=left(deadline)):
-        raise Unavailable("other changes took all the time that this call had; raise timeout")
+        raise Unavailable(f"{BUSY}; raise timeout")
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import fsspec
@@ -57,6 +57,12 @@ class Batch(NamedTuple):
     vectors: NDArray[Any] | None
     shards: NDArray[np.int16]
     """The shard of each key; for a move, its new one."""
+
+    @property
+    def skips(self) -> dict[str, str]:
+        """Why shards skip the batch before this one, by shard."""
+        causes: dict[str, str] = self.arguments["causes"] if self.method == "skip" else {}
+        return causes
 
     def part(self, shard: int) -> "Batch":
         """What concerns a shard. A move is a delete at its source, and an insert elsewhere."""
@@ -104,6 +110,8 @@ class Layout:
         self.table = np.array(manifest["table"], np.int16)
         self.next_key: int = manifest["next_key"]
         self.recent: dict[str, tuple[int, int]] = {id: (first, count) for id, first, count in manifest["recent"]}
+        self.skipped: set[int] = set()
+        """Batches that shards have skipped since the manifest."""
 
     def fields(self) -> dict[str, Any]:
         """Its part of a manifest."""
@@ -121,6 +129,7 @@ class Layout:
         elif batch.method == "resize":
             self.shards = batch.arguments["shards"]
         elif batch.method == "skip":
+            self.skipped.add(batch.sequence - 1)
             undone = batch.arguments["undone"]
             self.recent.pop(undone.get("id"), None)
             self.table[undone.get("buckets", [])] = undone.get("source", 0)
@@ -239,6 +248,15 @@ class Store:
         """Reads a batch of the log."""
         name = log_name(sequence)
         return Batch.decode(self.path(name), self.read(name))
+
+    def replay(self, numbers: list[int]) -> Iterator[tuple[Batch, dict[str, str]]]:
+        """Reads batches of the log, and why shards skip each, which the batch after it says."""
+        batch = self.batch(numbers[0])
+        for number in numbers[1:]:
+            following = self.batch(number)
+            yield batch, following.skips
+            batch = following
+        yield batch, {}
 
     def latest(self) -> str:
         """The name of the newest manifest."""
