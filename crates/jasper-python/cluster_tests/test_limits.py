@@ -124,7 +124,7 @@ def test_opening_ends_nothing_that_runs(cluster, vectors):
     ray.get(cluster._sequencer.__ray_call__.remote(lambda s: s._router.end_shard(1, time.monotonic() + 60)))
     with ends("no replica of shard 1 of 3"):
         Cluster.open(cluster.path, timeout=2)
-    found = cluster.search(vectors[:5], timeout=5, partial=True)
+    found = cluster.search(vectors[:5], timeout=10, partial=True)
     assert found.missing_shards == (1,)
     ready = [replica.ready for replica in cluster.replicas(timeout=60)]
     assert ready == [True, True, False, False, True, True]

@@ -54,7 +54,8 @@ class Replica:
     """
 
     def __init__(self, url: str, version: str, shard: int, replica: int, options: dict[str, Any]) -> None:
-        self._store, self._version, self._options = Store(url), version, options
+        self._store, self._version = Store(url), version
+        self._device, self._threads = "cuda" if options["num_gpus"] else "cpu", options["threads"]
         self._shard, self._replica = shard, replica
         self._index: Index | None = None
         self._since, self._sequence, self._shards = -1, -1, 0
@@ -229,38 +230,29 @@ class Replica:
                 f"{self._version}; install the same version on all nodes"
             )
         manifest = self._store.manifest()
-        self._shards = manifest["shards"]
-        device = "cuda" if self._options["num_gpus"] else "cpu"
-        threads = self._options["threads"]
-        for file in manifest["files"]:
-            if file["shard"] == self._shard:
-                index, self._sequence = self._read(file, manifest, device, threads), file["sequence"]
-                break
-        else:
+        self._shards, self._sequence = manifest["shards"], manifest["sequence"]
+        file = next((file for file in manifest["files"] if file["shard"] == self._shard), None)
+        if file is None:
             # A shard that the log adds.
-            index = Index(**manifest["index"], threads=threads).to(device)
-            self._sequence = manifest["sequence"]
+            index = Index(**manifest["index"], threads=self._threads).to(self._device)
+        else:
+            index, self._sequence = self._read(file, manifest), file["sequence"]
         self._since, self._index = self._sequence, index
 
-    def _read(self, file: dict[str, Any], manifest: dict[str, Any], device: str, threads: int | None) -> Index:
+    def _read(self, file: dict[str, Any], manifest: dict[str, Any]) -> Index:
         with tempfile.TemporaryDirectory() as folder:
             path = self._store.local_path(file["file"])
             if path is None:
                 path = f"{folder}/index"
                 self._store.download(file["file"], path)
-            sha256 = digest(path)
-            for other in manifest["files"]:
-                if other["sha256"] == sha256 != file["sha256"]:
-                    raise FormatError(
-                        f"{self._store.path(file['file'])} has the content of shard {other['shard']}, which is there "
-                        f"twice; restore the file of shard {self._shard}"
-                    )
-            if sha256 != file["sha256"]:
-                raise FormatError(
-                    f"{self._store.path(file['file'])} is damaged or of another build than {manifest['build']}; restore "
-                    f"the file with SHA-256 {file['sha256']}"
-                )
-            return Index.open(path, device=device, threads=threads)
+            if (sha256 := digest(path)) != file["sha256"]:
+                what = f"is damaged or of another build than {manifest['build']}"
+                for other in manifest["files"]:
+                    if other["sha256"] == sha256:
+                        what = f"has the content of shard {other['shard']}, which is there twice"
+                restore = f"restore the file of shard {self._shard} with SHA-256 {file['sha256']}"
+                raise FormatError(f"{self._store.path(file['file'])} {what}; {restore}")
+            return Index.open(path, device=self._device, threads=self._threads)
 
     def _follow(self, minimum: int) -> None:
         """Waits until it has a batch."""
