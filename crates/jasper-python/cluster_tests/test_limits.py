@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -48,6 +49,14 @@ def ends(match=""):
     with pytest.raises(Unavailable, match=match):
         yield
     assert time.monotonic() - began < LIMIT
+
+
+def wait_until(condition):
+    """Waits for what happens sooner or later, on a machine that is busy."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def keys_of(shard, first=100_000, count=5):
@@ -165,8 +174,7 @@ def test_maintenance_blocks_no_search(cluster, vectors, tmp_path):
     reports = []
     thread = threading.Thread(target=lambda: reports.extend(cluster.tune(0.9, 10)))
     thread.start()
-    while not Store(cluster.path).logged(1):
-        time.sleep(0.01)
+    wait_until(lambda: Store(cluster.path).logged(1))
     searcher = Cluster(cluster.path)
     for _ in range(3):
         assert searcher.search(vectors[5], 1).keys.tolist() == [5]
@@ -263,6 +271,48 @@ def test_what_is_skipped_after_its_call_has_ended(cluster, vectors, tmp_path):
     cluster.insert(vectors[:5], keys + 5000)
     assert not cluster.contains(keys).any() and cluster.contains(keys + 5000).all()
     assert cluster.check().are_equal
+
+
+def test_a_snapshot_has_nothing_that_is_skipped(cluster, folder, vectors, tmp_path):
+    saving, keys = tmp_path / "saving", np.concatenate([keys_of(0), keys_of(1)])
+
+    def late(replica):
+        follow = replica._follow
+
+        def wait(minimum):
+            if sys._getframe(1).f_code.co_name == "save":
+                saving.touch()
+                minimum += 1
+                while replica._sequence < minimum:
+                    time.sleep(0.05)
+            follow(minimum)
+
+        replica._follow = wait
+
+    for replica in range(2):
+        on_replica(cluster, 0, replica, late)
+    release = hold(cluster, "insert", 1, tmp_path)
+    fail(cluster, "insert", [0, 1], jasper.OutOfMemoryError("no room"), shard=1, key=keys[-1])
+    errors = []
+
+    def snapshot():
+        try:
+            cluster.snapshot()
+        except jasper.Error as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=snapshot)
+    thread.start()
+    wait_until(saving.exists)
+    with ends("is in the log"):
+        cluster.insert(vectors[:10], keys, timeout=10)
+    wait_until(lambda: list(folder.glob("shard-00000-000000000002-*")))
+    release()
+    thread.join(300)
+    assert errors == ["a shard skipped a change while it was saved; repeat the snapshot"]
+    # The replicas that have made the change open the snapshot before.
+    cluster.delete([1])
+    assert not cluster.contains(keys).any() and cluster.check().are_equal
 
 
 def test_a_repeated_call_returns_what_the_first_did(cluster, vectors):
