@@ -97,6 +97,13 @@ def test_properties(shared):
         shared.stats.size
 
 
+def test_reports_are_pickled(vectors):
+    report = jasper.Index.build(vectors, device="cpu").tune(0.9, 10)
+    assert isinstance(report.searches[0], jasper.Report)
+    for again in (pickle.loads(pickle.dumps(report)), copy.copy(report), copy.deepcopy(report)):
+        assert type(again) is jasper.Report and again == report
+
+
 def test_devices_are_listed():
     for device in jasper.devices():
         assert device.device.startswith("cuda:") and device.memory_bytes > 0

@@ -26,3 +26,6 @@ class Report(SimpleNamespace):
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"the report has no field {name!r}; it has {', '.join(vars(self))}")
+
+    def __reduce__(self) -> tuple[type["Report"], tuple[dict[str, Any]]]:
+        return type(self), (vars(self),)

@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,11 @@ def build(
     if store.size("LATEST") is not None:
         raise Error(f"there is a cluster in {path}; open it with Cluster.open, or choose another folder")
     check_room(shards * replicas, resources)
+    store.make_folders()
     build_id = uuid.uuid4().hex
-    params = {name: value for name, value in index.items() if value is not None}
+    threads = max(1, int(resources["CPU"]))
     dtype = None if dtype is None else np.dtype(dtype).name
-    builder = ShardBuilder(path, build_id, columns, params, dtype, quantization, resources["CPU"])
+    builder = ShardBuilder(store.url, build_id, columns, index, dtype, quantization, threads)
     report = Bar() if progress is True else progress or None
     files = []
     rows = as_dataset(dataset, keys, columns)
@@ -78,33 +80,28 @@ def build(
     kind = files[0] if files else kind_of(rows, columns["vector"], dtype)
     for shard in range(shards):
         if shard not in built:
-            built[shard] = builder.save(shard, Index(kind["dim"], dtype=kind["dtype"], **params))
+            built[shard] = builder.save(shard, Index(kind["dim"], dtype=kind["dtype"], **index))
     entries = [built[shard] for shard in range(shards)]
-    described = {"dim": kind["dim"], "dtype": kind["dtype"], **params}
+    described = {"dim": kind["dim"], "dtype": kind["dtype"], **index}
     for entry in entries:
         del entry["dim"], entry["dtype"]
     if resources["memory"] is None:
         resources = {**resources, "memory": int(1.5 * max(entry["bytes"] for entry in entries)) + (64 << 20)}
-    threads = max(1, int(resources["CPU"]))
     options = {"resources": resources, "num_gpus": resources["GPU"], "threads": threads}
     store.publish(first_manifest(build_id, shards, replicas, described, options, entries))
 
 
+@dataclass
 class ShardBuilder:
     """Builds and saves the shard of a group of rows. A task that is repeated writes the same file."""
 
-    def __init__(
-        self,
-        path: str,
-        build: str,
-        columns: dict[str, str],
-        params: dict[str, Any],
-        dtype: str | None,
-        quantization: str | None,
-        num_cpus: float,
-    ) -> None:
-        self.path, self.build, self.columns, self.params = path, build, columns, params
-        self.dtype, self.quantization, self.threads = dtype, quantization, max(1, int(num_cpus))
+    path: str
+    build: str
+    columns: dict[str, str]
+    index: dict[str, Any]
+    dtype: str | None
+    quantization: str | None
+    threads: int
 
     def build_shard(self, group: Any) -> dict[str, list[Any]]:
         keys = group.column(self.columns["key"]).to_numpy()
@@ -114,7 +111,7 @@ class ShardBuilder:
             dtype=self.dtype,
             quantization=self.quantization,
             threads=self.threads,
-            **self.params,
+            **self.index,
         )
         entry = self.save(group.column(SHARD)[0].as_py(), index)
         return {name: [value] for name, value in entry.items()}

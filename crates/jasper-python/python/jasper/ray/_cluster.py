@@ -9,16 +9,30 @@ from typing import Any, Literal
 import numpy as np
 import ray
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorAlreadyExistsError, GetTimeoutError, RayActorError, RayTaskError
 
 from jasper._interop import BFloat16, converted, to_numpy
 from jasper._typing import Distances, FilterLike, Metric, Progress
 from jasper.errors import Error, ParameterError, UnknownKeyError
 from jasper.ray._build import build
-from jasper.ray._router import ATTEMPTS, NAMESPACE, Router, Unavailable, task_error
+from jasper.ray._router import (
+    ATTEMPTS,
+    NAMESPACE,
+    Router,
+    Unavailable,
+    end_actor,
+    exists,
+    left,
+    replica_name,
+    sequencer_name,
+    task_error,
+)
 from jasper.ray._sequencer import Sequencer
 from jasper.ray._store import Store
 from jasper.results import Matches, Report
+
+GRACE = 5.0
+"""Seconds that the sequencer has, after a time limit, to say why it gave up."""
 
 
 class ClusterMatches(Matches):
@@ -42,13 +56,12 @@ class Cluster:
     log. Searches see a change as a whole or not at all; a program sees its own changes.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, timeout: float = 60.0) -> None:
         """Connects to a cluster that runs. Use Cluster.open."""
-        self.path = path
-        self._sequencer = ray.get_actor(sequencer_name(path), NAMESPACE)
-        shards, replicas, self._seen = self._call("layout")
-        self._index = self._call("index")
-        self._router = Router(path, shards, replicas)
+        self.path = Store(path).url
+        self._sequencer = ray.get_actor(sequencer_name(self.path), NAMESPACE)
+        shards, replicas, self._seen, self._index = self._call("layout", timeout=timeout)
+        self._router = Router(self.path, shards, replicas)
 
     @staticmethod
     def build(
@@ -109,37 +122,26 @@ class Cluster:
     def open(path: str, *, timeout: float = 300.0) -> "Cluster":
         """Connects to the cluster of a folder. If it does not run, starts it from the last snapshot and the log.
 
+        A cluster that runs must have a replica of each shard that is ready within `timeout` seconds. One that is started
+        must have all; if it has not, it is ended again.
+
         Raises FileNotFoundError if there is none; FormatError if files are missing, damaged, or of another build; Error
-        if the replicas have not started within `timeout` seconds, or nodes have another version of the package.
+        if replicas are not ready in time, or nodes have another version of the package.
         """
+        deadline = time.monotonic() + timeout
+        store = Store(path)
+        started = start(store)
         try:
-            ray.get_actor(sequencer_name(path), NAMESPACE)
-        except ValueError:
-            store = Store(path)
-            manifest = store.manifest()
-            store.check_files(manifest)
-            alive = sum(node["Alive"] for node in ray.nodes())
-            if alive < manifest["replicas"]:
-                warnings.warn(
-                    f"each shard has {manifest['replicas']} replicas, and the cluster has {alive} nodes: replicas on one "
-                    "node are lost together; add nodes",
-                    stacklevel=2,
-                )
-            ray.remote(concurrency_groups={"read": 4})(Sequencer).options(
-                name=sequencer_name(path),
-                namespace=NAMESPACE,
-                lifetime="detached",
-                get_if_exists=True,
-                max_restarts=-1,
-                max_task_retries=-1,
-                max_concurrency=8,
-                num_cpus=0,
-            ).remote(path)
-        cluster = Cluster(path)
-        try:
-            cluster._router.all_ready(range(cluster._router.shards), timeout)
-        except Exception:
-            cluster.close()
+            cluster = Cluster(store.url, timeout=left(deadline))
+            shards = range(cluster._router.shards)
+            if started:
+                cluster._router.all_ready(shards, left(deadline))
+            else:
+                cluster._router.one_of_each("read", "ready", {shard: () for shard in shards}, left(deadline))
+        except BaseException:
+            if started:
+                manifest = store.manifest()
+                stop(Router(store.url, manifest["shards"], manifest["replicas"]), time.monotonic() + 60.0)
             raise
         return cluster
 
@@ -162,13 +164,8 @@ class Cluster:
         with partial, returns what others found.
         """
         options = {"beam_width": beam_width, "recall": recall, "filter": filter, "distances": distances, "rerank": rerank}
-        arguments = (ray.put(self._rows(queries)), k, {name: value for name, value in options.items() if value is not None})
-        found = self._read("search", *arguments, timeout=timeout, partial=partial)
-        keys, nearest = (np.concatenate(arrays, axis=-1) for arrays in zip(*found.result.values(), strict=True))
-        order = np.lexsort((keys, nearest))[..., :k]
-        matches = ClusterMatches(np.take_along_axis(keys, order, -1), np.take_along_axis(nearest, order, -1))
-        matches.sequence, matches.missing_shards = found.sequence, found.missing
-        return matches
+        found = self._read("search", ray.put(self._rows(queries)), k, options, timeout=timeout, partial=partial)
+        return merged(*found, k)
 
     def search_within(
         self,
@@ -182,64 +179,68 @@ class Cluster:
     ) -> ClusterMatches:
         """Vectors within a radius of one query: see Index.search_within."""
         options = {"beam_width": beam_width, "filter": filter, "distances": distances}
-        chosen = {name: value for name, value in options.items() if value is not None}
-        found = self._read("search_within", self._rows(query), radius, chosen, timeout=timeout)
-        keys, nearest = (np.concatenate(arrays) for arrays in zip(*found.result.values(), strict=True))
-        order = np.lexsort((keys, nearest))
-        matches = ClusterMatches(keys[order], nearest[order])
-        matches.sequence, matches.missing_shards = found.sequence, ()
-        return matches
+        return merged(*self._read("search_within", self._rows(query), radius, options, timeout=timeout))
 
-    def insert(self, vectors: ArrayLike, keys: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Adds vectors and returns their keys: see Index.insert. All are added, on all shards, or none."""
+    def insert(
+        self, vectors: ArrayLike, keys: ArrayLike | None = None, *, timeout: float = 600.0
+    ) -> NDArray[np.int64]:
+        """Adds vectors and returns their keys: see Index.insert. All are added, on all shards, or none.
+
+        As every change, it raises Unavailable if it is not made within `timeout` seconds. It may then be made later, as a
+        whole, unless the error says that other changes took the time.
+        """
         rows = self._matrix(vectors)
-        _, first, count, _ = self._change("insert", self._keys(keys, len(rows)), rows)
+        _, first, count, _ = self._change("insert", timeout, self._keys(keys, len(rows)), rows)
         return np.arange(first, first + count) if keys is None else self._keys(keys, len(rows))  # type: ignore[return-value]
 
-    def upsert(self, vectors: ArrayLike, keys: ArrayLike) -> None:
+    def upsert(self, vectors: ArrayLike, keys: ArrayLike, *, timeout: float = 600.0) -> None:
         """Adds vectors, and replaces those of keys that are there already: see Index.upsert."""
         rows = self._matrix(vectors)
-        self._change("upsert", self._keys(keys, len(rows)), rows)
+        self._change("upsert", timeout, self._keys(keys, len(rows)), rows)
 
-    def delete(self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise") -> int:
+    def delete(
+        self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise", timeout: float = 600.0
+    ) -> int:
         """Deletes keys, and returns how many: see Index.delete. They cannot be restored."""
         if missing not in ("raise", "ignore"):
             raise ParameterError(f'missing ({missing!r}) must be "raise" or "ignore"')
-        return self._change("delete", self._keys(keys, None), missing=missing)[2]
+        return self._change("delete", timeout, self._keys(keys, None), missing=missing)[2]
 
-    def consolidate(self) -> list[Report]:
+    def consolidate(self, *, timeout: float = 3600.0) -> list[Report]:
         """Removes deleted vectors from the graphs: see Index.consolidate. Returns a report per shard."""
-        return self._maintain("consolidate")
+        return self._maintain("consolidate", timeout)
 
-    def compact(self) -> list[Report]:
+    def compact(self, *, timeout: float = 3600.0) -> list[Report]:
         """Returns freed memory to the system: see Index.compact. Returns a report per shard."""
-        return self._maintain("compact")
+        return self._maintain("compact", timeout)
 
-    def quantize(self, quantization: str = "auto", *, force: bool = False) -> list[str | None]:
+    def quantize(
+        self, quantization: str = "auto", *, force: bool = False, timeout: float = 3600.0
+    ) -> list[str | None]:
         """Quantizes the shards, and returns the name of each one's quantization, or None: see Index.quantize.
 
-        Raises Error if a shard cannot be quantized; it then has no codes, and others do.
+        Raises Error if a shard cannot be quantized; it then has no codes, and others do. Searches go on meanwhile.
         """
-        return self._maintain("quantize", quantization=quantization, force=force)
+        return self._maintain("quantize", timeout, quantization=quantization, force=force)
 
-    def drop_codes(self) -> None:
+    def drop_codes(self, *, timeout: float = 3600.0) -> None:
         """Drops the codes of quantized shards."""
-        self._maintain("drop_codes")
+        self._maintain("drop_codes", timeout)
 
-    def tune(self, recall: float = 0.95, k: int = 10) -> list[Report]:
+    def tune(self, recall: float = 0.95, k: int = 10, *, timeout: float = 3600.0) -> list[Report]:
         """Finds the narrowest beam of each shard that reaches a recall at k, for search(recall=...), and returns a report
-        per shard: see Index.tune."""
-        return self._maintain("tune", recall=recall, k=k)
+        per shard: see Index.tune. Searches go on meanwhile."""
+        return self._maintain("tune", timeout, recall=recall, k=k)
 
     def keys(self) -> NDArray[np.int64]:
         """All keys, in no particular order."""
-        return np.concatenate(list(self._read("keys").result.values()))
+        return np.concatenate(self._read("keys")[1])
 
     def vectors(self, keys: ArrayLike) -> NDArray[Any]:
         """The vectors of keys, of shape (n, dim). Raises UnknownKeyError."""
         wanted = self._keys(keys, None)
         assert wanted is not None
-        parts = list(self._read("vectors", wanted).result.values())
+        _, parts, _ = self._read("vectors", wanted)
         present = np.any([mask for mask, _ in parts], axis=0)
         if not present.all():
             raise UnknownKeyError(f"key {wanted[~present][0]} is not in the cluster")
@@ -250,11 +251,11 @@ class Cluster:
 
     def contains(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Which of the keys are in the cluster."""
-        found: NDArray[np.bool_] = np.any(list(self._read("present", self._keys(keys, None)).result.values()), axis=0)
+        found: NDArray[np.bool_] = np.any(self._read("present", self._keys(keys, None))[1], axis=0)
         return found
 
     def __len__(self) -> int:
-        return sum(self._read("count").result.values())
+        return sum(self._read("count")[1])
 
     def __contains__(self, key: int) -> bool:
         return bool(self.contains([key])[0])
@@ -266,22 +267,23 @@ class Cluster:
     def __delitem__(self, key: int) -> None:
         self.delete([key])
 
-    def snapshot(self) -> int:
+    def snapshot(self, *, timeout: float = 3600.0) -> int:
         """Saves all shards into the folder, and returns the number of the last change that is certainly in them.
 
         Changes and searches go on. A restart reads the snapshot, and the log after it; the log before the last but one
-        is removed. If it fails, the last snapshot stays. Raises OSError.
+        is removed. If it fails, the last snapshot stays. Raises OSError, or Unavailable after `timeout` seconds.
         """
-        return int(self._call("snapshot"))
+        return int(self._call("snapshot", timeout=timeout))
 
-    def rebalance(self, shards: int) -> int:
+    def rebalance(self, shards: int, *, timeout: float = 3600.0) -> int:
         """Changes the number of shards, and moves buckets until each has as many. Returns the number of buckets that
-        moved. Changes and searches go on. Repeat it if it fails: it goes on where it was.
+        moved. Changes and searches go on. Repeat it if it fails, or takes more than `timeout` seconds: it goes on where it
+        was.
         """
         if not 1 <= shards <= 1024:
             raise ParameterError(f"shards ({shards}) must be between 1 and 1024")
-        moved = self._call("rebalance", uuid.uuid4().hex, shards)
-        self._router.shards, _, self._seen = self._call("layout")
+        moved = self._call("rebalance", shards, timeout=timeout)
+        self._router.shards, _, self._seen, _ = self._call("layout")
         return int(moved)
 
     def check(self, *, timeout: float = 600.0) -> Report:
@@ -292,8 +294,8 @@ class Cluster:
         """
         deadline = time.monotonic() + timeout
         for _ in range(ATTEMPTS):
-            calls = self._call("check")
-            found = [self._get(replicas, max(0.0, deadline - time.monotonic())) for replicas in calls]
+            calls = self._call("check", timeout=left(deadline))
+            found = [self._get(replicas, left(deadline)) for replicas in calls]
             # A replica that restarts reads the log as far as it goes.
             if all(len({one["sequence"] for one in replicas}) == 1 for replicas in found):
                 break
@@ -309,10 +311,12 @@ class Cluster:
         self._router.shards = self.shards
         return [Report(fields) for fields in self._router.survey(timeout)]
 
-    def close(self) -> None:
-        """Ends all actors of the cluster, for all programs. Its folder stays, and can be opened again."""
-        self._call("close")
-        ray.kill(self._sequencer, no_restart=True)
+    def close(self, *, timeout: float = 60.0) -> None:
+        """Ends all actors of the cluster, for all programs, and what they are doing: a change in progress has been made or
+        not. Its folder stays, and can be opened again. Raises Unavailable if actors have not ended within `timeout`
+        seconds.
+        """
+        stop(self._router, time.monotonic() + timeout)
 
     @property
     def dim(self) -> int:
@@ -373,54 +377,110 @@ class Cluster:
         return given.astype(np.int64)
 
     def _change(
-        self, method: str, keys: NDArray[np.int64] | None = None, vectors: NDArray[Any] | None = None, **arguments: Any
+        self,
+        method: str,
+        timeout: float,
+        keys: NDArray[np.int64] | None = None,
+        vectors: NDArray[Any] | None = None,
+        **arguments: Any,
     ) -> tuple[int, int, int, list[Any]]:
-        result = self._call("change", uuid.uuid4().hex, method, keys, vectors, arguments)
+        result = self._call("change", uuid.uuid4().hex, method, keys, vectors, arguments, timeout=timeout)
         self._seen = max(self._seen, result[0])
         done: tuple[int, int, int, list[Any]] = result
         return done
 
-    def _maintain(self, method: str, **arguments: Any) -> list[Any]:
-        results = self._change(method, **arguments)[3]
+    def _maintain(self, method: str, timeout: float, **arguments: Any) -> list[Any]:
+        results = self._change(method, timeout, **arguments)[3]
         for shard, result in enumerate(results):
-            if isinstance(result, Error):
-                raise type(result)(f"shard {shard}: {result}")
-        return [Report(result) if isinstance(result, dict) else result for result in results]
+            if isinstance(result, Exception):
+                kind = type(result) if isinstance(result, Error) else Error
+                raise kind(f"shard {shard}: {result}")
+        return results
 
-    def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> Any:
-        """Results of all shards after one change, which is not before what this program has seen."""
-        began = time.monotonic()
-        missing: tuple[int, ...] = ()
+    def _read(self, method: str, *arguments: Any, timeout: float = 60.0, partial: bool = False) -> tuple[int, list[Any], tuple[int, ...]]:
+        """Calls a method of all shards after one change, which is not before what this program has seen.
+
+        Returns the number of the change, results, and the shards that are missing from them.
+        """
+        deadline = time.monotonic() + timeout
         try:
             found = self._router.read(self._seen, method, arguments, timeout, ATTEMPTS)
-            if found is None:
-                left = timeout - (time.monotonic() - began)
-                found = self._call("read", method, arguments, left)
+            sequence, results = found or self._call("read", method, arguments, timeout=left(deadline))
         except Unavailable as error:
             if not partial or not error.answers:
                 raise
-            newest = max(answer.sequence for answer in error.answers.values())
-            found = newest, {s: answer.result for s, answer in error.answers.items() if answer.sequence == newest}
-            missing = tuple(shard for shard in range(self._router.shards) if shard not in found[1])
-        self._seen = max(self._seen, found[0])
-        return Report({"sequence": found[0], "result": found[1], "missing": missing})
+            newest = max(answer.since for answer in error.answers.values())
+            answers = {s: answer for s, answer in error.answers.items() if answer.sequence >= newest}
+            sequence = min(answer.sequence for answer in answers.values())
+            results = {shard: answer.result for shard, answer in answers.items()}
+        self._seen = max(self._seen, sequence)
+        missing = tuple(shard for shard in range(self._router.shards) if shard not in results)
+        return sequence, list(results.values()), missing
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def _call(self, method: str, *arguments: Any, timeout: float = 60.0) -> Any:
         call = getattr(self._sequencer, method)
-        if method in ("layout", "index"):
-            call = call.options(concurrency_group="read")
-        return self._get(call.remote(*arguments))
+        if method == "layout":
+            return self._get(call.options(concurrency_group="read").remote(*arguments), timeout)
+        return self._get(call.remote(*arguments, timeout), timeout + GRACE)
 
     @staticmethod
-    def _get(refs: Any, timeout: float | None = None) -> Any:
+    def _get(refs: Any, timeout: float) -> Any:
         try:
             return ray.get(refs, timeout=timeout)
+        except GetTimeoutError:
+            raise Unavailable(
+                "the cluster did not answer in time; a change may be made later, as a whole. See Cluster.replicas() for "
+                "what is missing, or raise timeout"
+            ) from None
         except RayTaskError as error:
             raise task_error(error) from None
         except RayActorError as error:
             raise Error(f"an actor of the cluster has ended; Cluster.open starts it again: {error}") from error
 
 
-def sequencer_name(path: str) -> str:
-    """The name of the actor that orders changes."""
-    return f"{path}#sequencer"
+def merged(
+    sequence: int, results: list[tuple[Any, Any]], missing: tuple[int, ...], k: int | None = None
+) -> ClusterMatches:
+    """The nearest of what shards have found."""
+    keys, distances = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
+    order = np.lexsort((keys, distances))[..., :k]
+    matches = ClusterMatches(np.take_along_axis(keys, order, -1), np.take_along_axis(distances, order, -1))
+    matches.sequence, matches.missing_shards = sequence, missing
+    return matches
+
+
+def stop(router: Router, deadline: float) -> None:
+    """Ends all actors: the sequencer first, which would start replicas."""
+    end_actor(sequencer_name(router.url), deadline)
+    router.end_shards(0, deadline)
+
+
+def start(store: Store) -> bool:
+    """Starts the sequencer of a folder, if there is none, and it the replicas. Returns whether no actor was there."""
+    name = sequencer_name(store.url)
+    if exists(name):
+        return False
+    alone = not exists(replica_name(store.url, 0, 0))
+    manifest = store.manifest()
+    store.check_files(manifest)
+    alive = sum(node["Alive"] for node in ray.nodes())
+    if alive < manifest["replicas"]:
+        warnings.warn(
+            f"each shard has {manifest['replicas']} replicas, and the cluster has {alive} nodes: replicas on one node are "
+            "lost together; add nodes",
+            stacklevel=3,
+        )
+    actor = ray.remote(concurrency_groups={"read": 4})(Sequencer).options(
+        name=name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=8,
+        num_cpus=0,
+    )
+    try:
+        actor.remote(store.url)
+    except ActorAlreadyExistsError:  # Another program has started it just now.
+        return False
+    return alone

@@ -13,11 +13,8 @@ from ray.util import metrics
 
 import jasper
 from jasper._native import Index
-from jasper.errors import Cancelled, Error, FormatError, UnknownKeyError
-from jasper.ray._store import BUCKETS, Batch, Store, bucket_of, digest
-
-MAINTENANCE = ("consolidate", "compact", "quantize", "drop_codes", "tune")
-"""Changes that leave keys and vectors as they are."""
+from jasper.errors import Cancelled, DeviceError, Error, FormatError, OutOfMemoryError, UnknownKeyError
+from jasper.ray._store import BUCKETS, MAINTENANCE, Batch, Store, bucket_of, digest
 
 PATIENCE = 1.0
 """Seconds after which a replica that has not got a batch reads it from the log."""
@@ -27,19 +24,22 @@ SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 
 class NotReady(Error):
-    """A replica has not opened its shard. The next call tries again."""
+    """A replica cannot answer now, and others may. The next call tries again."""
 
-    def __init__(self, message: str, reason: Exception | None = None) -> None:
-        super().__init__(message, reason)
+    def __init__(self, message: str, reason: Exception | None = None, failed: int | None = None) -> None:
+        super().__init__(message, reason, failed)
         self.reason = reason
+        self.failed = failed
+        """The batch of the log that it could not make."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Answer(NamedTuple):
-    """What a replica answers, and after which batch."""
+    """What a replica answers, and after which batches: all from `since` to `sequence`."""
 
+    since: int
     sequence: int
     shards: int
     """Number of shards of the cluster then."""
@@ -54,10 +54,14 @@ class Replica:
     """
 
     def __init__(self, url: str, version: str, shard: int, replica: int, options: dict[str, Any]) -> None:
-        self._store, self._version, self._options = Store(url), version, options
+        self._store, self._version = Store(url), version
+        self._device, self._threads = "cuda" if options["num_gpus"] else "cpu", options["threads"]
         self._shard, self._replica = shard, replica
         self._index: Index | None = None
-        self._sequence, self._shards = -1, 0
+        self._since, self._sequence, self._shards = -1, -1, 0
+        # What maintenance has returned, by the id of its batch, and the last batch that the shard has skipped.
+        self._outcomes: dict[str, Any] = {}
+        self._skipped = -1
         self._writer = threading.RLock()
         self._gate = threading.Condition()
         self._closed, self._readers = False, 0
@@ -71,7 +75,7 @@ class Replica:
             metric.set_default_tags(tags)
         try:
             self._opened()
-        except NotReady:
+        except Exception:
             pass  # Every call raises it until the cause is gone.
 
     def ready(self) -> dict[str, Any]:
@@ -85,47 +89,45 @@ class Replica:
         self._follow(minimum)
         with self._gate:
             self._gate.wait_for(lambda: not self._closed)
-            if self._index is None:
-                raise NotReady(f"shard {self._shard}, replica {self._replica}: the last snapshot cannot be opened")
+            index, state = self._index, (self._since, self._sequence, self._shards)
+            if index is None or self._sequence < minimum:
+                raise self._not_ready("the last snapshot is being opened")
             self._readers += 1
-            sequence, shards = self._sequence, self._shards
         try:
-            return Answer(sequence, shards, getattr(self, method)(*arguments))
+            return Answer(*state, getattr(self, method)(index, *arguments))
         finally:
             with self._gate:
                 self._readers -= 1
                 self._gate.notify_all()
 
-    def search(self, queries: NDArray[Any], k: int, options: dict[str, Any]) -> tuple[Any, Any]:
+    def search(self, index: Index, queries: NDArray[Any], k: int, options: dict[str, Any]) -> tuple[Any, Any]:
         began = time.perf_counter()
-        found = self._opened().search(queries, k, **options)
+        found = index.search(queries, k, **options)
         self._queries.inc(max(1, found.keys.size // max(1, k)))
         self._seconds.observe(time.perf_counter() - began)
         return found.keys, found.distances
 
-    def search_within(self, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
-        found = self._opened().search_within(query, radius, **options)
+    def search_within(self, index: Index, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
+        found = index.search_within(query, radius, **options)
         return found.keys, found.distances
 
-    def count(self) -> int:
-        return len(self._opened())
+    def count(self, index: Index) -> int:
+        return len(index)
 
-    def keys(self) -> NDArray[np.int64]:
-        return self._opened().keys()
+    def keys(self, index: Index) -> NDArray[np.int64]:
+        return index.keys()
 
-    def present(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        index = self._opened()
+    def present(self, index: Index, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.fromiter((key in index for key in keys.tolist()), bool, len(keys))
 
-    def vectors(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    def vectors(self, index: Index, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         """Which keys are here, and their vectors."""
-        present = self.present(keys)
-        return present, self._opened().vectors(keys[present])
+        present = self.present(index, keys)
+        return present, index.vectors(keys[present])
 
-    def rows(self, buckets: list[int], limit: int) -> tuple[int, NDArray[np.int64], NDArray[Any]]:
+    def rows(self, index: Index, buckets: list[int], limit: int) -> tuple[int, NDArray[np.int64], NDArray[Any]]:
         """All keys and vectors of the first of some buckets, in the order of keys: of as many as have `limit` vectors, but
         at least one. Returns their number, too."""
-        index = self._opened()
         keys = np.sort(index.keys())
         place = np.full(BUCKETS, len(buckets))
         place[buckets] = np.arange(len(buckets))
@@ -134,6 +136,11 @@ class Replica:
         step = max(1, int(np.searchsorted(totals, limit, side="right")))
         keys = keys[places < step]
         return step, keys, index.vectors(keys)
+
+    def outcome(self, index: Index, id: str) -> Any:
+        """What maintenance has returned, or the error with which it was refused."""
+        lost = Error("the change was made, and its report is lost: a snapshot and a restart came after it")
+        return self._outcomes.get(id, lost)
 
     def validate(self, part: Batch) -> NDArray[np.int64]:
         """Raises what `apply` of the next batch would, and changes nothing. Returns the keys that it would change."""
@@ -146,7 +153,7 @@ class Replica:
             except Cancelled:
                 pass
         elif part.method == "delete":
-            present = self.present(part.keys)
+            present = self.present(index, part.keys)
             if part.arguments["missing"] == "ignore":
                 return part.keys[present]
             if not present.all():
@@ -154,21 +161,21 @@ class Replica:
         return part.keys
 
     def apply(self, part: Batch) -> Any:
-        """Makes a change, once, after all before it. Returns the report of maintenance, or its error."""
-        self._opened()
+        """Makes a change, once, after all before it. Returns the outcome of maintenance."""
         with self._writer:
-            if part.sequence == self._sequence + 1:
-                return self._apply(part)
-            return self._catch_up(part.sequence)
+            if part.sequence == self._sequence + 1 and self._index is not None and part.method != "skip":
+                self._apply(part)
+            else:
+                self._catch_up(part.sequence, part.sequence)
+            return self.outcome(self._opened(), part.id) if part.method in MAINTENANCE else None
 
     def check(self, sequence: int) -> dict[str, Any]:
         """Whether the index is sound, and the checksum of its file, after a batch. Searches go on, and changes wait.
 
         It is not a read, because a change waits for reads while it has the index's lock for writers, and a save takes it.
         """
-        self._opened()
         with self._writer, tempfile.TemporaryDirectory() as folder:
-            self._catch_up(sequence)
+            self._catch_up(sequence, sequence)
             index, path = self._opened(), f"{folder}/index"
             index.save(path)
             return {"sequence": self._sequence, "sound": index.check().is_sound, "sha256": digest(path)}
@@ -191,21 +198,30 @@ class Replica:
 
     def _opened(self) -> Index:
         """The index, which is opened first if it is not."""
-        if self._index is not None:
-            return self._index
-        with self._writer:
-            if self._index is None:
-                self._open()
-        assert self._index is not None
-        return self._index
+        index = self._index
+        if index is None:
+            with self._writer:
+                self._catch_up(0)
+                index = self._index
+        assert index is not None
+        return index
 
     def _open(self) -> None:
-        """Opens the last snapshot and follows the log."""
+        """Opens the last snapshot, in place of the index."""
+        self._give_up()
         try:
             self._open_snapshot()
         except Exception as error:
-            raise NotReady(f"shard {self._shard}, replica {self._replica}: {error}", error) from error
-        self._catch_up()
+            raise self._not_ready(str(error), error) from error
+
+    def _give_up(self) -> None:
+        """Leaves reads to other replicas, until the snapshot is opened."""
+        self._close()
+        self._index = None
+        self._reopen_gate()
+
+    def _not_ready(self, message: str, reason: Exception | None = None, failed: int | None = None) -> NotReady:
+        return NotReady(f"shard {self._shard}, replica {self._replica}: {message}", reason, failed)
 
     def _open_snapshot(self) -> None:
         if jasper._native.__version__ != self._version:
@@ -214,82 +230,80 @@ class Replica:
                 f"{self._version}; install the same version on all nodes"
             )
         manifest = self._store.manifest()
-        self._shards = manifest["shards"]
-        device = "cuda" if self._options["num_gpus"] else "cpu"
-        threads = self._options["threads"]
-        for file in manifest["files"]:
-            if file["shard"] == self._shard:
-                index, self._sequence = self._read(file, manifest, device, threads), file["sequence"]
-                break
-        else:
+        self._shards, self._sequence = manifest["shards"], manifest["sequence"]
+        file = next((file for file in manifest["files"] if file["shard"] == self._shard), None)
+        if file is None:
             # A shard that the log adds.
-            index = Index(**manifest["index"], threads=threads).to(device)
-            self._sequence = manifest["sequence"]
-        self._index = index
+            index = Index(**manifest["index"], threads=self._threads).to(self._device)
+        else:
+            index, self._sequence = self._read(file, manifest), file["sequence"]
+        self._since, self._index = self._sequence, index
 
-    def _read(self, file: dict[str, Any], manifest: dict[str, Any], device: str, threads: int | None) -> Index:
+    def _read(self, file: dict[str, Any], manifest: dict[str, Any]) -> Index:
         with tempfile.TemporaryDirectory() as folder:
             path = self._store.local_path(file["file"])
             if path is None:
                 path = f"{folder}/index"
                 self._store.download(file["file"], path)
-            sha256 = digest(path)
-            for other in manifest["files"]:
-                if other["sha256"] == sha256 != file["sha256"]:
-                    raise FormatError(
-                        f"{self._store.path(file['file'])} has the content of shard {other['shard']}, which is there "
-                        f"twice; restore the file of shard {self._shard}"
-                    )
-            if sha256 != file["sha256"]:
-                raise FormatError(
-                    f"{self._store.path(file['file'])} is damaged or of another build than {manifest['build']}; restore "
-                    f"the file with SHA-256 {file['sha256']}"
-                )
-            return Index.open(path, device=device, threads=threads)
+            if (sha256 := digest(path)) != file["sha256"]:
+                what = f"is damaged or of another build than {manifest['build']}"
+                for other in manifest["files"]:
+                    if other["sha256"] == sha256:
+                        what = f"has the content of shard {other['shard']}, which is there twice"
+                restore = f"restore the file of shard {self._shard} with SHA-256 {file['sha256']}"
+                raise FormatError(f"{self._store.path(file['file'])} {what}; {restore}")
+            return Index.open(path, device=self._device, threads=self._threads)
 
     def _follow(self, minimum: int) -> None:
         """Waits until it has a batch."""
-        self._opened()
         with self._gate:
-            if self._gate.wait_for(lambda: self._sequence >= minimum, PATIENCE):
+            if self._gate.wait_for(lambda: self._index is not None and self._sequence >= minimum, PATIENCE):
                 return
-        with self._writer:
-            self._catch_up()
-        if self._sequence < minimum:
-            raise NotReady(f"shard {self._shard}: change {minimum} is not in the log, which ends at {self._sequence}")
+        # Another thread can have it for hours, to quantize for example.
+        if not self._writer.acquire(timeout=PATIENCE):
+            raise self._not_ready(f"change {minimum} is waiting for others")
+        try:
+            self._catch_up(minimum)
+        except OSError as error:
+            raise self._not_ready(str(error), error) from error
+        finally:
+            self._writer.release()
 
-    def _catch_up(self, until: int | None = None) -> Any:
-        """Applies batches of the log, up to and with one, or all. Returns the result of the last."""
-        result = None
+    def _catch_up(self, minimum: int, until: int | None = None) -> None:
+        """Applies batches of the log, up to and with one, or all. Raises NotReady if it does not get to batch `minimum`."""
+        if self._index is None:
+            self._open()
         while until is None or self._sequence < until:
             numbers = self._store.logged(self._sequence)
-            if not numbers:
+            if numbers[:1] == [self._sequence + 1]:
+                self._replay(numbers, until)
+            elif self._store.manifest()["sequence"] > self._sequence:
+                self._open()  # A snapshot has replaced what is missing here.
+            else:
                 break
-            if numbers[0] != self._sequence + 1:
-                # A snapshot has replaced what is missing here. No read may be left without the index: it would wait for
-                # this thread, which waits for reads.
-                self._close()
-                self._index = None
-                try:
-                    self._open()
-                finally:
-                    self._reopen_gate()
-                break
-            for number in numbers:
-                if until is not None and number > until:
-                    break
-                result = self._apply(self._store.batch(number).part(self._shard))
-        return result
+        if self._sequence < minimum:
+            raise self._not_ready(f"change {minimum} is not in the log, which ends at {self._sequence}")
 
-    def _apply(self, part: Batch) -> Any:
-        index, result = self._opened(), None
+    def _replay(self, numbers: list[int], until: int | None) -> None:
+        """Applies batches of the log, up to and with one."""
+        shard = str(self._shard)
+        for batch, skips in self._store.replay(numbers):
+            if until is not None and batch.sequence > until:
+                return
+            if shard in batch.skips and self._skipped != batch.sequence - 1:
+                # The shard skips what this replica has made.
+                self._open()
+                return
+            self._apply(batch.part(self._shard), skips.get(shard))
+
+    def _apply(self, part: Batch, skipped: str | None = None) -> None:
+        """Makes the next change, unless there is a reason why the shard skips it."""
+        index = self._opened()
         try:
-            if part.method in MAINTENANCE:
-                try:
-                    result = getattr(index, part.method)(**part.arguments)
-                    result = vars(result) if hasattr(result, "__dict__") else result
-                except Error as error:
-                    result = error
+            if skipped is not None:
+                self._skipped, self._outcomes[part.id] = part.sequence, Error(skipped)
+            elif part.method in MAINTENANCE:
+                self._outcomes[part.id] = maintain(index, part)
             elif part.method == "resize":
                 self._close()
                 self._shards = part.arguments["shards"]
@@ -302,11 +316,17 @@ class Replica:
                 getattr(index, part.method)(part.vectors, part.keys, progress=self._close_when_linked)
             with self._gate:
                 self._sequence = part.sequence
+                if skipped is None and (len(part.keys) or part.method in ("resize", "skip")):
+                    self._since = part.sequence
+        except Exception as error:
+            if part.method in MAINTENANCE or not isinstance(error, OutOfMemoryError):
+                # The index may have lost its codes, or its device.
+                self._give_up()
+            raise self._not_ready(str(error), error, part.sequence) from error
         finally:
             self._reopen_gate()
         self._vectors.set(len(index))
         self._state.set(self._sequence)
-        return result
 
     def _close_when_linked(self, stage: str, done: int, total: int) -> None:
         if stage == "linking" and done == total:
@@ -322,3 +342,13 @@ class Replica:
         with self._gate:
             self._closed = False
             self._gate.notify_all()
+
+
+def maintain(index: Index, part: Batch) -> Any:
+    """The result of maintenance, or the error with which every replica refuses it."""
+    try:
+        return getattr(index, part.method)(**part.arguments)
+    except (OutOfMemoryError, DeviceError):
+        raise
+    except Error as error:
+        return error

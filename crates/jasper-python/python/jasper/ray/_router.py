@@ -1,5 +1,7 @@
 """Calls of replicas: one of each shard, another if it fails, and answers of one state."""
 
+import contextlib
+import functools
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -24,24 +26,66 @@ ATTEMPTS = 3
 
 
 class Unavailable(Error):
-    """Shards without a replica that answers in time."""
+    """The cluster, or some shards, did not answer in time."""
 
-    def __init__(self, shards: list[int], total: int, seconds: float, cause: str) -> None:
-        super().__init__(shards, total, seconds, cause)
-        self.shards = shards
+    def __init__(self, message: str, shards: Iterable[int] = ()) -> None:
+        super().__init__(message, shards)
+        self.shards = list(shards)
+        """Shards of which no replica answered."""
         self.answers: dict[int, Answer] = {}
-        self._message = (
-            f"no replica of shard {', '.join(map(str, shards))} of {total} answered within {seconds:g} s{cause}; see "
-            "Cluster.replicas() for what Ray waits for, or raise timeout"
-        )
 
     def __str__(self) -> str:
-        return self._message
+        return str(self.args[0])
+
+
+def left(deadline: float) -> float:
+    """Seconds until then."""
+    return max(0.0, deadline - time.monotonic())
+
+
+def sequencer_name(url: str) -> str:
+    """The name of the actor that orders changes."""
+    return f"{url}#sequencer"
 
 
 def replica_name(url: str, shard: int, replica: int) -> str:
     """The name of an actor."""
     return f"{url}#{shard}/{replica}"
+
+
+def group_name(url: str, shard: int) -> str:
+    """The name of the placement group of a shard."""
+    return f"{url}#{shard}"
+
+
+def exists(name: str) -> bool:
+    """Whether there is an actor."""
+    try:
+        ray.get_actor(name, NAMESPACE)
+    except ValueError:
+        return False
+    return True
+
+
+def end(lookup: Callable[[], Any], kill: Callable[[Any], None], deadline: float) -> bool:
+    """Ends what has a name, and returns when the name is free. Returns whether it was there."""
+    found = False
+    while True:
+        try:
+            kill(lookup())
+        except ValueError:
+            return found
+        if time.monotonic() > deadline:
+            raise Unavailable("actors have not ended in time")
+        found = True
+        time.sleep(0.05)
+
+
+def end_actor(name: str, deadline: float) -> bool:
+    """Ends an actor."""
+    return end(
+        functools.partial(ray.get_actor, name, NAMESPACE), functools.partial(ray.kill, no_restart=True), deadline
+    )
 
 
 def task_error(error: RayTaskError) -> BaseException:
@@ -116,7 +160,11 @@ class Router:
             now = time.monotonic()
             if now > deadline:
                 reason = next((f": {causes[shard]}" for shard in missing if shard in causes), "")
-                unavailable = Unavailable(missing, self.shards, seconds, reason)
+                unavailable = Unavailable(
+                    f"no replica of shard {', '.join(map(str, missing))} of {self.shards} answered within {seconds:g} "
+                    f"s{reason}; see Cluster.replicas() for what Ray waits for, or raise timeout",
+                    missing,
+                )
                 unavailable.answers = answers
                 raise unavailable
             running = {shard for shard, _ in pending.values()}
@@ -152,19 +200,36 @@ class Router:
             raise errors[min(errors)] from None
         return answers
 
+    def end_shards(self, first: int, deadline: float) -> None:
+        """Ends the replicas of shards from one on, also of those that a rebalance has left."""
+        shard = first
+        while self.end_shard(shard, deadline) or shard < self.shards:
+            shard += 1
+
+    def end_shard(self, shard: int, deadline: float) -> bool:
+        """Ends the replicas of a shard. Returns whether there were any."""
+        found = False
+        for replica in range(self.replicas):
+            self.suspect(shard, replica)
+            found |= end_actor(replica_name(self.url, shard, replica), deadline)
+        group = functools.partial(ray.util.get_placement_group, group_name(self.url, shard))
+        return end(group, ray.util.remove_placement_group, deadline) or found
+
     def read(
         self, minimum: int, method: str, arguments: tuple[Any, ...], seconds: float, attempts: int | None
     ) -> tuple[int, dict[int, Any]] | None:
         """Calls a read of every shard. Returns the number of the batch after which all of them answered, and results;
-        or None if changes went on during all attempts."""
+        or None if changes went on during all attempts.
+
+        An answer is that of all batches from `since` to `sequence`: those after the first have changed nothing there.
+        """
         deadline = time.monotonic() + seconds
         answers: dict[int, Answer] = {}
         while attempts is None or attempts > 0:
             wanted = [s for s in range(self.shards) if s not in answers or answers[s].sequence < minimum]
             calls = {shard: (minimum, method, *arguments) for shard in wanted}
-            left = max(0.0, deadline - time.monotonic())
             try:
-                found = self.one_of_each("read", "read", calls, left, stop=lambda answer: answer.shards != self.shards)
+                found = self.one_of_each("read", "read", calls, left(deadline), stop=lambda answer: answer.shards != self.shards)
             except Unavailable as error:
                 error.answers = {**answers, **error.answers}
                 raise
@@ -173,16 +238,17 @@ class Router:
             if newest.shards != self.shards:
                 self.shards = newest.shards
                 answers = {shard: answer for shard, answer in answers.items() if shard < self.shards}
-            minimum = max(minimum, newest.sequence)
-            if len(answers) == self.shards and all(answer.sequence == minimum for answer in answers.values()):
-                return minimum, {shard: answers[shard].result for shard in range(self.shards)}
+            minimum = max(minimum, *(answer.since for answer in answers.values()))
+            oldest = min(answer.sequence for answer in answers.values())
+            if len(answers) == self.shards and oldest >= minimum:
+                return oldest, {shard: answers[shard].result for shard in range(self.shards)}
             if attempts is not None:
                 attempts -= 1
         return None
 
     def all_ready(self, shards: Iterable[int], seconds: float) -> None:
         """Waits for every replica of some shards. Raises what keeps one from starting."""
-        refs = self._ready(shards)
+        refs = {self._ready(*pair): pair for pair in self._pairs(shards)}
         done, waiting = ray.wait(list(refs), num_returns=len(refs), timeout=seconds)
         for ref in done:
             try:
@@ -201,19 +267,22 @@ class Router:
 
     def survey(self, seconds: float) -> list[dict[str, Any]]:
         """What each replica says of itself, if it answers in time."""
-        refs = self._ready(range(self.shards))
-        done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=seconds)
-        found = []
-        for ref, (shard, replica) in refs.items():
-            about: dict[str, Any] = {"shard": shard, "replica": replica, "ready": False}
-            if ref in done:
-                try:
-                    about.update(ray.get(ref), ready=True)
-                except RayError:
-                    self.suspect(shard, replica)
-            found.append(about)
+        found: list[dict[str, Any]] = []
+        refs = {}
+        for shard, replica in self._pairs(range(self.shards)):
+            found.append({"shard": shard, "replica": replica, "ready": False})
+            with contextlib.suppress(ValueError):  # There is no such actor.
+                refs[self._ready(shard, replica)] = found[-1]
+        done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=seconds) if refs else ([], [])
+        for ref in done:
+            try:
+                refs[ref].update(ray.get(ref), ready=True)
+            except RayError:
+                self.suspect(refs[ref]["shard"], refs[ref]["replica"])
         return found
 
-    def _ready(self, shards: Iterable[int]) -> dict[Any, tuple[int, int]]:
-        pairs = [(shard, replica) for shard in shards for replica in range(self.replicas)]
-        return {self.handle(*pair).ready.options(concurrency_group="read").remote(): pair for pair in pairs}
+    def _pairs(self, shards: Iterable[int]) -> list[tuple[int, int]]:
+        return [(shard, replica) for shard in shards for replica in range(self.replicas)]
+
+    def _ready(self, shard: int, replica: int) -> Any:
+        return self.handle(shard, replica).ready.options(concurrency_group="read").remote()

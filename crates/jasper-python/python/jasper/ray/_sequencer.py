@@ -1,9 +1,11 @@
 """The actor that puts changes in order: it validates a batch on all shards, appends it to the log, and sends it out."""
 
-import functools
+import contextlib
 import os
 import threading
 import time
+import uuid
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,9 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from jasper._native import __version__
 from jasper.errors import DuplicateKeyError, Error, ParameterError
-from jasper.ray._replica import SECONDS, Replica
-from jasper.ray._router import NAMESPACE, Router, replica_name, task_error
-from jasper.ray._store import BUCKETS, FORMAT, Batch, Layout, Store, bucket_of, log_name
+from jasper.ray._replica import SECONDS, NotReady, Replica
+from jasper.ray._router import NAMESPACE, Router, Unavailable, group_name, left, replica_name, task_error
+from jasper.ray._store import BUCKETS, FORMAT, MAINTENANCE, Batch, Layout, Store, bucket_of, log_name
 
 BACKLOG = 8
 """Batches that a slow replica may have waiting; it reads more from the log."""
@@ -25,8 +27,7 @@ BACKLOG = 8
 MOVED = 50_000
 """Vectors per batch of a rebalance, if a bucket has no more."""
 
-WAIT = 600.0
-"""Seconds for which a change waits for a shard whose replicas all restart."""
+BUSY = "other changes took all the time that this call had"
 
 
 class Sequencer:
@@ -35,11 +36,15 @@ class Sequencer:
     def __init__(self, url: str) -> None:
         self._store = Store(url)
         self._manifest = self._store.manifest()
+        # Copies of object stores lack the folder of an empty log.
+        self._store.make_folders()
         self._layout = Layout(self._manifest)
         self._router = Router(url, self._layout.shards, self._manifest["replicas"])
         self._order, self._administration = threading.RLock(), threading.Lock()
         self._sent: dict[tuple[int, int], list[Any]] = {}
         self._log_bytes = 0
+        # The last batch of the log, unless a replica of each shard is known to have made it.
+        self._unsettled: Batch | None = None
         tags = {"cluster": url}
         self._batches = metrics.Counter("jasper_batches", "Batches in the log.", tag_keys=("cluster",))
         self._seconds = metrics.Histogram("jasper_batch_seconds", "Duration of changes.", SECONDS, ("cluster",))
@@ -47,20 +52,16 @@ class Sequencer:
         for metric in (self._batches, self._seconds, self._bytes):
             metric.set_default_tags(tags)
         for sequence in self._store.check_log(self._layout.sequence):
-            self._layout.apply(self._store.batch(sequence))
+            self._unsettled = self._store.batch(sequence)
+            self._layout.apply(self._unsettled)
             self._log_bytes += self._store.size(log_name(sequence)) or 0
         self._router.shards = self._layout.shards
-        # The last batch may not have been sent: replicas read it from the log when they are asked for it.
         self._start(range(self._layout.shards))
-        self._end_shards(self._layout.shards)
+        self._router.end_shards(self._layout.shards, time.monotonic() + 60.0)
 
-    def layout(self) -> tuple[int, int, int]:
-        """Number of shards, of replicas, and of the last batch."""
-        return self._layout.shards, self._router.replicas, self._layout.sequence
-
-    def index(self) -> dict[str, Any]:
-        """What the indexes of shards are made with."""
-        return dict(self._manifest["index"])
+    def layout(self) -> tuple[int, int, int, dict[str, Any]]:
+        """Number of shards, of replicas, and of the last batch that changed vectors, and what indexes are made with."""
+        return self._layout.shards, self._router.replicas, self._layout.since, self._manifest["index"]
 
     def change(
         self,
@@ -69,31 +70,36 @@ class Sequencer:
         keys: NDArray[np.int64] | None,
         vectors: NDArray[Any] | None,
         arguments: dict[str, Any],
+        seconds: float,
     ) -> tuple[int, int, int, list[Any]]:
         """Makes a change. Returns its number, its first key, the number of keys, and what shards returned.
 
-        A call that was made before, with the same id, returns the same, but for what shards returned.
+        A call that was made before, with the same id, returns the same.
         """
-        began = time.perf_counter()
-        with self._order:
+        began = time.monotonic()
+        deadline = began + seconds
+        with self._turn(deadline):
             if id in self._layout.recent:
-                return self._layout.sequence, *self._layout.recent[id], []
-            batch = self._validated(id, method, keys, vectors, arguments)
-            results = self._commit(batch)
-        self._seconds.observe(time.perf_counter() - began)
+                shards = range(self._layout.shards if method in MAINTENANCE else 0)
+                outcomes = self._outcomes(id, self._layout.sequence, shards, deadline)
+                return self._layout.sequence, *self._layout.recent[id], [outcomes[shard] for shard in shards]
+            batch = self._validated(id, method, keys, vectors, arguments, deadline)
+            results = self._commit(batch, deadline)
+        self._seconds.observe(time.monotonic() - began)
         return batch.sequence, *self._layout.recent[id], results
 
     def read(self, method: str, arguments: tuple[Any, ...], seconds: float) -> tuple[int, dict[int, Any]]:
         """A read between two changes, for those that changes have kept from answers of one state."""
-        with self._order:
-            found = self._router.read(self._layout.sequence, method, arguments, seconds, None)
+        deadline = time.monotonic() + seconds
+        with held(self._order, deadline):
+            found = self._router.read(self._layout.since, method, arguments, left(deadline), None)
             assert found is not None
             return found
 
-    def check(self) -> list[list[Any]]:
+    def check(self, seconds: float) -> list[list[Any]]:
         """Begins a check of every replica, after the last batch and before the next. Returns references to the answers, of
         the replicas of each shard."""
-        with self._order:
+        with held(self._order, time.monotonic() + seconds):
             replicas, sequence = range(self._router.replicas), self._layout.sequence
             return [
                 [
@@ -103,14 +109,18 @@ class Sequencer:
                 for shard in range(self._layout.shards)
             ]
 
-    def snapshot(self) -> int:
+    def snapshot(self, seconds: float) -> int:
         """Saves all shards, then the manifest, then its pointer. Returns the number of the last batch in it."""
-        with self._administration:
-            with self._order:
+        deadline = time.monotonic() + seconds
+        with held(self._administration, deadline):
+            with self._turn(deadline):
                 layout = self._layout.fields()
             calls = {shard: (layout["sequence"],) for shard in range(layout["shards"])}
             build = self._manifest["build"]
-            files = self._router.one_of_each("save", "save", calls, WAIT, hedge=float("inf"))
+            files = self._router.one_of_each("save", "save", calls, left(deadline), hedge=float("inf"))
+            with self._turn(deadline):  # Now no shard will skip what is in the files.
+                if any(file["sequence"] in self._layout.skipped for file in files.values()):
+                    raise Error("a shard skipped a change while it was saved; repeat the snapshot")
             entries = [{**files[shard], "build": build} for shard in sorted(files)]
             old, new = self._manifest, {**self._manifest, **layout, "version": __version__, "files": entries}
             # The snapshot before stays: a replica may be opening it.
@@ -125,32 +135,40 @@ class Sequencer:
             self._bytes.set(self._log_bytes)
             return int(layout["sequence"])
 
-    def rebalance(self, id: str, shards: int) -> int:
+    def rebalance(self, shards: int, seconds: float) -> int:
         """Changes the number of shards, and moves buckets so that each has as many. Returns the number of buckets that
         moved. Every move is a batch of the log."""
-        with self._administration:
+        deadline = time.monotonic() + seconds
+        with held(self._administration, deadline):
             if shards > self._layout.shards:
                 self._start(range(shards))
-                self._router.all_ready(range(self._layout.shards, shards), WAIT)
-                self._resize(id, shards)
+                self._router.all_ready(range(self._layout.shards, shards), left(deadline))
+                self._add("resize", {"shards": shards}, deadline)
             moves = plan_moves(self._layout.table, shards)
             for source, buckets, targets in moves:
                 while buckets:
-                    with self._order:
-                        step = self._move(id, source, buckets, targets)
+                    with self._turn(deadline):
+                        step = self._move(source, buckets, targets, deadline)
                     buckets, targets = buckets[step:], targets[step:]
             if shards < self._layout.shards:
-                self._resize(id, shards)
-                self._end_shards(shards)
+                self._add("resize", {"shards": shards}, deadline)
+                self._router.end_shards(shards, deadline)
             if moves:
-                with self._order:
-                    self._commit(self._batch(f"{id}-consolidate-{self._layout.sequence}", "consolidate", {}))
+                self._add("consolidate", {}, deadline)
             return sum(len(buckets) for _, buckets, _ in moves)
 
-    def close(self) -> None:
-        """Ends all replicas."""
-        with self._order:
-            self._end_shards(0)
+    @contextlib.contextmanager
+    def _turn(self, deadline: float) -> Iterator[None]:
+        """Keeps other changes waiting. Every shard has made the last one, or skips it."""
+        with held(self._order, deadline):
+            while self._unsettled is not None:
+                try:
+                    self._send(self._unsettled, deadline)
+                except Unavailable as error:
+                    raise Unavailable(f"{BUSY}: {error}", error.shards) from None
+                except Exception:
+                    pass  # It is skipped, and the call that made it raises why.
+            yield
 
     def _validated(
         self,
@@ -159,9 +177,10 @@ class Sequencer:
         keys: NDArray[np.int64] | None,
         vectors: NDArray[Any] | None,
         arguments: dict[str, Any],
+        deadline: float,
     ) -> Batch:
         """The next batch, which every shard has agreed to. Raises what one refuses it for."""
-        batch = self._batch(id, method, arguments)
+        batch = self._batch(method, arguments)._replace(id=id)
         if vectors is not None and keys is None:
             first = self._layout.next_key
             if first + len(vectors) > 2**63:
@@ -178,22 +197,28 @@ class Sequencer:
         batch = batch._replace(keys=keys, vectors=vectors, shards=shards)
         # An empty part has the shape and type of vectors, too.
         concerned = np.unique(shards).tolist() or [0]
-        kept = self._ask(batch, concerned)
+        kept = self._ask(batch, concerned, deadline)
         if sum(map(len, kept.values())) < len(keys):
             remaining = np.concatenate(list(kept.values()))
             batch = batch._replace(keys=remaining, shards=self._layout.table[bucket_of(remaining)])
         return batch
 
-    def _ask(self, batch: Batch, shards: list[int]) -> dict[int, NDArray[np.int64]]:
+    def _ask(self, batch: Batch, shards: list[int], deadline: float) -> dict[int, NDArray[np.int64]]:
         calls = {shard: (batch.part(shard),) for shard in shards}
-        return self._router.one_of_each("write", "validate", calls, WAIT)
+        return self._router.one_of_each("write", "validate", calls, left(deadline))
 
-    def _batch(self, id: str, method: str, arguments: dict[str, Any]) -> Batch:
+    def _batch(self, method: str, arguments: dict[str, Any]) -> Batch:
+        """The next batch, without keys."""
         none = np.empty(0, np.int64)
-        return Batch(self._layout.sequence + 1, id, method, arguments, none, None, none.astype(np.int16))
+        return Batch(self._layout.sequence + 1, uuid.uuid4().hex, method, arguments, none, None, none.astype(np.int16))
 
-    def _commit(self, batch: Batch) -> list[Any]:
-        """Appends a batch to the log, and waits until a replica of each shard has it."""
+    def _add(self, method: str, arguments: dict[str, Any], deadline: float) -> None:
+        """Makes a change without keys."""
+        with self._turn(deadline):
+            self._commit(self._batch(method, arguments), deadline)
+
+    def _commit(self, batch: Batch, deadline: float) -> list[Any]:
+        """Appends a batch to the log, and returns what `_send` does."""
         try:
             self._store.append(batch)
         except Exception as error:
@@ -203,12 +228,17 @@ class Sequencer:
                 os._exit(1)
             raise
         self._layout.apply(batch)
+        self._unsettled = batch
         self._batches.inc()
         self._log_bytes += batch.keys.nbytes + (0 if batch.vectors is None else batch.vectors.nbytes)
         self._bytes.set(self._log_bytes)
-        return self._send(batch)
+        return self._send(batch, deadline)
 
-    def _send(self, batch: Batch) -> list[Any]:
+    def _send(self, batch: Batch, deadline: float) -> list[Any]:
+        """Sends the last batch to all replicas, and waits until one of each shard has made it. Returns what shards did.
+
+        Logs that it is skipped if no replica of a shard can make it, and raises why, unless it is maintenance.
+        """
         shards = max(self._router.shards, self._layout.shards)
         waiting: dict[Any, tuple[int, int]] = {}
         for shard in range(shards):
@@ -226,49 +256,76 @@ class Sequencer:
                     waiting[ref] = shard, replica
         self._router.shards = self._layout.shards
         results: dict[int, Any] = {}
-        errors: dict[int, BaseException] = {}
+        errors: dict[int, list[BaseException]] = {}
         while waiting and len(results) < shards:
-            done, _ = ray.wait(list(waiting))
+            done, _ = ray.wait(list(waiting), timeout=left(deadline))
+            if not done:
+                break
             for ref in done:
                 shard, replica = waiting.pop(ref)
                 try:
                     results.setdefault(shard, ray.get(ref))
                 except RayTaskError as error:
-                    errors[shard] = task_error(error)
+                    errors.setdefault(shard, []).append(task_error(error))
                 except RayError:
                     self._router.suspect(shard, replica)
-        missing = {shard: (batch.sequence, "count") for shard in range(self._layout.shards) if shard not in results}
-        if missing:
-            # All replicas of these restart, or failed. They read the batch from the log.
-            try:
-                self._router.one_of_each("read", "read", missing, WAIT)
-            except Error as error:
-                cause = next(iter(errors.values()), error)
-                raise Error(
-                    f"change {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
-                    f"yet: {cause}"
-                ) from None
-        return [results.get(shard) for shard in range(self._layout.shards)]
+        failed: dict[int, Any] = {}
+        for shard in errors.keys() - results.keys():
+            reasons = [e.reason for e in errors[shard] if isinstance(e, NotReady) and e.failed == batch.sequence]
+            if len(reasons) == self._router.replicas:
+                failed[shard] = reasons[0]
+        if failed:
+            self._skip(batch, failed, deadline)
+            results.update(failed)
+        missing = [shard for shard in range(self._layout.shards) if shard not in results]
+        try:
+            # All replicas of these restart, or are slow. They read the batch from the log.
+            results.update(self._outcomes(batch.id, batch.sequence, missing, deadline))
+        except Error as error:
+            cause = next((causes[0] for causes in errors.values()), error)
+            raise Unavailable(
+                f"change {batch.sequence} is in the log and will be applied, and shard {min(missing)} has not done so "
+                f"yet: {cause}",
+                missing,
+            ) from None
+        if self._unsettled is batch:
+            self._unsettled = None
+        return [results[shard] for shard in range(self._layout.shards)]
 
-    def _resize(self, id: str, shards: int) -> None:
-        with self._order:
-            batch = self._batch(f"{id}-resize-{self._layout.sequence}", "resize", {"shards": shards})
-            self._commit(batch)
+    def _outcomes(self, id: str, sequence: int, shards: Iterable[int], deadline: float) -> dict[int, Any]:
+        """What maintenance has returned on some shards, which wait for a batch."""
+        calls = {shard: (sequence, "outcome", id) for shard in shards}
+        found = self._router.one_of_each("read", "read", calls, left(deadline))
+        return {shard: answer.result for shard, answer in found.items()}
 
-    def _move(self, id: str, source: int, buckets: list[int], targets: list[int]) -> int:
+    def _skip(self, batch: Batch, failed: dict[int, Any], deadline: float) -> None:
+        """Logs that shards skip the last batch, because no replica of some could make it: these, if it is maintenance, and
+        otherwise all, so that it has changed nothing. Raises why it has not."""
+        cause = failed[min(failed)]
+        if batch.method in MAINTENANCE:
+            causes, undone = {str(shard): str(why) for shard, why in failed.items()}, {}
+        else:
+            causes = dict.fromkeys(map(str, range(self._layout.shards)), str(cause))
+            undone = {"id": batch.id, **batch.arguments}
+        # Replicas that restart or are slow read it from the log.
+        with contextlib.suppress(Unavailable):
+            self._commit(self._batch("skip", {"causes": causes, "undone": undone}), deadline)
+        if undone:
+            raise cause
+
+    def _move(self, source: int, buckets: list[int], targets: list[int], deadline: float) -> int:
         """Moves the first of some buckets, and returns how many."""
         calls = {source: (self._layout.sequence, "rows", buckets, MOVED)}
         step: int
-        step, keys, vectors = self._router.one_of_each("read", "read", calls, WAIT)[source].result
+        step, keys, vectors = self._router.one_of_each("read", "read", calls, left(deadline))[source].result
         buckets, targets = buckets[:step], targets[:step]
         arguments = {"source": source, "buckets": buckets, "targets": targets}
         target_of = np.zeros(BUCKETS, np.int16)
         target_of[buckets] = targets
-        batch = self._batch(f"{id}-{self._layout.sequence}", "move", arguments)
-        batch = batch._replace(keys=keys, vectors=vectors, shards=target_of[bucket_of(keys)])
+        batch = self._batch("move", arguments)._replace(keys=keys, vectors=vectors, shards=target_of[bucket_of(keys)])
         # A target without room refuses before anything moves.
-        self._ask(batch, sorted(set(targets)))
-        self._commit(batch)
+        self._ask(batch, sorted(set(targets)), deadline)
+        self._commit(batch, deadline)
         return step
 
     def _start(self, shards: range) -> None:
@@ -301,37 +358,23 @@ class Sequencer:
                 ).remote(self._store.url, __version__, shard, replica, options)
 
     def _group(self, shard: int, bundle: dict[str, float], strategy: str) -> Any:
-        name = f"{self._store.url}#{shard}"
+        name = group_name(self._store.url, shard)
         try:
             return ray.util.get_placement_group(name)
         except ValueError:
             bundles = [bundle] * self._router.replicas
             return ray.util.placement_group(bundles, strategy, name=name, lifetime="detached")
 
-    def _end_shards(self, first: int) -> None:
-        """Ends the replicas of shards from one on, and returns when their names are free."""
-        shard = first
-        while self._end_shard(shard):
-            shard += 1
 
-    def _end_shard(self, shard: int) -> bool:
-        names = [replica_name(self._store.url, shard, replica) for replica in range(self._router.replicas)]
-        for replica in range(self._router.replicas):
-            self._router.suspect(shard, replica)
-        lookups = [functools.partial(ray.get_actor, name, NAMESPACE) for name in names]
-        group = functools.partial(ray.util.get_placement_group, f"{self._store.url}#{shard}")
-        ends = [(lookup, functools.partial(ray.kill, no_restart=True)) for lookup in lookups]
-        found = False
-        for lookup, end in [*ends, (group, ray.util.remove_placement_group)]:
-            deadline = time.monotonic() + WAIT
-            while time.monotonic() < deadline:
-                try:
-                    end(lookup())
-                except ValueError:
-                    break
-                found = True
-                time.sleep(0.05)
-        return found
+@contextlib.contextmanager
+def held(lock: Any, deadline: float) -> Iterator[None]:
+    """Holds a lock. Raises Unavailable if others have it until the deadline."""
+    if not lock.acquire(timeout=left(deadline)):
+        raise Unavailable(f"{BUSY}; raise timeout")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def first_manifest(

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import fsspec
@@ -28,6 +28,9 @@ FORMAT = 1
 
 BUCKETS = 1024
 """Keys are assigned to buckets by their hash, and buckets to shards by a table."""
+
+MAINTENANCE = ("consolidate", "compact", "quantize", "drop_codes", "tune")
+"""Changes that leave keys and vectors as they are."""
 
 REMEMBERED = 1000
 """Batches whose results are kept in case a client repeats its call."""
@@ -54,6 +57,12 @@ class Batch(NamedTuple):
     vectors: NDArray[Any] | None
     shards: NDArray[np.int16]
     """The shard of each key; for a move, its new one."""
+
+    @property
+    def skips(self) -> dict[str, str]:
+        """Why shards skip the batch before this one, by shard."""
+        causes: dict[str, str] = self.arguments["causes"] if self.method == "skip" else {}
+        return causes
 
     def part(self, shard: int) -> "Batch":
         """What concerns a shard. A move is a delete at its source, and an insert elsewhere."""
@@ -95,10 +104,14 @@ class Layout:
 
     def __init__(self, manifest: dict[str, Any]) -> None:
         self.sequence: int = manifest["sequence"]
+        self.since = self.sequence
+        """The last batch that changed vectors, if it is known."""
         self.shards: int = manifest["shards"]
         self.table = np.array(manifest["table"], np.int16)
         self.next_key: int = manifest["next_key"]
         self.recent: dict[str, tuple[int, int]] = {id: (first, count) for id, first, count in manifest["recent"]}
+        self.skipped: set[int] = set()
+        """Batches that shards have skipped since the manifest."""
 
     def fields(self) -> dict[str, Any]:
         """Its part of a manifest."""
@@ -109,10 +122,17 @@ class Layout:
     def apply(self, batch: Batch) -> None:
         """Follows a batch, the next one."""
         self.sequence = batch.sequence
+        if batch.method not in MAINTENANCE:
+            self.since = batch.sequence
         if batch.method == "move":
             self.table[batch.arguments["buckets"]] = batch.arguments["targets"]
         elif batch.method == "resize":
             self.shards = batch.arguments["shards"]
+        elif batch.method == "skip":
+            self.skipped.add(batch.sequence - 1)
+            undone = batch.arguments["undone"]
+            self.recent.pop(undone.get("id"), None)
+            self.table[undone.get("buckets", [])] = undone.get("source", 0)
         elif batch.method in ("insert", "upsert") and len(batch.keys):
             self.next_key = max(self.next_key, int(batch.keys.max()) + 1)
         self.recent[batch.id] = (int(batch.keys[0]) if len(batch.keys) else 0, len(batch.keys))
@@ -123,16 +143,24 @@ class Layout:
 class Store:
     """A folder, by a path or a URL of fsspec."""
 
+    url: str
+    """Names the folder on all nodes, and the actors of its cluster: an absolute path, or the URL."""
+
     def __init__(self, url: str) -> None:
-        self.url = url
         self._fs, self._root = fsspec.core.url_to_fs(url)
         self._local = isinstance(self._fs, LocalFileSystem)
+        if self._local:
+            self._root = os.path.abspath(self._root)
+        self.url = self._root if self._local else str(url).rstrip("/")
+
+    def make_folders(self) -> None:
+        """Makes the folder and that of the log. Object stores have no folders."""
         if self._local:
             os.makedirs(f"{self._root}/log", exist_ok=True)
 
     def path(self, name: str) -> str:
         """Where a file is, for messages."""
-        return f"{self.url.rstrip('/')}/{name}"
+        return f"{self.url}/{name}"
 
     def local_path(self, name: str) -> str | None:
         """Where a file is in the local file system, if it is there."""
@@ -220,6 +248,15 @@ class Store:
         """Reads a batch of the log."""
         name = log_name(sequence)
         return Batch.decode(self.path(name), self.read(name))
+
+    def replay(self, numbers: list[int]) -> Iterator[tuple[Batch, dict[str, str]]]:
+        """Reads batches of the log, and why shards skip each, which the batch after it says."""
+        batch = self.batch(numbers[0])
+        for number in numbers[1:]:
+            following = self.batch(number)
+            yield batch, following.skips
+            batch = following
+        yield batch, {}
 
     def latest(self) -> str:
         """The name of the newest manifest."""
