@@ -1,5 +1,6 @@
 //! Collections whose clones share memory: taking one costs nothing, and a change copies the part that it is in.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -48,11 +49,15 @@ const PART_WORDS: usize = 1024;
 const PART_SLOTS: usize = PART_WORDS * 32;
 
 #[derive(Clone, Debug)]
-struct Words([u32; PART_WORDS]);
+struct Words {
+    words: [u32; PART_WORDS],
+    /// Number of slots in the part.
+    len: usize,
+}
 
 impl Default for Words {
     fn default() -> Self {
-        Self([0; PART_WORDS])
+        Self { words: [0; PART_WORDS], len: 0 }
     }
 }
 
@@ -73,7 +78,7 @@ impl SlotSet {
     /// Slots `32 * index` and following, the lowest in the lowest bit.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> u32 {
-        self.parts.get(index / PART_WORDS).map_or(0, |part| part.0[index % PART_WORDS])
+        self.parts.get(index / PART_WORDS).map_or(0, |part| part.words[index % PART_WORDS])
     }
 
     /// Number of slots.
@@ -105,28 +110,32 @@ impl SlotSet {
         let was_in = self.contains(slot);
         if was_in {
             let part = self.parts.part_mut(slot.index() / PART_SLOTS);
-            part.0[slot.index() / 32 % PART_WORDS] &= !(1 << (slot.index() % 32));
+            part.words[slot.index() / 32 % PART_WORDS] &= !(1 << (slot.index() % 32));
+            part.len -= 1;
             self.len -= 1;
         }
         was_in
     }
 
-    /// The slots, ascending.
+    /// The slots, ascending. Parts without any are skipped.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.words().enumerate().flat_map(|(index, word)| {
-            (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| Slot::from_index(index * 32 + bit))
+        let parts = self.parts.iter().enumerate().filter(|(_, part)| part.len > 0);
+        let words = parts.flat_map(|(index, part)| (index * PART_WORDS..).zip(part.words));
+        words.filter(|&(_, word)| word != 0).flat_map(|(index, word)| {
+            // Each successor is without the lowest bit.
+            let rests =
+                iter::successors(Some(word), |rest| Some(rest & (rest - 1)).filter(|&rest| rest != 0));
+            rests.map(move |rest| Slot::from_index(index * 32 + rest.trailing_zeros() as usize))
         })
     }
 
-    /// The words, each as [`Self::word`]; those that are left out at the end are zero.
-    pub(crate) fn words(&self) -> impl Iterator<Item = u32> + '_ {
-        self.parts.iter().flat_map(|part| part.0.iter().copied())
-    }
-
     fn insert_bits(&mut self, word: usize, bits: u32) {
-        let part = &mut self.parts.part_mut(word / PART_WORDS).0[word % PART_WORDS];
-        self.len += (bits & !*part).count_ones() as usize;
-        *part |= bits;
+        let part = self.parts.part_mut(word / PART_WORDS);
+        let old = &mut part.words[word % PART_WORDS];
+        let added = (bits & !*old).count_ones() as usize;
+        *old |= bits;
+        part.len += added;
+        self.len += added;
     }
 }
 
@@ -171,7 +180,8 @@ mod tests {
             for (ours, model) in clones {
                 prop_assert_eq!(ours.len(), model.len());
                 prop_assert!(ours.iter().map(Slot::index).eq(model.iter().copied()));
-                let copy = SlotSet::from(BitSet::from_words(ours.words().collect()));
+                let words = (0..PART_WORDS * 4).map(|index| ours.word(index)).collect();
+                let copy = SlotSet::from(BitSet::from_words(words));
                 prop_assert!(copy.iter().eq(ours.iter()) && copy.len() == ours.len());
             }
         }

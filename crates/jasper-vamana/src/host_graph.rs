@@ -30,8 +30,10 @@ pub struct HostGraph<T: Element> {
     published: RwLock<Arc<Graph<T>>>,
 }
 
-/// Time between two looks at searches that have not ended: as long as a search takes.
-const WAIT: Duration = Duration::from_micros(50);
+/// Looks at searches that have not ended before the thread sleeps: a search takes some tens of microseconds.
+const LOOKS: usize = 64;
+/// Time that it sleeps between two looks.
+const SLEEP: Duration = Duration::from_micros(50);
 
 impl<T: Element> HostGraph<T> {
     /// Takes a graph into use.
@@ -85,8 +87,10 @@ impl<T: Element> HostGraph<T> {
 
 impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
     fn wait_for_free_slots(&self) {
+        let mut looks = 0;
         while !self.read(Graph::are_free_slots_unread) {
-            thread::sleep(WAIT);
+            looks += 1;
+            if looks < LOOKS { thread::yield_now() } else { thread::sleep(SLEEP) }
         }
     }
 

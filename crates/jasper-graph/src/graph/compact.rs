@@ -7,12 +7,11 @@ use jasper_core::{Element, Slot};
 use super::Graph;
 
 impl<T: Element> Graph<T> {
-    /// Frees a tombstone that no edge or start point leads to and no deleted key can be restored to.
+    /// Frees a tombstone that no edge or start point leads to, or ever did, and no deleted key can be restored to.
     #[doc(hidden)]
     pub fn release(&mut self, slot: Slot) {
         if self.keys.release(slot) {
             self.adjacency.release(slot);
-            self.readers.retire();
         }
     }
 
