@@ -506,7 +506,7 @@ mod tests {
         let mut rows = Segments::<u32>::zeroed(SEGMENT_ROWS * 3 + 9, 2).unwrap();
         let last = SEGMENT_ROWS * 3 + 8;
         let ranges = [2..5, 5..6, SEGMENT_ROWS - 1..SEGMENT_ROWS, SEGMENT_ROWS * 3..last, last..last + 1];
-        // SAFETY: there is no share, here and below.
+        // SAFETY: there is no share.
         let mut parts: Vec<RowsMut<'_, u32>> = unsafe { rows.fresh_ranges(ranges.clone()) }.collect();
         for (range, part) in ranges.iter().zip(&mut parts) {
             range.clone().enumerate().for_each(|(i, row)| part.row(i).fill(row as u32));
@@ -518,6 +518,7 @@ mod tests {
         }
         assert_eq!(rows.row(6), [0; 2]);
         let mut refused = |ranges: &[Range<usize>]| {
+            // SAFETY: there is no share.
             let mut take = || unsafe { rows.fresh_ranges(ranges.to_vec()) }.count();
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut take)).is_err()
         };

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
-use jasper::{AnyIndex, Device, ElementKind, Key, Metric, OpenOptions, WithProgress, with_element};
+use jasper::{
+    AnyIndex, Device, ElementKind, Key, Metric, OpenOptions, UpdateError, WithProgress, with_element,
+};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator};
@@ -16,13 +18,16 @@ use crate::lock;
 use crate::options::{self, DeviceArgument, builder, device_options};
 use crate::results::report;
 
+/// Vectors of an insert that does not look for Ctrl-C: it takes milliseconds.
+const SMALL_INSERT: usize = 64;
+
 /// A vector index: vectors of one type, each under a key from 0 to 2**63 - 1, searched for those nearest to a query.
 ///
 /// Index(dim) is empty; Index.build builds one from vectors, and Index.open reads one from a file. metric is "l2"
 /// (squared), "ip" (negated inner product) or "cosine" (1 - cos); dtype is float32, float16, uint8 or int8.
 ///
 /// Every method may be called from any thread, and runs without the interpreter lock. Searches run while another thread
-/// changes the index; changes wait for one another. A call that raises leaves the index as it was;
+/// changes the index; changes wait for one another, and small ones of several threads are made together. A call that raises leaves the index as it was;
 /// quantize may leave it without codes.
 ///
 /// Long calls take progress: True shows bars of tqdm, or lines on standard error without it. A function is called with
@@ -77,6 +82,23 @@ impl Index {
         call::long(py, progress, |progress| {
             self.locked(|index| call(index.with_progress(progress)).map_err(Raise::raise))
         })
+    }
+
+    /// Calls the index as [`Self::call`] does if the change is so small that the index may make it together with those of
+    /// other threads, and nobody waits for reports; else as [`Self::long`].
+    pub(crate) fn small_or_long<R: Send>(
+        &self,
+        py: Python<'_>,
+        progress: Option<Py<PyAny>>,
+        vectors: usize,
+        small: impl FnOnce(&AnyIndex) -> Result<R, UpdateError> + Send,
+        long: impl FnOnce(WithProgress<'_, AnyIndex>) -> Result<R, UpdateError> + Send,
+    ) -> PyResult<R> {
+        if progress.is_some() || vectors > SMALL_INSERT {
+            return self.long(py, progress, long);
+        }
+        self.process.check()?;
+        py.detach(|| self.locked(|index| small(index).map_err(Raise::raise)))
     }
 
     fn locked<R>(&self, call: impl FnOnce(&AnyIndex) -> PyResult<R>) -> PyResult<R> {

@@ -42,14 +42,26 @@ impl Index {
             let source = vectors.source()?;
             let vectors = || &source as &dyn VectorSource<T>;
             if let Some(keys) = keys {
-                self.long(py, progress, |index| index.insert(vectors().into(), &keys))?;
+                self.small_or_long(
+                    py,
+                    progress,
+                    source.len(),
+                    |index| index.insert(vectors().into(), &keys),
+                    |index| index.insert(vectors().into(), &keys),
+                )?;
                 keys
             } else {
                 let next = self.call(py, |index| Ok(index.next_key()))?;
                 if vectors().len() as Key > KEY_LIMIT.saturating_sub(next) {
                     return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
                 }
-                let (first, report) = self.long(py, progress, |index| index.insert_auto(vectors().into()))?;
+                let (first, report) = self.small_or_long(
+                    py,
+                    progress,
+                    source.len(),
+                    |index| index.insert_auto(vectors().into()),
+                    |index| index.insert_auto(vectors().into()),
+                )?;
                 (first..first + report.keys as Key).collect()
             }
         });
@@ -70,7 +82,14 @@ impl Index {
             let vectors = Vectors::<T>::new(vectors, false)?;
             let source = vectors.source()?;
             let vectors = || &source as &dyn VectorSource<T>;
-            self.long(py, progress, |index| index.upsert(vectors().into(), &keys).map(drop))
+            let upserted = self.small_or_long(
+                py,
+                progress,
+                source.len(),
+                |index| index.upsert(vectors().into(), &keys),
+                |index| index.upsert(vectors().into(), &keys),
+            );
+            upserted.map(drop)
         })
     }
 

@@ -107,3 +107,80 @@ impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
         HostGraph::write(self, write)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::{BuildParams, Metric, Slot};
+    use jasper_graph::KeyFilter;
+
+    use super::*;
+    use crate::{ChangeHooks, CpuExecutor, NewVectors, OnConflict, SearchParams, consolidate, insert};
+
+    fn graph(executor: &CpuExecutor, rows: &[u8], keys: &[u64]) -> HostGraph<u8> {
+        let graph = HostGraph::new(Graph::new(Metric::L2, 16, BuildParams::default()).unwrap());
+        add(executor, &graph, rows, keys);
+        graph
+    }
+
+    fn add(executor: &CpuExecutor, mut graph: &HostGraph<u8>, rows: &[u8], keys: &[u64]) {
+        let vectors = jasper_core::MatrixView::new(rows, 16).unwrap();
+        let new = NewVectors { vectors: &vectors, keys, on_conflict: OnConflict::Refuse };
+        insert(executor, &mut graph, new, ChangeHooks::new(&mut jasper_core::no_progress)).unwrap();
+    }
+
+    #[test]
+    fn a_search_waits_for_no_write_and_sees_what_was_published() {
+        let executor = CpuExecutor::new(2).unwrap();
+        let rows: Vec<u8> = (0..100 * 16).map(|i| (i * 7 % 251) as u8).collect();
+        let keys: Vec<u64> = (0..100).collect();
+        let graph = graph(&executor, &rows, &keys);
+        let filter: KeyFilter = [3, 50].into_iter().collect();
+        let search = |filter: Option<Filter<'_>>| -> Vec<u64> {
+            let graph = graph.snapshot(filter);
+            let params = SearchParams { filter, ..SearchParams::new(5) };
+            let hits = executor.search_one(&graph, &rows[3 * 16..][..16], params).unwrap();
+            hits.iter().map(|hit| hit.key).collect()
+        };
+        assert_eq!((search(None)[0], search(Some((&filter).into()))), (3, vec![3, 50]));
+        graph.write(|graph| {
+            graph.keys_mut().delete(3).unwrap();
+            // On another thread, as it would deadlock on this one if it took the lock.
+            let found = thread::scope(|scope| scope.spawn(|| search(None)).join().unwrap());
+            assert_eq!(found[0], 3, "not published yet");
+        });
+        assert!(!search(None).contains(&3));
+        assert_eq!(search(Some((&filter).into())), [50]);
+    }
+
+    /// What a snapshot has live stays reachable there, and its memory is not used again, as long as it is held.
+    #[test]
+    fn changes_wait_for_snapshots_that_they_would_damage() {
+        let executor = CpuExecutor::new(2).unwrap();
+        let rows: Vec<u8> = (0..400 * 16).map(|i| (i * i / 3 % 251) as u8).collect();
+        let keys: Vec<u64> = (0..200).collect();
+        let (first, second) = rows.split_at(200 * 16);
+        let graph = graph(&executor, first, &keys);
+        let held = graph.snapshot(None);
+        graph.write(|graph| (0..50).for_each(|key| graph.keys_mut().delete(key).unwrap()));
+        thread::scope(|scope| {
+            let change = scope.spawn(|| {
+                let hooks = &mut jasper_core::no_progress;
+                consolidate(&executor, &mut &graph, ChangeHooks::new(hooks)).unwrap();
+                add(&executor, &graph, second, &(1000..1200).collect::<Vec<_>>());
+            });
+            // Not proof, but the change would be done by now.
+            thread::sleep(Duration::from_millis(100));
+            assert!(!change.is_finished());
+            for key in 0..200 {
+                let vector = &first[key as usize * 16..][..16];
+                let hits = executor.search_one(&held, vector, SearchParams::new(1).beam_width(64)).unwrap();
+                assert_eq!((hits[0].key, hits[0].distance), (key, 0.0));
+                assert_eq!(held.vectors().get(Slot::new(key as u32)), vector);
+            }
+            drop(held);
+            change.join().unwrap();
+        });
+        let now = graph.snapshot(None);
+        assert_eq!((now.slots(), now.keys().len()), (350, 350));
+    }
+}

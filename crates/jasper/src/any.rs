@@ -25,7 +25,7 @@ use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
     BuildError, Device, DeviceChoice, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError,
-    OpenError, OpenOptions, SearchFuture, SearchLimits, UpdateError,
+    OpenError, OpenOptions, SearchFuture, SearchLimits, UpdateError, WithProgress,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -290,9 +290,6 @@ forward! {
 }
 
 forward! {
-    long fn insert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
-    long fn insert_auto([vectors: AnyVectorSource]) -> Result<(Key, InsertReport), UpdateError>;
-    long fn upsert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
     long fn consolidate() -> Result<ConsolidateReport, UpdateError>;
     long fn compact() -> Result<CompactReport, UpdateError>;
     long fn quantize(quantization: Quantization) -> Result<(), UpdateError>;
@@ -300,6 +297,41 @@ forward! {
     long fn check() -> Result<CheckReport, CheckError>;
     long fn snapshot() -> Result<(), JournalError>;
     long fn to_bytes() -> Result<Vec<u8>, FileFault>;
+}
+
+forward! {
+    fn insert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
+    fn insert_auto([vectors: AnyVectorSource]) -> Result<(Key, InsertReport), UpdateError>;
+    fn upsert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
+}
+
+impl WithProgress<'_, AnyIndex> {
+    /// See [`AnyIndex::insert`].
+    ///
+    /// # Errors
+    /// The errors of that method, and [`UpdateError::Cancelled`].
+    pub fn insert(self, vectors: AnyVectorSource<'_>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
+        let Self { inner, progress } = self;
+        any!(AnyIndex(inner), index => index.with_progress(progress).insert(vectors.try_into()?, keys))
+    }
+
+    /// See [`AnyIndex::insert_auto`].
+    ///
+    /// # Errors
+    /// The errors of that method, and [`UpdateError::Cancelled`].
+    pub fn insert_auto(self, vectors: AnyVectorSource<'_>) -> Result<(Key, InsertReport), UpdateError> {
+        let Self { inner, progress } = self;
+        any!(AnyIndex(inner), index => index.with_progress(progress).insert_auto(vectors.try_into()?))
+    }
+
+    /// See [`AnyIndex::upsert`].
+    ///
+    /// # Errors
+    /// The errors of that method, and [`UpdateError::Cancelled`].
+    pub fn upsert(self, vectors: AnyVectorSource<'_>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
+        let Self { inner, progress } = self;
+        any!(AnyIndex(inner), index => index.with_progress(progress).upsert(vectors.try_into()?, keys))
+    }
 }
 
 impl Measure for AnyIndex {

@@ -201,13 +201,16 @@ impl<T: Element> Vectors<T> {
         let rows = (CHUNK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, CHUNK_ROWS);
         let chunks: Vec<&[Slot]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
         let ranges = || chunks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
-        // SAFETY: the caller's; chunks access the rows of their slots only. Here and below.
+        // SAFETY: the caller's; a chunk accesses the rows of its slots only.
         let tables = unsafe { self.table.fresh_ranges(ranges()) };
+        // SAFETY: the same.
         let mut terms = self.terms.as_mut().map(|terms| unsafe { terms.fresh_ranges(ranges()) });
         let center = (self.metric == Metric::InnerProduct).then_some(&self.center);
         let mut codes = self.codes.as_mut().map(|codes| {
             let quantizer = &*codes.quantizer;
-            unsafe { codes.table.fresh_ranges(ranges()) }.map(move |codes| (Encoder::new(quantizer), codes))
+            // SAFETY: the same.
+            let tables = unsafe { codes.table.fresh_ranges(ranges()) };
+            tables.map(move |codes| (Encoder::new(quantizer), codes))
         });
         let mut first = 0;
         let chunk = |(&slots, rows)| {

@@ -37,13 +37,13 @@ pub use shard_files::{is_sharded, shard_files};
 /// device](Self::to_device).
 ///
 /// Every method except [`Self::to_device`], [`Self::to_device_with`] and [`Self::to_host`] takes `&self` and may be
-/// called from any thread. Searches run concurrently with each other and with changes, and wait only while a change
-/// writes its results. A write waits for the searches that have begun, on the CPU for a few queries of each batch, and
-/// later searches wait for the write. Changes wait for one another.
+/// called from any thread. Searches run concurrently with each other and with changes. On the CPU they wait for no change,
+/// and only a change that reuses the memory of deleted vectors waits for searches; on a CUDA device, a change waits for the
+/// searches that have begun before it writes, and later ones wait for the write. Changes wait for one another; small ones
+/// that wait are made together.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
-/// visible at the same moment; on [several devices](crate::Spread), at the same moment on each device. On the CPU, of the
-/// queries of one batch, some may be answered before that moment and some after it.
+/// visible at the same moment; on [several devices](crate::Spread), at the same moment on each device.
 ///
 /// A call that fails or is cancelled leaves the index as it was, with two exceptions. [`Self::quantize`] and
 /// [`Self::auto_quantize`] may leave it without codes. A device that fails while it compacts, or while it undoes a
@@ -232,8 +232,8 @@ impl<T: Element> Index<T> {
     /// deadlocks if it changes the index.
     ///
     /// On the CPU, this does not wait for a change in progress: `read` sees the graph between two writes of the change,
-    /// and the next write, and the searches after it, wait for `read`. On a CUDA device it waits for the change, then
-    /// copies the edges to the host if they have changed or [were freed](Self::to_device) there.
+    /// and the next write waits for `read`. On a CUDA device it waits for the change, then copies the edges to the host if
+    /// they have changed or [were freed](Self::to_device) there.
     ///
     /// # Errors
     /// Returns [`DeviceError`] if the device failed, or the index has several shards ([`DeviceError::Sharded`]).

@@ -29,7 +29,9 @@ long_calls! {
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
     ///
-    /// Searches wait meanwhile. The cost is a copy of the vertices that move. On a CUDA device, memory is kept for
+    /// On the CPU, searches go on, and until the last of them has ended there are two copies of the edges, and of segments
+    /// of 65,536 vectors of which some move. On a CUDA device, searches wait for a copy of the vertices that move, and
+    /// memory is kept for
     /// later inserts. A progress callback can cancel it until vectors begin to move.
     ///
     /// # Errors
@@ -38,7 +40,8 @@ long_calls! {
     /// failed. If a CUDA device fails while vectors move, the index is unusable there and its edges are lost.
     pub fn compact() -> Result<CompactReport, UpdateError> {
         index.changes.change(Some(&Record::Compact), progress, |_, hooks| {
-            let total = index.stats().free_slots;
+            let shards = index.backend.shards_or_self().into_iter();
+            let total = shards.map(|shard| shard.read(|graph| graph.keys().free())).sum();
             Progress { stage: Stage::Compacting, done: 0, total }.report(hooks.progress)?;
             index.backend.compact()
         })
@@ -61,7 +64,8 @@ impl<T: Element> Index<T> {
     /// ```
     ///
     /// Identical vectors share a vertex of the graph. The cost is that of a search per vector. On the CPU,
-    /// small batches are fine; on a CUDA device, large ones are faster.
+    /// small batches are fine; on a CUDA device, large ones are faster. Up to 64 vectors in memory are inserted together
+    /// with those of other threads that arrive while the change before is made.
     ///
     /// # Errors
     /// Returns [`UpdateError`], and the index is unchanged, if
