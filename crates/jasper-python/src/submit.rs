@@ -1,4 +1,4 @@
-//! Searches for asyncio: queued in the library, and awaited without a thread for each.
+//! Searches and changes for asyncio: queued in the library, and awaited without a thread for each.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -6,11 +6,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use jasper::{Hit, Key, Matches, MatchesMut, SearchError, with_element};
+use jasper::error::VectorError;
+use jasper::{
+    Hit, Key, Matches, MatchesMut, MatrixView, SearchError, UpdateError, VectorSource, with_element,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::arrays::Array;
+use crate::arrays::{self, Array, Vectors, key_array};
 use crate::errors::{Integer, Raise};
 use crate::index::Index;
 use crate::interop;
@@ -18,6 +21,16 @@ use crate::results::matches_of;
 use crate::search::Options;
 
 type Search = Pin<Box<dyn Future<Output = Result<Vec<Hit>, SearchError>> + Send>>;
+type Change = Pin<Box<dyn Future<Output = Result<(), UpdateError>> + Send>>;
+
+/// What a call awaits.
+trait Work: Send {
+    /// Whether all of it is done. If not, what is not wakes `waker`.
+    fn poll(&mut self, waker: &Waker) -> Poll<PyResult<()>>;
+
+    /// The result of the call, once it is done.
+    fn result<'py>(self: Box<Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
+}
 
 #[pymethods]
 impl Index {
@@ -55,7 +68,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
-        let event_loop = py.import(intern!(py, "asyncio"))?.call_method0("get_running_loop")?;
+        let event_loop = running_loop(py)?;
         let (searches, shape) = with_element!(slf.get().element, T => {
             let array = Array::<T>::queries(queries, "queries")?;
             let view = array.view()?;
@@ -66,103 +79,223 @@ impl Index {
             })?;
             (searches, (!array.is_one()).then_some([view.len(), options.k]))
         });
-        let future = event_loop.call_method0(intern!(py, "create_future"))?;
         let (keys, distances) = Matches::new(searches.len(), options.k).map_err(Raise::raise)?.into_arrays();
-        let state = State { searches: searches.into(), keys, distances, written: 0 };
-        let awaited = Awaited {
-            state: Mutex::new(Some(state)),
-            k: options.k,
-            shape,
-            queries: queries.clone().unbind(),
+        let (k, queries) = (options.k, queries.clone().unbind());
+        let searches = Searches { searches: searches.into(), keys, distances, written: 0, k, shape, queries };
+        Awaited::start(slf, &event_loop, Box::new(searches))
+    }
+
+    /// Adds vectors under keys, for asyncio: returns a future of the running loop at once, which gives the keys. Arguments
+    /// are as of insert, for arrays in host memory.
+    ///
+    /// Changes that are queued at the same time are made together. They are made in the order in which they are queued.
+    /// Cancelling the future cancels a change that has not begun.
+    ///
+    /// Raises what insert raises, at once or when awaited.
+    ///
+    /// >>> import asyncio, jasper
+    /// >>> index = jasper.Index(2)
+    /// >>> async def main():
+    /// ...     await asyncio.gather(*(index.insert_async([key, 1.0], key) for key in range(50)))
+    /// ...     await index.delete_async([3, 4])
+    /// ...     return len(index)
+    /// >>> asyncio.run(main())
+    /// 48
+    fn insert_async<'py>(
+        slf: &Bound<'py, Self>,
+        vectors: &Bound<'py, PyAny>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        submit_insert(slf, vectors, keys, false)
+    }
+
+    /// Adds vectors under keys, and replaces those of keys that are in the index already, for asyncio: see insert_async and
+    /// upsert.
+    fn upsert_async<'py>(
+        slf: &Bound<'py, Self>,
+        vectors: &Bound<'py, PyAny>,
+        keys: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        submit_insert(slf, vectors, keys, true)
+    }
+
+    /// Deletes a key, or an array of keys, for asyncio: see insert_async and delete. Raises UnknownKeyError when awaited.
+    fn delete_async<'py>(slf: &Bound<'py, Self>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let event_loop = running_loop(slf.py())?;
+        let keys = arrays::keys(keys)?;
+        let change = slf.get().call(slf.py(), |index| index.submit_delete(&keys).map_err(Raise::raise))?;
+        Awaited::start(
+            slf,
+            &event_loop,
+            Box::new(Changed { change: Box::pin(change), result: Made::Deleted(keys.len()) }),
+        )
+    }
+}
+
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import(intern!(py, "asyncio"))?.call_method0("get_running_loop")
+}
+
+fn submit_insert<'py>(
+    slf: &Bound<'py, Index>,
+    vectors: &Bound<'py, PyAny>,
+    keys: &Bound<'py, PyAny>,
+    replaces: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let event_loop = running_loop(slf.py())?;
+    let keys = arrays::keys(keys)?;
+    let change: Change = with_element!(slf.get().element, T => {
+        let vectors = Vectors::<T>::new(vectors, false)?;
+        let source = vectors.source()?;
+        let mut rows = Vec::new();
+        if source.in_memory().is_none() {
+            rows.resize(source.len() * source.dimension(), T::default());
+            source.read(0..source.len(), &mut rows).map_err(|error| UpdateError::Read(error).raise())?;
+        }
+        let read = || MatrixView::new(&rows, source.dimension());
+        let view = source.in_memory().map_or_else(read, Ok);
+        let view = view.map_err(|error| VectorError::from(error).raise())?;
+        let submitted = slf.get().call(slf.py(), |index| {
+            let submitted = if replaces {
+                index.submit_upsert::<T>(view, &keys)
+            } else {
+                index.submit_insert::<T>(view, &keys)
+            };
+            submitted.map_err(Raise::raise)
+        })?;
+        Box::pin(async { submitted.await.map(drop) })
+    });
+    Awaited::start(slf, &event_loop, Box::new(Changed { change, result: Made::Keys(keys) }))
+}
+
+/// A change of one call.
+struct Changed {
+    change: Change,
+    result: Made,
+}
+
+/// What a change returns.
+enum Made {
+    Keys(Vec<Key>),
+    Deleted(usize),
+}
+
+impl Work for Changed {
+    fn poll(&mut self, waker: &Waker) -> Poll<PyResult<()>> {
+        let made = self.change.as_mut().poll(&mut Context::from_waker(waker));
+        made.map(|made| made.map_err(Raise::raise))
+    }
+
+    fn result<'py>(self: Box<Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.result {
+            Made::Keys(keys) => Ok(key_array(py, keys).into_any()),
+            Made::Deleted(count) => Ok(count.into_pyobject(py)?.into_any()),
+        }
+    }
+}
+
+/// The work of one call, and the asyncio future that it completes.
+#[pyclass(frozen, module = "jasper._native")]
+struct Awaited {
+    /// `None` once the future is done.
+    work: Mutex<Option<Box<dyn Work>>>,
+    future: Py<PyAny>,
+    event_loop: Py<PyAny>,
+    /// The index waits for its searches and changes when it is dropped, so it is not dropped before them.
+    _index: Py<Index>,
+}
+
+impl Awaited {
+    /// The future of some work.
+    fn start<'py>(
+        index: &Bound<'py, Index>,
+        event_loop: &Bound<'py, PyAny>,
+        work: Box<dyn Work>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = index.py();
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let awaited = Self {
+            work: Mutex::new(Some(work)),
             future: future.clone().unbind(),
-            event_loop: event_loop.unbind(),
-            _index: slf.clone().unbind(),
+            event_loop: event_loop.clone().unbind(),
+            _index: index.clone().unbind(),
         };
         let awaited = Bound::new(py, awaited)?;
         future
             .call_method1(intern!(py, "add_done_callback"), (awaited.getattr(intern!(py, "withdraw"))?,))?;
-        Awaited::advance(&awaited)?;
+        Self::advance(&awaited)?;
         Ok(future)
     }
 }
 
-/// The searches of one call, and the asyncio future that they complete.
-#[pyclass(frozen, module = "jasper._native")]
-struct Awaited {
-    /// `None` once the future is done.
-    state: Mutex<Option<State>>,
-    k: usize,
-    /// That of a batch.
-    shape: Option<[usize; 2]>,
-    queries: Py<PyAny>,
-    future: Py<PyAny>,
-    event_loop: Py<PyAny>,
-    /// The index waits for its searches when it is dropped, so it is not dropped before them.
-    _index: Py<Index>,
-}
-
-struct State {
+/// The searches of one call.
+struct Searches {
     /// Those without a result.
     searches: VecDeque<Search>,
     keys: Vec<Key>,
     distances: Vec<f32>,
     /// Entries of both arrays that have results.
     written: usize,
+    k: usize,
+    /// That of a batch.
+    shape: Option<[usize; 2]>,
+    queries: Py<PyAny>,
 }
 
 #[pymethods]
 impl Awaited {
-    /// Collects finished results, on the thread of the event loop. The first unfinished search calls this again.
+    /// Sets the result if there is one, on the thread of the event loop. Else what is unfinished calls this again.
     fn advance(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
-        let mut guard = this.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(state) = guard.as_mut() else { return Ok(()) };
-        let polled = state.poll(this.k, &Waker::from(Arc::new(WakeLoop(slf.clone().unbind()))));
+        let mut guard = this.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(work) = guard.as_mut() else { return Ok(()) };
+        let polled = work.poll(&Waker::from(Arc::new(WakeLoop(slf.clone().unbind()))));
         let Poll::Ready(result) = polled else { return Ok(()) };
-        let found = guard.take().map(|state| (state.keys, state.distances));
+        let work = guard.take();
         // Callbacks of the future run on the loop, and call `withdraw`.
         drop(guard);
         let future = this.future.bind(py);
         if future.call_method0(intern!(py, "done"))?.is_truthy()? {
             return Ok(());
         }
-        let result = result.map_err(Raise::raise).and_then(|()| {
-            let found = matches_of(py, found.unwrap_or_default(), this.shape)?;
-            interop::matches_like(this.queries.bind(py), &found)
-        });
-        match result {
-            Ok(found) => future.call_method1(intern!(py, "set_result"), (found,))?,
+        match result.and_then(|()| work.map(|work| work.result(py)).transpose()) {
+            Ok(result) => future.call_method1(intern!(py, "set_result"), (result,))?,
             Err(error) => future.call_method1(intern!(py, "set_exception"), (error,))?,
         };
         Ok(())
     }
 
-    /// Withdraws the searches that have not begun, once the future is done or cancelled.
+    /// Withdraws what has not begun, once the future is done or cancelled.
     fn withdraw(&self, _future: &Bound<'_, PyAny>) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(state);
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(work);
     }
 }
 
-impl State {
+impl Work for Searches {
     /// Writes finished results, in the order of the queries. The first unfinished search wakes `waker`.
-    fn poll(&mut self, k: usize, waker: &Waker) -> Poll<Result<(), SearchError>> {
+    fn poll(&mut self, waker: &Waker) -> Poll<PyResult<()>> {
         while let Some(search) = self.searches.front_mut() {
             let hits = match search.as_mut().poll(&mut Context::from_waker(waker)) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.raise())),
                 Poll::Ready(Ok(hits)) => hits,
             };
-            let row = self.written..self.written + k;
+            let row = self.written..self.written + self.k;
             MatchesMut::new(&mut self.keys[row.clone()], &mut self.distances[row]).fill(hits.into_iter());
             self.searches.pop_front();
-            self.written += k;
+            self.written += self.k;
         }
         Poll::Ready(Ok(()))
     }
+
+    fn result<'py>(self: Box<Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let found = matches_of(py, (self.keys, self.distances), self.shape)?;
+        interop::matches_like(self.queries.bind(py), &found)
+    }
 }
 
-/// Makes the loop call [`Awaited::advance`], from a thread that searches.
+/// Makes the loop call [`Awaited::advance`], from a thread of the library.
 struct WakeLoop(Py<Awaited>);
 
 impl Wake for WakeLoop {

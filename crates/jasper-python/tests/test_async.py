@@ -1,4 +1,4 @@
-"""Searches with asyncio."""
+"""Searches and changes with asyncio."""
 
 import asyncio
 import gc
@@ -111,3 +111,53 @@ def test_searches_outlive_a_loop_that_ends(index, vectors):
     index.to("cpu")
     index.delete([0])
     assert 0 not in index.search(vectors[0], 5).keys
+
+
+def test_changes_are_made_in_order_and_each_has_its_result(vectors):
+    async def main():
+        index = jasper.Index(vectors.shape[1])
+        inserted = [index.insert_async(vectors[key], key) for key in range(200)]
+        again = [index.insert_async(vectors[key], key) for key in (3, 4)]
+        replaced = [index.upsert_async(vectors[key + 1], key) for key in range(0, 200, 2)]
+        deleted = index.delete_async([1, 5, 9])
+        unknown = index.delete_async(5_000)
+        batch = index.insert_async(vectors[300:400], range(300, 400))
+        assert [keys.tolist() for keys in await asyncio.gather(*inserted)] == [[key] for key in range(200)]
+        for result in await asyncio.gather(*again, return_exceptions=True):
+            assert isinstance(result, jasper.DuplicateKeyError)
+        assert [keys.tolist() for keys in await asyncio.gather(*replaced)] == [[key] for key in range(0, 200, 2)]
+        assert await deleted == 3
+        with pytest.raises(jasper.UnknownKeyError):
+            await unknown
+        assert (await batch).tolist() == list(range(300, 400))
+        with pytest.raises(jasper.ParameterError):
+            await index.insert_async(np.full(vectors.shape[1], np.nan, np.float32), 7_000)
+        with pytest.raises(jasper.ParameterError):
+            await index.insert_async(vectors[:2], 7_000)
+        return index
+
+    index = asyncio.run(main())
+    assert len(index) == 297
+    for key in (0, 2, 3, 198, 300):
+        row = key + 1 if key < 200 and key % 2 == 0 else key
+        assert (index[key] == vectors[row]).all()
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        index.insert_async(vectors[0], 8_000)
+
+
+def test_threads_share_changes(vectors):
+    index = jasper.Index(vectors.shape[1])
+
+    def insert(thread):
+        for step in range(30):
+            assert index.insert(vectors[step], keys=1000 * thread + step).tolist() == [1000 * thread + step]
+            with pytest.raises(jasper.DuplicateKeyError):
+                index.insert(vectors[step], keys=1000 * thread + step)
+
+    threads = [threading.Thread(target=insert, args=(thread,)) for thread in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(index) == 180
+    assert index.check().is_sound

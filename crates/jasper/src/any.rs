@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ use crate::progress::long_calls;
 use crate::report::{BuildReport, CheckReport, QuantizeReport};
 use crate::tune::{Goal, TuneQueries, TuneReport};
 use crate::{
-    BuildError, Device, DeviceChoice, DeviceError, DeviceOptions, Index, IndexBuilder, IndexStats, MoveError,
-    OpenError, OpenOptions, SearchFuture, SearchLimits, UpdateError, WithProgress,
+    BuildError, ChangeFuture, Device, DeviceChoice, DeviceError, DeviceOptions, Index, IndexBuilder,
+    IndexStats, MoveError, OpenError, OpenOptions, SearchFuture, SearchLimits, UpdateError, WithProgress,
 };
 
 /// Evaluates an expression with the type of an [`ElementKind`](crate::ElementKind).
@@ -249,6 +250,14 @@ forward! {
     fn search_within<T>(query: &[T], radius: f32, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
     fn insert_one<T>(vector: &[T], key: Key) -> Result<InsertReport, UpdateError>;
     fn upsert_one<T>(vector: &[T], key: Key) -> Result<InsertReport, UpdateError>;
+    fn submit_insert<T>(
+        vectors: MatrixView<'_, T>,
+        keys: &[Key]
+    ) -> Result<ChangeFuture<T, InsertReport>, UpdateError>;
+    fn submit_upsert<T>(
+        vectors: MatrixView<'_, T>,
+        keys: &[Key]
+    ) -> Result<ChangeFuture<T, InsertReport>, UpdateError>;
 }
 
 forward! {
@@ -303,6 +312,22 @@ forward! {
     fn insert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
     fn insert_auto([vectors: AnyVectorSource]) -> Result<(Key, InsertReport), UpdateError>;
     fn upsert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
+}
+
+impl AnyIndex {
+    /// See [`Index::submit_delete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn submit_delete(
+        &self,
+        keys: &[Key],
+    ) -> Result<impl Future<Output = Result<(), UpdateError>> + Send + use<>, UpdateError> {
+        any!(AnyIndex(self), index => {
+            let deleted = index.submit_delete(keys)?;
+            Ok(Box::pin(deleted) as Pin<Box<dyn Future<Output = _> + Send>>)
+        })
+    }
 }
 
 impl WithProgress<'_, AnyIndex> {
