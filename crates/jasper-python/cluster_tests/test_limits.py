@@ -320,10 +320,11 @@ def test_a_repeated_call_returns_what_the_first_did(cluster, vectors):
     bad = ("bad", "quantize", None, None, {"quantization": "zip", "force": False})
 
     def restart():
+        # One that still starts has the log from before the snapshot, and with it the report.
+        wait_until(lambda: all(replica.ready for replica in cluster.replicas()))
         ray.kill(cluster._sequencer, no_restart=False)
         for replica in cluster.replicas():
-            if replica.ready:
-                os.kill(replica.pid, signal.SIGKILL)
+            os.kill(replica.pid, signal.SIGKILL)
 
     first = [cluster._call("change", *call)[3] for call in (good, bad)]
     assert [type(error) for error in first[1]] == [jasper.ParameterError] * 3
