@@ -76,6 +76,7 @@ impl Adjacency {
     }
 
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        self.require_unshared();
         Ok(Self {
             table: self.table.try_clone()?,
             degrees: self.degrees.try_clone()?,
@@ -259,7 +260,7 @@ impl Adjacency {
         self.set_start_points(undo.start_points);
     }
 
-    fn require_unshared(&self) {
+    pub(crate) fn require_unshared(&self) {
         assert!(self.readable.is_none(), "a change may write edges of a snapshot meanwhile");
     }
 

@@ -52,7 +52,7 @@ pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
     Section, SectionReport, TunedSearch, check_file, header_checksum,
 };
-pub use graph::{ChangedSlots, Graph, VectorChunk};
+pub use graph::{ChangedSlots, Graph, Snapshot, VectorChunk};
 pub use keys::{AllowedSlots, KeyError, KeyFilter, KeyMap};
 pub use segments::{SEGMENT_ROWS, Segments};
 pub use spanning_tree::{NO_PARENT, SpanningTree};

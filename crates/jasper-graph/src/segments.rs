@@ -23,10 +23,10 @@ pub const SEGMENT_ROWS: usize = 1 << 16;
 /// A segment is anonymous memory or a private mapping of a file section. Pages of a mapping are read when touched, and
 /// writes go to a copy of the page, never to the file.
 ///
-/// A [share](Self::share) of a table, for searches, has the same segments. Whoever writes to the table afterwards
-/// - copies the segments that are written, so that shares keep what they had: [`Self::row_mut`], [`Self::chunks_mut`];
-/// - or writes rows that no share reads: [`Self::fresh_row_mut`], [`Self::fresh_ranges`];
-/// - or stores elements one by one, which shares [load](Self::load_row) one by one: [`Self::store_row`].
+/// A share of a table, for searches, has the same segments. Whoever writes to the table afterwards
+/// - copies the segments that are written, so that shares keep what they had: `row_mut`, `chunks_mut`;
+/// - or writes rows that no share reads: `fresh_row_mut`, `fresh_ranges`;
+/// - or stores elements one by one, which shares load one by one: `store_row`, `load_row`.
 pub struct Segments<T> {
     width: usize,
     len: usize,

@@ -98,6 +98,7 @@ impl<T: Element> Graph<T> {
         &self,
         progress: &mut ProgressFn<'_>,
     ) -> Result<StructureReport, Cancelled> {
+        self.adjacency.require_unshared();
         let mut report = StructureReport::default();
         let total = self.slots();
         for slot in (0..total).map(Slot::from_index) {

@@ -124,11 +124,7 @@ impl Index {
         let event_loop = running_loop(slf.py())?;
         let keys = arrays::keys(keys)?;
         let change = slf.get().call(slf.py(), |index| index.submit_delete(&keys).map_err(Raise::raise))?;
-        Awaited::start(
-            slf,
-            &event_loop,
-            Box::new(Changed { change: Box::pin(change), result: Made::Deleted(keys.len()) }),
-        )
+        Awaited::start(slf, &event_loop, Box::new(Changed { change, result: Made::Deleted(keys.len()) }))
     }
 }
 

@@ -6,10 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use jasper_core::Element;
-use jasper_graph::{Graph, KeyFilter};
+use jasper_graph::{Graph, KeyFilter, Snapshot};
 use parking_lot::RwLock;
 
-use crate::{Filter, GraphAccess, SharedGraph};
+use crate::{
+    CpuExecutor, Filter, GraphAccess, Hit, MatchesMut, SearchError, SearchParams, SearchReport, SharedGraph,
+};
 
 /// A graph in host memory that is changed while it is searched.
 ///
@@ -27,7 +29,7 @@ use crate::{Filter, GraphAccess, SharedGraph};
 #[derive(Debug)]
 pub struct HostGraph<T: Element> {
     graph: SharedGraph<Graph<T>>,
-    published: RwLock<Arc<Graph<T>>>,
+    published: RwLock<Arc<Snapshot<T>>>,
 }
 
 /// Looks at searches that have not ended before the thread sleeps: a search takes some tens of microseconds.
@@ -38,12 +40,39 @@ const SLEEP: Duration = Duration::from_micros(50);
 impl<T: Element> HostGraph<T> {
     /// Takes a graph into use.
     pub fn new(graph: Graph<T>) -> Self {
-        let published = RwLock::new(Arc::new(graph.snapshot()));
+        let published = RwLock::new(snapshot_of(&graph));
         Self { graph: SharedGraph::new(graph), published }
     }
 
+    /// Searches for one vector: see [`CpuExecutor::search_one`].
+    ///
+    /// # Errors
+    /// Returns [`SearchError`].
+    pub fn search_one(
+        &self,
+        executor: &CpuExecutor,
+        query: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        executor.search_one(&self.snapshot(params.filter), query, params)
+    }
+
+    /// Searches for several vectors: see [`CpuExecutor::search_batch`]. All see the same state of the graph.
+    ///
+    /// # Errors
+    /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
+    pub fn search_batch(
+        &self,
+        executor: &CpuExecutor,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        executor.search_batch(&self.snapshot(params.filter), queries, params, matches)
+    }
+
     /// The graph for a search with this filter.
-    pub fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<Graph<T>> {
+    fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<Snapshot<T>> {
         let snapshot = Arc::clone(&self.published.read());
         match filter {
             Some(Filter::Keys(keys)) if !snapshot.keys().has_allowed_slots(keys) => self.snapshot_with(keys),
@@ -53,7 +82,7 @@ impl<T: Element> HostGraph<T> {
 
     /// The published snapshot, with the slots of a filter. The graph finds them faster: it knows the slot of each key, and
     /// those of the filter before the last change.
-    fn snapshot_with(&self, filter: &KeyFilter) -> Arc<Graph<T>> {
+    fn snapshot_with(&self, filter: &KeyFilter) -> Arc<Snapshot<T>> {
         self.read(|graph| {
             // Nothing is published while the graph is read, so both have the same keys.
             let snapshot = Arc::clone(&self.published.read());
@@ -71,7 +100,7 @@ impl<T: Element> HostGraph<T> {
     pub fn write<R>(&self, write: impl FnOnce(&mut Graph<T>) -> R) -> R {
         self.graph.write(|graph| {
             let result = catch_unwind(AssertUnwindSafe(|| write(graph)));
-            let snapshot = Arc::new(graph.snapshot());
+            let snapshot = snapshot_of(graph);
             let last = std::mem::replace(&mut *self.published.write(), snapshot);
             // It may free memory, which nobody has to wait for.
             drop(last);
@@ -83,6 +112,13 @@ impl<T: Element> HostGraph<T> {
     pub fn into_inner(self) -> Graph<T> {
         self.graph.into_inner()
     }
+}
+
+/// A snapshot, which only searches of this module read.
+#[expect(unsafe_code, reason = "what searches read cannot be told by a type")]
+fn snapshot_of<T: Element>(graph: &Graph<T>) -> Arc<Snapshot<T>> {
+    // SAFETY: searches begin at start points, follow edges that they load, and scan live vertices.
+    Arc::new(unsafe { graph.snapshot() })
 }
 
 impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
@@ -114,7 +150,7 @@ mod tests {
     use jasper_graph::KeyFilter;
 
     use super::*;
-    use crate::{ChangeHooks, CpuExecutor, NewVectors, OnConflict, SearchParams, consolidate, insert};
+    use crate::{ChangeHooks, NewVectors, OnConflict, consolidate, insert};
 
     fn graph(executor: &CpuExecutor, rows: &[u8], keys: &[u64]) -> HostGraph<u8> {
         let graph = HostGraph::new(Graph::new(Metric::L2, 16, BuildParams::default()).unwrap());
@@ -136,9 +172,8 @@ mod tests {
         let graph = graph(&executor, &rows, &keys);
         let filter: KeyFilter = [3, 50].into_iter().collect();
         let search = |filter: Option<Filter<'_>>| -> Vec<u64> {
-            let graph = graph.snapshot(filter);
             let params = SearchParams { filter, ..SearchParams::new(5) };
-            let hits = executor.search_one(&graph, &rows[3 * 16..][..16], params).unwrap();
+            let hits = graph.search_one(&executor, &rows[3 * 16..][..16], params).unwrap();
             hits.iter().map(|hit| hit.key).collect()
         };
         assert_eq!((search(None)[0], search(Some((&filter).into()))), (3, vec![3, 50]));

@@ -42,7 +42,7 @@
 //! | [`cost_model`](CostModel) | what searches cost where they run |
 //! | [`memory`](MemoryPlan) | memory of a job, planned before it starts |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bulk;
 mod bulk_linker;

@@ -314,19 +314,15 @@ forward! {
     fn upsert([vectors: AnyVectorSource] keys: &[Key]) -> Result<InsertReport, UpdateError>;
 }
 
+type Deleting = Pin<Box<dyn Future<Output = Result<(), UpdateError>> + Send>>;
+
 impl AnyIndex {
     /// See [`Index::submit_delete`].
     ///
     /// # Errors
     /// As there.
-    pub fn submit_delete(
-        &self,
-        keys: &[Key],
-    ) -> Result<impl Future<Output = Result<(), UpdateError>> + Send + use<>, UpdateError> {
-        any!(AnyIndex(self), index => {
-            let deleted = index.submit_delete(keys)?;
-            Ok(Box::pin(deleted) as Pin<Box<dyn Future<Output = _> + Send>>)
-        })
+    pub fn submit_delete(&self, keys: &[Key]) -> Result<Deleting, UpdateError> {
+        any!(AnyIndex(self), index => Ok(Box::pin(index.submit_delete(keys)?)))
     }
 }
 
@@ -336,8 +332,7 @@ impl WithProgress<'_, AnyIndex> {
     /// # Errors
     /// The errors of that method, and [`UpdateError::Cancelled`].
     pub fn insert(self, vectors: AnyVectorSource<'_>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        let Self { inner, progress } = self;
-        any!(AnyIndex(inner), index => index.with_progress(progress).insert(vectors.try_into()?, keys))
+        any!(AnyIndex(self.inner), index => index.with_progress(self.progress).insert(vectors.try_into()?, keys))
     }
 
     /// See [`AnyIndex::insert_auto`].
@@ -345,8 +340,7 @@ impl WithProgress<'_, AnyIndex> {
     /// # Errors
     /// The errors of that method, and [`UpdateError::Cancelled`].
     pub fn insert_auto(self, vectors: AnyVectorSource<'_>) -> Result<(Key, InsertReport), UpdateError> {
-        let Self { inner, progress } = self;
-        any!(AnyIndex(inner), index => index.with_progress(progress).insert_auto(vectors.try_into()?))
+        any!(AnyIndex(self.inner), index => index.with_progress(self.progress).insert_auto(vectors.try_into()?))
     }
 
     /// See [`AnyIndex::upsert`].
@@ -354,8 +348,7 @@ impl WithProgress<'_, AnyIndex> {
     /// # Errors
     /// The errors of that method, and [`UpdateError::Cancelled`].
     pub fn upsert(self, vectors: AnyVectorSource<'_>, keys: &[Key]) -> Result<InsertReport, UpdateError> {
-        let Self { inner, progress } = self;
-        any!(AnyIndex(inner), index => index.with_progress(progress).upsert(vectors.try_into()?, keys))
+        any!(AnyIndex(self.inner), index => index.with_progress(self.progress).upsert(vectors.try_into()?, keys))
     }
 }
 

@@ -8,8 +8,8 @@ use crate::workspace::{Package, Workspace};
 /// Maximum length of a file, in lines. Aim for 200.
 const MAX_LINES: usize = 600;
 /// Packages that may hold unsafe code: SIMD, memory maps, segments that are written by many threads, kernels, calls to
-/// the CUDA driver, libFuzzer's entry points, and arrays of other Python packages.
-const UNSAFE_PACKAGES: [&str; 12] = [
+/// the CUDA driver, snapshots, libFuzzer's entry points, and arrays of other Python packages.
+const UNSAFE_PACKAGES: [&str; 13] = [
     "gpu-kernels",
     "jasper-benches",
     "jasper-core",
@@ -22,6 +22,7 @@ const UNSAFE_PACKAGES: [&str; 12] = [
     "jasper-graph",
     "jasper-python",
     "jasper-quant",
+    "jasper-vamana",
 ];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 

@@ -13,6 +13,7 @@ mod snapshot;
 mod transaction;
 
 pub use add::VectorChunk;
+pub use snapshot::Snapshot;
 pub use transaction::ChangedSlots;
 
 use std::io;

@@ -1,5 +1,6 @@
 //! Snapshots: the graph for searches, while the next change is made.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use jasper_core::Element;
@@ -18,16 +19,20 @@ impl<T: Element> Graph<T> {
     /// Two things wait until snapshots from before are dropped: using a slot again
     /// ([`Self::are_free_slots_unread`]), and removing the edges to vertices that are live there
     /// ([`Self::retire_snapshots`]).
+    ///
+    /// # Safety
+    /// Vectors, codes and sketches of the snapshot are read at slots only that have a vertex there, or to which an edge
+    /// leads that was loaded from the snapshot: the graph may be writing all others.
     #[doc(hidden)]
-    pub fn snapshot(&self) -> Self {
-        Self {
+    pub unsafe fn snapshot(&self) -> Snapshot<T> {
+        Snapshot(Self {
             params: self.params,
             vectors: self.vectors.share(),
             adjacency: self.adjacency.share(self.vectors.capacity()),
             keys: self.keys.share(),
             tuned: self.tuned.clone(),
             readers: self.readers.clone_current(),
-        }
+        })
     }
 
     /// Counts the snapshots so far among those that [may read free slots](Self::are_free_slots_unread).
@@ -40,6 +45,18 @@ impl<T: Element> Graph<T> {
     #[doc(hidden)]
     pub fn are_free_slots_unread(&self) -> bool {
         self.readers.retired.iter().all(|readers| Arc::strong_count(readers) == 1)
+    }
+}
+
+/// A graph as it was, for searches: see [`Graph::snapshot`].
+#[derive(Debug)]
+pub struct Snapshot<T: 'static>(Graph<T>);
+
+impl<T> Deref for Snapshot<T> {
+    type Target = Graph<T>;
+
+    fn deref(&self) -> &Graph<T> {
+        &self.0
     }
 }
 
@@ -95,7 +112,9 @@ mod tests {
         }
         graph.keys_mut().assign(9, slot(0)).unwrap();
         graph.adjacency_mut().set_neighbors(slot(0), &[slot(1), slot(3)]);
-        let before = graph.snapshot();
+        // SAFETY: the test reads slots with a vertex, and one that an edge leads to.
+        let snapshot = |graph: &Graph<u8>| unsafe { graph.snapshot() };
+        let before = snapshot(&graph);
         let keys = |graph: &Graph<u8>| -> Vec<Vec<u64>> {
             (0..graph.slots()).map(|at| graph.keys().keys_of(Slot::from_index(at)).collect()).collect()
         };
@@ -104,7 +123,7 @@ mod tests {
         graph.keys_mut().delete(0).unwrap();
         graph.keys_mut().delete(1).unwrap();
         assert_eq!(keys(&graph), [vec![9], vec![], vec![2], vec![3]]);
-        let between = graph.snapshot();
+        let between = snapshot(&graph);
         graph.keys_mut().restore(1).unwrap();
         let new = add(&mut graph, 5);
         graph.keys_mut().assign(5, new).unwrap();
@@ -127,7 +146,7 @@ mod tests {
         drop((before, between));
         assert!(graph.are_free_slots_unread());
         assert_eq!(add(&mut graph, 7), slot(3));
-        let moved = graph.snapshot();
+        let moved = snapshot(&graph);
         graph.adjacency_mut().set_neighbors(slot(0), &[slot(4)]);
         graph.keys_mut().delete(2).unwrap();
         graph.release_tombstones();

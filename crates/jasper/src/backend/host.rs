@@ -58,7 +58,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.executor.search_one(&self.graph.snapshot(params.filter), query, params)
+        self.graph.search_one(&self.executor, query, params)
     }
 
     fn search_batch(
@@ -67,7 +67,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.executor.search_batch(&self.graph.snapshot(params.filter), queries, params, matches)
+        self.graph.search_batch(&self.executor, queries, params, matches)
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
