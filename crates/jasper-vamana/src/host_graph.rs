@@ -98,14 +98,14 @@ impl<T: Element> HostGraph<T> {
 
     /// Runs `write` while nothing reads the graph, and publishes the result.
     pub fn write<R>(&self, write: impl FnOnce(&mut Graph<T>) -> R) -> R {
-        self.graph.write(|graph| {
+        let (result, last) = self.graph.write(|graph| {
             let result = catch_unwind(AssertUnwindSafe(|| write(graph)));
             let snapshot = snapshot_of(graph);
-            let last = std::mem::replace(&mut *self.published.write(), snapshot);
-            // It may free memory, which nobody has to wait for.
-            drop(last);
-            result.unwrap_or_else(|panic| resume_unwind(panic))
-        })
+            (result, std::mem::replace(&mut *self.published.write(), snapshot))
+        });
+        // Outside of the locks: it may free much memory.
+        drop(last);
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// The graph.
