@@ -98,25 +98,26 @@ impl Adjacency {
         &self.table.row(slot.index())[..self.degrees.at(slot.index()) as usize]
     }
 
-    /// Sets `out` to the out-neighbors of a vertex. In a [snapshot](crate::Graph::snapshot), they may change meanwhile.
+    /// Returns the out-neighbors of a vertex. Those of a [snapshot](crate::Graph::snapshot), which may change meanwhile, are
+    /// loaded into `buffer`.
     ///
     /// # Panics
     /// Panics if `slot` is out of range.
     #[inline]
-    pub fn load_neighbors(&self, slot: Slot, out: &mut Vec<Slot>) {
-        let slots = self.readable.unwrap_or(self.slots());
+    pub fn load_neighbors<'a>(&'a self, slot: Slot, buffer: &'a mut Vec<Slot>) -> &'a [Slot] {
+        let Some(slots) = self.readable else { return self.neighbors(slot) };
         let degree = self.degrees.load_row(slot.index(), 1).next().map_or(0, usize::from);
         let neighbors = self.table.load_row(slot.index(), degree.min(self.table.width()));
-        out.resize(degree, Slot::new(0));
+        buffer.resize(degree, Slot::new(0));
         // Without a branch.
         let mut kept = 0;
         for neighbor in neighbors {
-            out[kept] = neighbor;
+            buffer[kept] = neighbor;
             kept += usize::from(neighbor.index() < slots);
         }
-        out.truncate(kept);
         // The rows of new vertices were written before their edges: see `Segments::store_row`.
         fence(Ordering::Acquire);
+        &buffer[..kept]
     }
 
     /// Prefetches the out-edges of a vertex.

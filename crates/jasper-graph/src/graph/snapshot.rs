@@ -138,8 +138,7 @@ mod tests {
         assert_eq!(before.vectors().get(slot(3)), [4; 16]);
         // The edges are those of now. One leads to a vertex that the snapshot does not have, and is traversed.
         let mut neighbors = Vec::new();
-        before.adjacency().load_neighbors(slot(0), &mut neighbors);
-        assert_eq!(neighbors, [slot(2), slot(4)]);
+        assert_eq!(before.adjacency().load_neighbors(slot(0), &mut neighbors), [slot(2), slot(4)]);
         assert_eq!(before.vectors().get(slot(4)), [5; 16]);
         assert!(!before.keys().is_live(slot(4)) && before.slots() == 4);
 

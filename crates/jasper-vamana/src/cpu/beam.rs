@@ -20,6 +20,8 @@
 //! 4. **Rows are prefetched one hop ahead**: after the frontier is updated, its next entry is known.
 //! 5. **Several start points** save the first hops. Every vertex is reachable from the first of them alone.
 
+use std::mem;
+
 use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::{ComputeDistances, Graph};
 
@@ -37,9 +39,9 @@ pub(crate) struct SearchState {
     visited: VisitedCache,
     /// Vertices expanded, in order.
     pub(crate) expanded: Vec<Neighbor>,
-    /// The start points, or neighbors of the vertex that this hop expands.
-    neighbors: Vec<Slot>,
-    /// Those that the search has not visited.
+    /// For the neighbors of the vertex that a hop expands.
+    buffer: Vec<Slot>,
+    /// Neighbors of this hop that the search has not visited.
     unvisited: Vec<Slot>,
     distances: Vec<f32>,
     /// The cost of the search.
@@ -86,9 +88,7 @@ impl SearchState {
         self.visited.reset(size.width, graph.slots());
         self.expanded.clear();
         self.cost = OperationCounts::default();
-        self.neighbors.clear();
-        self.neighbors.extend_from_slice(graph.adjacency().start_points());
-        self.collect_unvisited(computer);
+        self.collect_unvisited(graph.adjacency().start_points(), computer);
     }
 
     /// Expands the nearest unexpanded entry; returns false if there is none.
@@ -96,14 +96,15 @@ impl SearchState {
         let Some(nearest) = self.frontier.take_nearest() else { return false };
         self.expanded.push(nearest);
         self.cost.hops += 1;
-        graph.adjacency().load_neighbors(nearest.slot(), &mut self.neighbors);
-        self.collect_unvisited(computer);
+        let mut buffer = mem::take(&mut self.buffer);
+        self.collect_unvisited(graph.adjacency().load_neighbors(nearest.slot(), &mut buffer), computer);
+        self.buffer = buffer;
         true
     }
 
-    /// Collects those of the neighbors that this search has not visited.
-    fn collect_unvisited(&mut self, computer: &impl ComputeDistances) {
-        self.visited.insert_all(&self.neighbors, &mut self.unvisited);
+    /// Collects those of `vertices` that this search has not visited.
+    fn collect_unvisited(&mut self, vertices: &[Slot], computer: &impl ComputeDistances) {
+        self.visited.insert_all(vertices, &mut self.unvisited);
         self.cost.distances += self.unvisited.len() as u64;
         computer.prefetch_bounds(&self.unvisited);
     }
