@@ -84,8 +84,8 @@ impl Index {
         })
     }
 
-    /// Calls the index as [`Self::call`] does if the change is so small that the index may make it together with those of
-    /// other threads, and nobody waits for reports; else as [`Self::long`].
+    /// Calls `small` if there are few vectors and no progress callback, so that the index may combine the insert with those
+    /// of other threads. Otherwise calls `long`, as [`Self::long`] does.
     pub(crate) fn small_or_long<R: Send>(
         &self,
         py: Python<'_>,

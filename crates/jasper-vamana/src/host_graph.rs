@@ -115,7 +115,7 @@ impl<T: Element> HostGraph<T> {
 }
 
 /// A snapshot, which only searches of this module read.
-#[expect(unsafe_code, reason = "what searches read cannot be told by a type")]
+#[expect(unsafe_code, reason = "the caller must ensure what a snapshot is read for")]
 fn snapshot_of<T: Element>(graph: &Graph<T>) -> Arc<Snapshot<T>> {
     // SAFETY: searches begin at start points, follow edges that they load, and scan live vertices.
     Arc::new(unsafe { graph.snapshot() })

@@ -34,7 +34,7 @@ where
     executor.on_host_threads(|| items.into_par_iter().map(work).collect())
 }
 
-/// Sorts items that are equal only if they cannot be told apart.
+/// Sorts items in place. The order of equal items is unspecified.
 pub(crate) fn sort<T: Element, E: Executor<T>>(executor: &E, items: &mut [impl Ord + Send]) {
     if items.len() > FEW_TO_SORT {
         executor.on_host_threads(|| items.par_sort_unstable());

@@ -72,20 +72,23 @@ pub(crate) struct Readers {
 impl Readers {
     /// Notes that slots were freed.
     pub(crate) fn retire(&mut self) {
-        self.retired.retain(|readers| Arc::strong_count(readers) > 1);
-        if Arc::strong_count(&self.current) > 1 {
+        self.forget_ended();
+        if Arc::get_mut(&mut self.current).is_none() {
             self.retired.push(std::mem::take(&mut self.current));
         }
     }
 
-    /// Forgets those that ended.
-    ///
     /// # Panics
-    /// Panics if a snapshot from before is not dropped.
+    /// Panics if a snapshot from before the last slot was freed is not dropped.
     pub(crate) fn require_none_retired(&mut self) {
-        // Of a count of one, this is the owner: nobody else can raise it. Acquires what readers did before.
-        self.retired.retain_mut(|readers| Arc::get_mut(readers).is_none());
+        self.forget_ended();
         assert!(self.retired.is_empty(), "a search still reads slots that were freed");
+    }
+
+    /// Removes the readers whose snapshots are all dropped. `get_mut` also makes what is written from now on happen after
+    /// their last reads.
+    fn forget_ended(&mut self) {
+        self.retired.retain_mut(|readers| Arc::get_mut(readers).is_none());
     }
 
     fn clone_current(&self) -> Self {

@@ -159,7 +159,7 @@ impl<T: Element> Changes<T> {
         let made = changes.iter().map(|change| {
             let (own, rest) = keys.split_at(change.len());
             keys = rest;
-            (own[0], self.share_of(report, own))
+            (own.first().copied().unwrap_or(next), self.share_of(report, own))
         });
         Ok(made.collect())
     }
@@ -208,8 +208,11 @@ impl<T: Element> ChangeRunner for Runner<T> {
                 Err(error) => answer(number, Err(error)),
             }
         }
+        if sound.is_empty() {
+            return;
+        }
         let together: Vec<_> = sound.iter().map(|&number| batch[number]).collect();
-        match if together.is_empty() { Ok(Vec::new()) } else { changes.make_together(&together) } {
+        match changes.make_together(&together) {
             Ok(made) => sound.into_iter().zip(made).for_each(|(number, made)| answer(number, Ok(made))),
             // One by one, each caller gets its own error.
             Err(_) => sound.into_iter().for_each(|number| answer(number, changes.make(batch[number]))),

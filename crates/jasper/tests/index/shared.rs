@@ -393,6 +393,8 @@ fn submitted_changes_are_made_in_order() {
     // Refused, without harm to those that are made with it.
     let refused = index.submit_insert(row(5), &[5]).unwrap();
     let last = index.submit_insert(row(6), &[1_000]).unwrap();
+    let empty = index.submit_insert(view(&[], DIMENSION), &[]).unwrap();
+    let after = index.submit_insert(row(7), &[1_001]).unwrap();
     for change in inserted {
         assert_eq!(wait(change).unwrap().keys, 1);
     }
@@ -400,7 +402,8 @@ fn submitted_changes_are_made_in_order() {
     assert!(matches!(wait(refused), Err(UpdateError::Key(_))));
     // The vector of key 6 has a second key now.
     assert_eq!(wait(last).unwrap().duplicates, 1);
-    assert_eq!(index.len(), 401);
+    assert_eq!((wait(empty).unwrap().keys, wait(after).unwrap().keys), (0, 1));
+    assert_eq!(index.len(), 402);
     for key in 300..400 {
         let expected = if key % 2 == 0 { row(key + 1) } else { row(key) };
         assert_eq!(index.vector(key).unwrap(), expected.row(0));
