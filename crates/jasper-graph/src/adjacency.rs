@@ -222,9 +222,11 @@ impl Adjacency {
         self.degrees.load()
     }
 
-    /// Replaces every slot by its new one in `renamed`, as large as the number of slots before a compaction.
-    pub(crate) fn rename(&mut self, renamed: &[Slot]) {
-        for slot in 0..self.slots() {
+    /// Replaces every slot by its new one in `renamed`, in the first `slots` rows.
+    pub(crate) fn rename(&mut self, slots: usize, renamed: &[Slot]) {
+        // Snapshots keep the rows from before, those that end among them, and so all lengths.
+        self.degrees.unshare_all();
+        for slot in 0..slots {
             let degree = self.degrees.at(slot) as usize;
             self.table.row_mut(slot)[..degree].iter_mut().for_each(|slot| *slot = renamed[slot.index()]);
         }

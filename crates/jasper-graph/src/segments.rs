@@ -215,6 +215,14 @@ impl<T: Pod> Segments<T> {
         }
     }
 
+    /// Copies all segments that are shared.
+    ///
+    /// # Panics
+    /// Panics if memory cannot be reserved.
+    pub(crate) fn unshare_all(&mut self) {
+        (0..self.segments.len()).for_each(|index| self.unshare(index));
+    }
+
     /// Prefetches row `index`.
     ///
     /// # Panics
@@ -294,7 +302,7 @@ impl<T: Pod> Segments<T> {
     /// # Panics
     /// Panics if memory for a copy cannot be reserved.
     pub(crate) fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
-        (0..self.segments.len()).for_each(|index| self.unshare(index));
+        self.unshare_all();
         let (len, width) = (self.len, self.width);
         self.segments.iter().enumerate().map_while(move |(i, segment)| {
             let rows = SEGMENT_ROWS.min(len.saturating_sub(i * SEGMENT_ROWS));

@@ -44,8 +44,8 @@ impl<T: Element> Graph<T> {
             self.adjacency.set_neighbors(to, &neighbors);
         }
         self.keys.compact(moves, &renamed);
+        self.adjacency.rename(slots, &renamed);
         self.resize(slots)?;
-        self.adjacency.rename(&renamed);
         self.readers.retire();
         Ok(())
     }

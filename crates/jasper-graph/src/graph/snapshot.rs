@@ -150,11 +150,14 @@ mod tests {
         assert_eq!(add(&mut graph, 7), slot(3));
         let moved = snapshot(&graph);
         graph.adjacency_mut().set_neighbors(slot(0), &[slot(4)]);
+        graph.adjacency_mut().set_neighbors(slot(4), &[slot(3), slot(0)]);
         graph.keys_mut().delete(2).unwrap();
         graph.release_tombstones();
         graph.compact(&[(slot(4), slot(2))], 3).unwrap();
         let vector = |graph: &Graph<u8>, at| graph.vectors().get(slot(at))[0];
         assert_eq!((moved.slots(), vector(&moved, 2), vector(&moved, 4)), (5, 3, 5));
         assert_eq!((graph.slots(), vector(&graph, 2)), (3, 5));
+        assert_eq!(moved.adjacency().load_neighbors(slot(0), &mut neighbors), [slot(4)]);
+        assert_eq!(moved.adjacency().load_neighbors(slot(4), &mut neighbors), [slot(3), slot(0)]);
     }
 }

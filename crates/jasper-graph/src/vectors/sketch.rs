@@ -100,7 +100,7 @@ impl Sketches {
             Some(rows) => {
                 let before = rows.len();
                 rows.resize(slots)?;
-                // SAFETY: shares have fewer rows.
+                // SAFETY: shares with as many rows were dropped: see `Readers::require_none_retired`.
                 (before..slots).for_each(|slot| unsafe { rows.fresh_row_mut(slot)[0] = NO_ROW });
             }
             None => self.table.resize(slots)?,
