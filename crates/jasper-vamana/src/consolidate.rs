@@ -15,6 +15,7 @@
 //!     link landmarks whose rows were repaired      see the module `landmarks`
 //!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
+//!     wait until searches have ended that may have read rows from before their repair
 //!     free the slots of all tombstones
 //! ```
 //!
@@ -159,6 +160,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             _ => reconnect(executor, graph, Vertices::Live, hooks.progress)?,
         };
         hooks.commit_point(freed)?;
+        graph.wait_for_searches();
         graph.change_host(Graph::release_tombstones)?;
         Ok(ConsolidateReport { freed, reconnected, cost })
     })

@@ -20,7 +20,8 @@ use crate::{
 /// a change:   writes to the graph, under a lock that searches do not take
 ///             after each write, publishes a snapshot                 keys appear and go in one write
 ///             before it uses freed slots again, waits until searches that may read them have ended;
-///             before it removes edges to deleted vertices, until those have that may return them
+///             before it removes edges to deleted vertices, until those have that may return them;
+///             before it removes edges from them, until those have that may be on their way through them
 /// a look-up of a key, a new filter: reads the graph, under the lock
 /// ```
 ///
@@ -146,7 +147,10 @@ impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
 
 #[cfg(test)]
 mod tests {
-    use jasper_core::{BuildParams, Metric, Slot};
+    use std::ops::ControlFlow;
+    use std::sync::mpsc;
+
+    use jasper_core::{BuildParams, Metric, Progress, Slot, Stage};
     use jasper_graph::KeyFilter;
 
     use super::*;
@@ -217,5 +221,43 @@ mod tests {
         });
         let now = graph.snapshot(None);
         assert_eq!((now.slots(), now.keys().len()), (350, 350));
+    }
+
+    /// A search may have read the rows that lead to deleted vertices before they were repaired.
+    #[test]
+    fn deleted_vertices_lead_on_until_searches_have_ended() {
+        let executor = CpuExecutor::new(2).unwrap();
+        let rows: Vec<u8> = (0..200 * 16).map(|i| (i * i / 3 % 251) as u8).collect();
+        let graph = graph(&executor, &rows, &(0..200).collect::<Vec<_>>());
+        graph.write(|graph| (0..50).for_each(|key| graph.keys_mut().delete(key).unwrap()));
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            let (graph, executor) = (&graph, &executor);
+            let change = scope.spawn(move || {
+                let mut sender = Some(sender);
+                let mut hold = |progress: Progress| {
+                    if progress.stage == Stage::Consolidating
+                        && let Some(sender) = sender.take()
+                    {
+                        sender.send(graph.snapshot(None)).unwrap();
+                    }
+                    ControlFlow::Continue(())
+                };
+                consolidate(executor, &mut &*graph, ChangeHooks::new(&mut hold)).unwrap();
+            });
+            let held: Arc<Snapshot<u8>> = receiver.recv().unwrap();
+            // Not proof, but the change would be done by now.
+            thread::sleep(Duration::from_millis(100));
+            assert!(!change.is_finished());
+            let mut buffer = Vec::new();
+            let mut leads_on =
+                |slot| !held.adjacency().load_neighbors(Slot::new(slot), &mut buffer).is_empty();
+            assert!((0..50).all(&mut leads_on));
+            drop(held);
+            change.join().unwrap();
+        });
+        graph.read(|graph| {
+            assert!((0..50).all(|slot| graph.adjacency().neighbors(Slot::new(slot)).is_empty()))
+        });
     }
 }

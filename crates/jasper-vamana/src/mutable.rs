@@ -94,8 +94,8 @@ pub trait GraphAccess<G: MutableGraph> {
     /// [`Self::write`].
     fn wait_for_free_slots(&self) {}
 
-    /// Waits until searches have ended that may return what was deleted. To be called before edges to deleted vertices
-    /// are removed, outside of [`Self::write`].
+    /// Waits until the searches that have begun have ended. To be called outside of [`Self::write`], before edges to deleted
+    /// vertices are removed, which these may return, and before edges from them are, which these may follow.
     fn wait_for_searches(&mut self) {}
 
     /// Runs `read` on the graph.
