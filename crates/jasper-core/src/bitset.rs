@@ -81,12 +81,6 @@ impl BitSet {
         self.ones == 0
     }
 
-    /// Removes all elements.
-    pub fn clear(&mut self) {
-        self.words.clear();
-        self.ones = 0;
-    }
-
     /// The numbers in the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {

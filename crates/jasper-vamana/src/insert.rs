@@ -57,6 +57,7 @@ pub struct InsertReport {
 
 impl InsertReport {
     /// The report of some of the keys of an insert, in which the other operations are divided by keys.
+    #[doc(hidden)]
     #[must_use]
     pub fn share(self, keys: usize, duplicates: usize) -> Self {
         let share = |all: u64| all * keys as u64 / (self.keys as u64).max(1);

@@ -15,10 +15,9 @@
 //! locks come from `super::sync`, so that the model checker of `tests.rs` compiles this file with its own.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::Arc;
 
-use super::request::{Outcome, Request, Submitted};
+use super::request::{Batch, Request, Submitted};
 use super::sync::thread;
 use super::sync::{Condvar, Mutex, MutexGuard};
 
@@ -61,11 +60,11 @@ impl<C, A> Gather<C, A> {
     }
 
     /// Permission to make a change directly, if no other is under way or queued. Others are queued until it is dropped.
-    pub(crate) fn try_direct(&self) -> Option<Turn<'_, C, A>> {
+    pub(crate) fn try_direct(&self) -> Option<Permit<'_, C, A>> {
         let mut state = self.lock();
         let is_idle = !state.is_busy && state.waiting.is_empty();
         state.is_busy |= is_idle;
-        is_idle.then(|| Turn(self))
+        is_idle.then(|| Permit(self))
     }
 
     /// Queues a change.
@@ -83,7 +82,7 @@ impl<C, A> Gather<C, A> {
 
     /// Makes changes until the queue is closed and empty.
     pub(crate) fn work<R: ChangeRunner<Change = C, Answer = A>>(&self, runner: &R) {
-        while let Some(turn) = self.wait_for_turn() {
+        while let Some(permit) = self.wait_for_permit() {
             let mut together = 1;
             loop {
                 for _ in 0..self.looks * usize::from(together > 1) {
@@ -97,9 +96,9 @@ impl<C, A> Gather<C, A> {
                     break;
                 }
                 together = batch.0.len();
-                batch.run(runner);
+                runner.run(&batch.items(), &mut |change, answer| batch.answer(change, answer));
             }
-            drop(turn);
+            drop(permit);
         }
     }
 
@@ -110,7 +109,7 @@ impl<C, A> Gather<C, A> {
     }
 
     /// Waits until something is queued and nothing is under way; `None` if the queue is closed and empty.
-    fn wait_for_turn(&self) -> Option<Turn<'_, C, A>> {
+    fn wait_for_permit(&self) -> Option<Permit<'_, C, A>> {
         let mut state = self.lock();
         while state.is_busy || (state.waiting.is_empty() && !state.is_closed) {
             state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -119,14 +118,14 @@ impl<C, A> Gather<C, A> {
             return None;
         }
         state.is_busy = true;
-        Some(Turn(self))
+        Some(Permit(self))
     }
 
     /// The next batch; empty if nothing is queued.
     fn take_batch<R: ChangeRunner<Change = C, Answer = A>>(&self, runner: &R) -> Batch<C, A> {
         let mut state = self.lock();
         state.waiting.retain(|request| !request.is_withdrawn());
-        let waiting: Vec<&C> = state.waiting.iter().map(|request| &request.query).collect();
+        let waiting: Vec<&C> = state.waiting.iter().map(|request| &request.item).collect();
         let len = if waiting.is_empty() { 0 } else { runner.batch_len(&waiting) };
         Batch(state.waiting.drain(..len).collect())
     }
@@ -136,10 +135,10 @@ impl<C, A> Gather<C, A> {
     }
 }
 
-/// The right to make changes, until it is dropped.
-pub(crate) struct Turn<'a, C, A>(&'a Gather<C, A>);
+/// The permission to make changes, until it is dropped.
+pub(crate) struct Permit<'a, C, A>(&'a Gather<C, A>);
 
-impl<C, A> Drop for Turn<'_, C, A> {
+impl<C, A> Drop for Permit<'_, C, A> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.is_busy = false;
@@ -148,23 +147,5 @@ impl<C, A> Drop for Turn<'_, C, A> {
         if is_wanted {
             self.0.work.notify_one();
         }
-    }
-}
-
-/// Changes that are made together. Dropping it fails those without an answer, which there are only if the thread panics.
-struct Batch<C, A>(Vec<Arc<Request<C, A>>>);
-
-impl<C, A> Batch<C, A> {
-    fn run(mut self, runner: &impl ChangeRunner<Change = C, Answer = A>) {
-        let changes: Vec<&C> = self.0.iter().map(|request| &request.query).collect();
-        runner.run(&changes, &mut |change, answer| self.0[change].set(Outcome::Answered(answer)));
-        drop(changes);
-        mem::take(&mut self.0).iter().for_each(|request| request.set(Outcome::Failed));
-    }
-}
-
-impl<C, A> Drop for Batch<C, A> {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|request| request.set(Outcome::Failed));
     }
 }

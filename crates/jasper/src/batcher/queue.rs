@@ -20,7 +20,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::request::{Outcome, Request, Submitted};
+use super::request::{Batch, Outcome, Request, Submitted};
 use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::thread;
 use super::sync::{Condvar, Mutex, MutexGuard};
@@ -116,7 +116,7 @@ impl<Q, A> Queue<Q, A> {
                 _ => None,
             };
             if let Some(batch) = batch {
-                match runner.start(&batch.queries()) {
+                match runner.start(&batch.items()) {
                     Some(batch_under_way) => started.push((batch, batch_under_way)),
                     None => held.push(batch),
                 }
@@ -169,7 +169,7 @@ impl<Q, A> Queue<Q, A> {
         batch.0.retain(|request| !request.is_withdrawn());
         let first = Arc::clone(batch.0.first()?);
         let others: Vec<_> =
-            batch.0.extract_if(1.., |other| !runner.are_compatible(&first.query, &other.query)).collect();
+            batch.0.extract_if(1.., |other| !runner.are_compatible(&first.item, &other.item)).collect();
         if !others.is_empty() {
             self.change(|state| others.into_iter().rev().for_each(|other| state.waiting.push_front(other)));
         }
@@ -208,31 +208,13 @@ impl<Q, A> State<Q, A> {
     }
 }
 
-/// Requests that were taken from the queue: a batch, or those that one is chosen from. Dropping them fails those that are
-/// pending, which there are only if the thread panics.
-struct Batch<Q, A>(Vec<Arc<Request<Q, A>>>);
-
 impl<Q, A> Batch<Q, A> {
-    fn queries(&self) -> Vec<&Q> {
-        self.0.iter().map(|request| &request.query).collect()
-    }
-
-    fn answer(&self, query: usize, answer: A) {
-        self.0[query].set(Outcome::Answered(answer));
-    }
-
     /// Runs the queries that are not answered.
     fn run(&self, runner: &impl BatchRunner<Query = Q, Answer = A>) {
         let left: Vec<_> = self.0.iter().filter(|request| request.is_pending()).collect();
-        let queries: Vec<_> = left.iter().map(|request| &request.query).collect();
+        let queries: Vec<_> = left.iter().map(|request| &request.item).collect();
         if !queries.is_empty() {
             runner.run(&queries, &mut |query, answer| left[query].set(Outcome::Answered(answer)));
         }
-    }
-}
-
-impl<Q, A> Drop for Batch<Q, A> {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|request| request.set(Outcome::Failed));
     }
 }

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::sync::thread::{self, Thread};
 use super::sync::{Mutex, MutexGuard};
 
-/// The query of one caller.
+/// The query or the change of one caller.
 pub(crate) struct Request<Q, A> {
-    pub(super) query: Q,
+    pub(super) item: Q,
     outcome: Mutex<Outcome<A>>,
 }
 
@@ -21,13 +21,13 @@ pub(super) enum Outcome<A> {
     Answered(A),
     /// The thread that ran the batch panicked.
     Failed,
-    /// The caller has taken its answer, or has withdrawn the query.
+    /// The caller has taken its answer, or has withdrawn the request.
     Taken,
 }
 
 impl<Q, A> Request<Q, A> {
-    pub(super) fn new(query: Q) -> Arc<Self> {
-        Arc::new(Self { query, outcome: Mutex::new(Outcome::Pending(None)) })
+    pub(super) fn new(item: Q) -> Arc<Self> {
+        Arc::new(Self { item, outcome: Mutex::new(Outcome::Pending(None)) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Outcome<A>> {
@@ -62,13 +62,33 @@ impl<Q, A> Request<Q, A> {
                 Poll::Pending
             }
             Outcome::Answered(answer) => Poll::Ready(answer),
-            Outcome::Failed => panic!("the search of this batch panicked"),
-            Outcome::Taken => panic!("a search was polled after its result was taken"),
+            Outcome::Failed => panic!("the thread that ran the batch panicked"),
+            Outcome::Taken => panic!("a future was polled after its result was taken"),
         }
     }
 }
 
-/// The answer to a submitted query, as a future. Dropping it withdraws the query unless its batch has begun.
+/// Requests that were taken from a queue: a batch, or those that one is chosen from. Dropping them fails those that are
+/// pending, which there are only if the thread panics.
+pub(super) struct Batch<Q, A>(pub(super) Vec<Arc<Request<Q, A>>>);
+
+impl<Q, A> Batch<Q, A> {
+    pub(super) fn items(&self) -> Vec<&Q> {
+        self.0.iter().map(|request| &request.item).collect()
+    }
+
+    pub(super) fn answer(&self, number: usize, answer: A) {
+        self.0[number].set(Outcome::Answered(answer));
+    }
+}
+
+impl<Q, A> Drop for Batch<Q, A> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|request| request.set(Outcome::Failed));
+    }
+}
+
+/// The answer to a request, as a future. Dropping it withdraws the request unless its batch has begun.
 pub(crate) struct Submitted<Q, A>(pub(super) Arc<Request<Q, A>>);
 
 impl<Q, A> Submitted<Q, A> {

@@ -310,7 +310,7 @@ fn changes_are_made_one_batch_after_another_and_in_order() {
                 let (queue, runner) = (Arc::clone(&queue), Arc::clone(&runner));
                 thread::spawn(move || {
                     let made = match queue.try_direct() {
-                        Some(_turn) => {
+                        Some(_permit) => {
                             let mut made = None;
                             runner.run(&[&change], &mut |_, answer| made = Some(answer));
                             made.unwrap()

@@ -73,16 +73,21 @@ impl<T: Element> SmallChange<T> {
         }
     }
 
-    /// Whether both are made by the same steps.
-    fn is_alike(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Insert { keys, .. }, Self::Insert { keys: other, .. }) => match (keys, other) {
-                (SmallKeys::Given(_, one), SmallKeys::Given(_, other)) => one == other,
-                (SmallKeys::Next, SmallKeys::Next) => true,
-                _ => false,
-            },
-            (Self::Delete(_), Self::Delete(_)) => true,
-            _ => false,
+    /// What becomes of vectors under keys that are there; `Some(None)` if the keys are new, and `None` for a delete. Changes
+    /// for which this is equal can be made together.
+    fn kind(&self) -> Option<Option<OnConflict>> {
+        match self {
+            Self::Insert { keys: SmallKeys::Given(_, on_conflict), .. } => Some(Some(*on_conflict)),
+            Self::Insert { keys: SmallKeys::Next, .. } => Some(None),
+            Self::Delete(_) => None,
+        }
+    }
+
+    /// The vectors of an insert.
+    fn vectors(&self) -> &[T] {
+        match self {
+            Self::Insert { vectors, .. } => vectors,
+            Self::Delete(_) => &[],
         }
     }
 }
@@ -130,36 +135,29 @@ impl<T: Element> Changes<T> {
         }
     }
 
-    /// Makes changes as one, in their order. They are alike, and name no key twice.
+    /// Makes changes as one, in their order. They are of one kind and dimension, and name no key twice.
     fn make_together(&self, changes: &[&SmallChange<T>]) -> Result<Vec<Made>, UpdateError> {
-        let mut all = Vec::new();
-        let mut given: Vec<Key> = changes.iter().flat_map(|change| change.keys()).copied().collect();
-        let (first, on_conflict) = match changes[0] {
-            SmallChange::Delete(_) => {
-                self.delete(&given)?;
-                return Ok(vec![(0, InsertReport::default()); changes.len()]);
-            }
-            SmallChange::Insert { keys: SmallKeys::Given(_, on_conflict), .. } => (None, *on_conflict),
-            SmallChange::Insert { keys: SmallKeys::Next, .. } => (Some(()), OnConflict::Refuse),
+        let mut keys: Vec<Key> = changes.iter().flat_map(|change| change.keys()).copied().collect();
+        let &SmallChange::Insert { dimension, keys: ref kind, .. } = changes[0] else {
+            self.delete(&keys)?;
+            return Ok(vec![(0, InsertReport::default()); changes.len()]);
         };
-        let mut dimension = 0;
-        for change in changes {
-            if let SmallChange::Insert { vectors, dimension: its, .. } = change {
-                dimension = *its;
-                all.extend_from_slice(vectors);
-            }
+        let rows: Vec<&[T]> = changes.iter().map(|change| change.vectors()).collect();
+        let rows = rows.concat();
+        let vectors = MatrixView::new(&rows, dimension).expect("whole rows");
+        let new = match kind {
+            SmallKeys::Given(_, on_conflict) => NewKeys::Given(&keys, *on_conflict),
+            SmallKeys::Next => NewKeys::Next,
+        };
+        let (first, report) = self.insert(&vectors, new, &mut no_progress)?;
+        if keys.is_empty() {
+            keys = (first..).take(vectors.len()).collect();
         }
-        let vectors = MatrixView::new(&all, dimension).expect("whole rows");
-        let keys = if first.is_some() { NewKeys::Next } else { NewKeys::Given(&given, on_conflict) };
-        let (next, report) = self.insert(&vectors, keys, &mut no_progress)?;
-        if first.is_some() {
-            given = (next..).take(vectors.len()).collect();
-        }
-        let mut keys = &given[..];
+        let mut rest = &keys[..];
         let made = changes.iter().map(|change| {
-            let (own, rest) = keys.split_at(change.len());
-            keys = rest;
-            (own.first().copied().unwrap_or(next), self.share_of(report, own))
+            let (own, others) = rest.split_at(change.len());
+            rest = others;
+            (own.first().copied().unwrap_or(first), self.share_of(report, own))
         });
         Ok(made.collect())
     }
@@ -184,12 +182,12 @@ impl<T: Element> ChangeRunner for Runner<T> {
     type Change = SmallChange<T>;
     type Answer = Result<Made, UpdateError>;
 
-    /// Those that are alike, and name different keys.
+    /// Those of one kind that name different keys.
     fn batch_len(&self, changes: &[&SmallChange<T>]) -> usize {
         let (mut seen, mut len) = (HashSet::new(), 0);
         let joins = |change: &&&SmallChange<T>| {
             len += change.len();
-            changes[0].is_alike(change)
+            changes[0].kind() == change.kind()
                 && len <= MAX_BATCH
                 && change.keys().iter().all(|&key| seen.insert(key))
         };
@@ -237,8 +235,8 @@ impl<T: Element> SmallChanges<T> {
 
     /// Makes an insert, directly or together with others.
     pub(crate) fn insert(&self, vectors: MatrixView<'_, T>, keys: NewKeys<'_>) -> Result<Made, UpdateError> {
-        let turn = self.queue.try_direct();
-        match turn.is_none().then(|| self.submit(SmallChange::insert(vectors, keys))) {
+        let permit = self.queue.try_direct();
+        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors, keys))) {
             Some(Ok(submitted)) => submitted.wait(),
             // Without a thread, the caller waits for its turn as for that of a large change.
             Some(Err(_)) | None => self.changes.insert(&vectors, keys, &mut no_progress),
@@ -247,8 +245,8 @@ impl<T: Element> SmallChanges<T> {
 
     /// Deletes keys, directly or together with others.
     pub(crate) fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        let turn = self.queue.try_direct();
-        match turn.is_none().then(|| self.submit(SmallChange::Delete(keys.to_vec()))) {
+        let permit = self.queue.try_direct();
+        match permit.is_none().then(|| self.submit(SmallChange::Delete(keys.to_vec()))) {
             Some(Ok(submitted)) => submitted.wait().map(drop),
             Some(Err(_)) | None => self.changes.delete(keys),
         }
