@@ -31,7 +31,7 @@ const PRUNED: usize = 1000;
 const FLOOR: f64 = 0.99;
 
 /// Checks the invariants of `index` and its recall.
-fn check(index: &Index<f32>, queries: MatrixView<'_, f32>) {
+fn check(index: &Index, queries: MatrixView<'_, f32>) {
     let report = index.check().expect("the CPU does not fail");
     assert!(report.is_sound(), "{report:?}");
     let recall = Exact::new(index, queries).recall(&search(index, queries, 32));
@@ -43,12 +43,12 @@ fn time_change(
     group: &mut BenchmarkGroup<WallTime>,
     name: &str,
     path: &Path,
-    prepare: impl Fn(&mut Index<f32>),
-    change: impl Fn(&mut Index<f32>),
+    prepare: impl Fn(&mut Index),
+    change: impl Fn(&mut Index),
     queries: MatrixView<'_, f32>,
 ) {
     let fresh = || {
-        let mut index = Index::<f32>::open(path).expect("a file just saved");
+        let mut index = Index::open(path).expect("a file just saved");
         prepare(&mut index);
         index
     };
@@ -99,7 +99,7 @@ fn every_change(criterion: &mut Criterion) {
     let set = Clusters::new(DIMENSION, 1);
     let [rows, queries, new]: [Vec<f32>; 3] = [set.rows(ROWS, 0), set.rows(200, 1), set.rows(INSERTED, 2)];
     let (rows, queries, new) = (view(&rows), view(&queries), view(&new));
-    let build = || IndexBuilder::new(Metric::L2).build(&rows).expect("rows that can be stored");
+    let build = || IndexBuilder::new(Metric::L2).build(rows).expect("rows that can be stored");
     let index = build();
     assert_eq!(index.len(), ROWS);
     check(&index, queries);
@@ -112,15 +112,15 @@ fn every_change(criterion: &mut Criterion) {
     group.bench_function("bulk", |bencher| bencher.iter_with_large_drop(build));
 
     group.throughput(Throughput::Elements(INSERTED as u64));
-    let insert = |index: &mut Index<f32>| {
-        assert_eq!(index.insert_auto(&new).map(|(first, _)| first).ok(), Some(ROWS as Key))
+    let insert = |index: &mut Index| {
+        assert_eq!(index.insert_auto(new).map(|(first, _)| first).ok(), Some(ROWS as Key))
     };
     time_change(&mut group, "insert", &path, |_| (), insert, queries);
 
     let gone: Vec<Key> = (0..ROWS as Key).step_by(DELETED_EACH).collect();
     group.throughput(Throughput::Elements(gone.len() as u64));
-    let delete = |index: &mut Index<f32>| index.delete(&gone).expect("keys of the index");
-    let consolidate = |index: &mut Index<f32>| {
+    let delete = |index: &mut Index| index.delete(&gone).expect("keys of the index");
+    let consolidate = |index: &mut Index| {
         assert_eq!(index.consolidate().map(|report| report.freed).ok(), Some(gone.len()));
     };
     time_change(&mut group, "consolidate", &path, delete, consolidate, queries);

@@ -25,16 +25,16 @@ const QUERIES: usize = 1000;
 const BEAM_WIDTHS: [(usize, f64); 3] = [(16, 0.98), (64, 0.995), (128, 0.999)];
 
 /// An index over seeded data, and queries of the same distribution.
-fn make<T: Element>() -> (Index<T>, Vec<T>) {
+fn make<T: Element>() -> (Index, Vec<T>) {
     let set = Clusters::new(DIMENSION, 1);
     let rows: Vec<T> = set.rows(ROWS, 0);
-    let index = IndexBuilder::new(Metric::L2).build(&view(&rows)).expect("rows that can be stored");
+    let index = IndexBuilder::new(Metric::L2).build(view(&rows)).expect("rows that can be stored");
     assert_eq!(index.len(), ROWS);
     (index, set.rows(QUERIES, 1))
 }
 
 /// The hits at every beam width, checked.
-fn checked_hits<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Vec<Vec<Hit>> {
+fn checked_hits<T: Element>(index: &Index, queries: MatrixView<'_, T>) -> Vec<Vec<Hit>> {
     let exact = Exact::new(index, queries);
     let at = |(beam_width, floor)| {
         let hits = search(index, queries, beam_width);
@@ -52,7 +52,7 @@ fn checked_hits<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Vec
 fn time<T: Element>(
     group: &mut BenchmarkGroup<WallTime>,
     set: &str,
-    index: &Index<T>,
+    index: &Index,
     queries: MatrixView<'_, T>,
 ) {
     for (beam_width, _) in BEAM_WIDTHS {

@@ -7,6 +7,7 @@ pub mod front;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use jasper::bench::recall::mean_recall;
@@ -14,7 +15,7 @@ use jasper::cuda::{Context, DeviceKnnError, exact_knn_on_device};
 use jasper::data::{GroundTruth, ThreadPool, exact_knn};
 use jasper::{
     DeviceChoice, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchError,
-    SearchParams, no_progress,
+    SearchParams, Vectors, no_progress,
 };
 use serde_json::json;
 
@@ -78,13 +79,14 @@ pub fn step<R>(
 ///
 /// # Errors
 /// Those of the search.
-pub fn measure_search<T: Element>(
+pub fn measure_search<'a>(
     what: &str,
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
+    index: &Index,
+    queries: impl Into<Vectors<'a>>,
     params: SearchParams<'_>,
     truth: &GroundTruth,
 ) -> Result<(f64, f64), SearchError> {
+    let queries = queries.into();
     let (mut seconds, mut matches) = (f64::INFINITY, Matches::default());
     for _ in 0..ROUNDS {
         let begun = Instant::now();
@@ -122,20 +124,30 @@ pub fn exact_neighbors<T: Element>(
 #[derive(Debug)]
 pub struct Stages {
     begun: Instant,
-    ends: BTreeMap<String, f64>,
+    ends: Arc<Mutex<BTreeMap<String, f64>>>,
 }
 
 impl Stages {
     /// Starts the clock.
     #[must_use]
     pub fn begin() -> Self {
-        Self { begun: Instant::now(), ends: BTreeMap::new() }
+        Self { begun: Instant::now(), ends: Arc::default() }
     }
 
-    /// Notes a report of the call's progress.
-    pub fn note(&mut self, progress: Progress) -> ControlFlow<()> {
-        self.ends.insert(progress.stage.to_string(), self.begun.elapsed().as_secs_f64());
-        ControlFlow::Continue(())
+    /// The callback that notes the progress of the call.
+    pub fn note(&self) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
+        let (begun, ends) = (self.begun, Arc::clone(&self.ends));
+        move |progress| {
+            let mut ends = ends.lock().unwrap_or_else(PoisonError::into_inner);
+            ends.insert(progress.stage.to_string(), begun.elapsed().as_secs_f64());
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// When each stage ended.
+    #[must_use]
+    pub fn ends(&self) -> BTreeMap<String, f64> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Prints them, and the time of the call, which handled `count` vectors, as a line of JSON.
@@ -144,7 +156,7 @@ impl Stages {
         let seconds = self.begun.elapsed().as_secs_f64();
         let rate = count as f64 / seconds;
         let line = json!({
-            "what": what, "vectors": count, "seconds": seconds, "per_second": rate, "stages_end": self.ends,
+            "what": what, "vectors": count, "seconds": seconds, "per_second": rate, "stages_end": self.ends(),
         });
         println!("{line}");
         seconds

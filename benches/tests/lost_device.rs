@@ -32,8 +32,8 @@ fn change_and_lose() {
         MatrixView::new(&vectors[rows.start * dimension..rows.end * dimension], dimension).unwrap()
     };
     let builder = IndexBuilder::new(Metric::L2).device(Device::Cuda(0));
-    let index = builder.build(&view(0..2000)).unwrap();
-    index.insert(&view(2000..3000), &(2000..3000).collect::<Vec<_>>()).unwrap();
+    let index = builder.build(view(0..2000)).unwrap();
+    index.insert(view(2000..3000), &(2000..3000).collect::<Vec<_>>()).unwrap();
     index.delete(&(0..500).collect::<Vec<_>>()).unwrap();
     lose_device();
 
@@ -42,7 +42,7 @@ fn change_and_lose() {
     let query = &vectors[2500 * dimension..][..dimension];
     for error in [
         index.search(query, SearchParams::new(1)).unwrap_err().to_string(),
-        index.insert_one(query, 9000).unwrap_err().to_string(),
+        index.insert(query, &[9000]).unwrap_err().to_string(),
     ] {
         assert!(error.contains("the CUDA context is lost"), "{error}");
     }
@@ -52,7 +52,7 @@ fn change_and_lose() {
     let rebuilt = index.rebuild(Device::Cpu).unwrap();
     rebuilt.save(&path).unwrap();
     drop(index);
-    let saved = Index::<f32>::open(&path).unwrap();
+    let saved = Index::open(&path).unwrap();
     let mut keys = saved.keys();
     keys.sort_unstable();
     assert!(keys.into_iter().eq(500..3000), "every change that returned, and none that failed");

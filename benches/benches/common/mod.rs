@@ -23,11 +23,11 @@ pub struct Exact {
 
 impl Exact {
     /// Computes them by brute force.
-    pub fn new<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>) -> Self {
+    pub fn new<T: Element>(index: &Index, queries: MatrixView<'_, T>) -> Self {
         let mut keys: Vec<Key> = index.keys();
         keys.sort_unstable();
-        let rows: Vec<T> =
-            keys.iter().flat_map(|&key| index.vector(key).expect("a key of its own")).collect();
+        let vectors = keys.iter().flat_map(|&key| index.vector(key).expect("a key of its own"));
+        let rows: Vec<T> = vectors.map(T::from_f32).collect();
         let pool = ThreadPoolBuilder::new().build().expect("a process may start threads");
         let truth = exact_knn(view(&rows), queries, K, index.metric(), &pool, &mut no_progress)
             .expect("K rows and more");
@@ -46,7 +46,7 @@ impl Exact {
 }
 
 /// Searches for [`K`] hits per query.
-pub fn search<T: Element>(index: &Index<T>, queries: MatrixView<'_, T>, beam_width: usize) -> Vec<Hit> {
+pub fn search<T: Element>(index: &Index, queries: MatrixView<'_, T>, beam_width: usize) -> Vec<Hit> {
     let matches = index.search_batch(queries, SearchParams::new(K).beam_width(beam_width));
     matches.expect("as many as the beam is wide").iter().flatten().collect()
 }

@@ -8,16 +8,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jasper::MemorySpace;
 use jasper::cuda::Context;
 use jasper::data::{VectorFile, VectorFileOptions};
-use jasper::{Device, Element, IndexBuilder, Progress, with_element};
-use jasper_benches::BuildArgs;
+use jasper::{Device, IndexBuilder};
+use jasper_benches::{BuildArgs, Stages};
 use jasper_cuda::PeakMemory;
 use serde_json::{Value, json};
 
@@ -40,38 +38,33 @@ fn main() -> Result<()> {
         let (path, metric) = file.split_once(':').unwrap_or((&file, "l2"));
         let builder = build.builder(metric.parse()?, Device::Cuda(0));
         let file = VectorFile::open(path)?;
-        println!("{}", with_element!(file.element(), T => measure::<T>(path, &file, builder))?);
+        println!("{}", measure(path, &file, builder)?);
     }
     Ok(())
 }
 
 /// Builds an index of the vectors in a file.
-fn measure<T: Element>(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) -> Result<Value> {
+fn measure(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) -> Result<Value> {
     let first = VectorFileOptions::new().max_rows(FIRST_VECTORS.min(file.len())).open(file.path())?;
-    drop(builder.build::<T>(&first)?);
+    drop(builder.build(&first)?);
 
-    // When each stage ended, in seconds.
-    let mut stages = BTreeMap::new();
     let peak = PeakMemory::new(&Context::open(0)?)?.context("this device has no memory pool to measure")?;
-    let begun = Instant::now();
-    let mut note = |progress: Progress| {
-        stages.insert(progress.stage.to_string(), begun.elapsed().as_secs_f64());
-        ControlFlow::Continue(())
-    };
-    let index = builder.with_progress(&mut note).build::<T>(file)?;
+    let (begun, stages) = (Instant::now(), Stages::begin());
+    let builder = builder.with_progress(stages.note());
+    let index = builder.build(file)?;
     let seconds = begun.elapsed().as_secs_f64();
     let report = index.build_report().context("it was built")?;
     let (params, stats, cost, reconnected) = (index.params(), index.stats(), report.cost, report.reconnected);
-    let plan = builder.memory_plan::<T>(file.len(), file.dimension())?;
+    let plan = builder.memory_plan(file.element(), file.len(), file.dimension())?;
     let peak_bytes = peak.bytes()?;
     let begun = Instant::now();
     index.to_device(Device::Cuda(0))?;
     let move_seconds = begun.elapsed().as_secs_f64();
     Ok(json!({
-        "set": set, "element": T::KIND.name(), "metric": stats.metric.name(), "vectors": file.len(),
+        "set": set, "element": file.element().name(), "metric": stats.metric.name(), "vectors": file.len(),
         "dimension": file.dimension(), "build_beam_width": params.build_beam_width(),
         "max_batch_share": params.max_batch_share(), "alpha": params.alpha(), "seconds": seconds,
-        "vectors_per_second": file.len() as f64 / seconds, "stages_end": stages, "mean_degree": stats.mean_degree,
+        "vectors_per_second": file.len() as f64 / seconds, "stages_end": stages.ends(), "mean_degree": stats.mean_degree,
         "move_seconds": move_seconds, "reconnected": reconnected, "peak_device_bytes": peak_bytes,
         "planned_device_bytes": plan.total(MemorySpace::Device),
         "hops": cost.hops, "distances": cost.distances, "prune_distances": cost.prune_distances,

@@ -83,7 +83,7 @@ fn main() -> Result<()> {
     index.compact()?;
     bench.measure("compacted", &index)?;
     let replaced = index.keys()[..vectors / 10].to_vec();
-    index.upsert(&bench.view(&bench.rows[..replaced.len() * dimension])?, &replaced)?;
+    index.upsert(bench.view(&bench.rows[..replaced.len() * dimension])?, &replaced)?;
     bench.measure("a fifth replaced", &index)
 }
 
@@ -92,8 +92,8 @@ impl Bench {
         Ok(MatrixView::new(rows, self.dimension)?)
     }
 
-    fn build(&self, rows: &[f32], keys: &[Key]) -> Result<Index<f32>> {
-        Ok(IndexBuilder::new(Metric::L2).device(self.device).keys(keys).build(&self.view(rows)?)?)
+    fn build(&self, rows: &[f32], keys: &[Key]) -> Result<Index> {
+        Ok(IndexBuilder::new(Metric::L2).device(self.device).keys(keys).build(self.view(rows)?)?)
     }
 
     fn query(&self, number: usize) -> &[f32] {
@@ -105,7 +105,7 @@ impl Bench {
     }
 
     /// Searches, then inserts and deletes single vectors, which leaves a few thousand tombstones.
-    fn measure(&self, state: &str, index: &Index<f32>) -> Result<()> {
+    fn measure(&self, state: &str, index: &Index) -> Result<()> {
         index.warm_up()?;
         let half: KeyFilter = index.keys().into_iter().step_by(2).collect();
         let (all, filtered) = (SearchParams::new(K), SearchParams::new(K).filter(&half));
@@ -121,7 +121,7 @@ impl Bench {
             "filtered_batch_per_second": self.batch_rate(index, filtered)?,
             "callers_per_second": self.callers_rate(index, all)?,
             "callers_beside_changes_per_second": beside_changes,
-            "insert_us": median_microseconds(|i| Ok(index.insert_one(self.new_vector(i), first + i as Key).map(|_| ())?))?,
+            "insert_us": median_microseconds(|i| Ok(index.insert(self.new_vector(i), &[first + i as Key]).map(drop)?))?,
             "delete_us": median_microseconds(|i| Ok(index.delete(&[first + i as Key])?))?,
         });
         println!("{line}");
@@ -129,7 +129,7 @@ impl Bench {
     }
 
     /// Queries per second of the fastest of some batches.
-    fn batch_rate(&self, index: &Index<f32>, params: SearchParams<'_>) -> Result<f64> {
+    fn batch_rate(&self, index: &Index, params: SearchParams<'_>) -> Result<f64> {
         let (mut keys, mut distances) = Matches::new(BATCH, K)?.into_arrays();
         let mut rate = 0.0_f64;
         for _ in 0..5 {
@@ -141,7 +141,7 @@ impl Bench {
     }
 
     /// As [`Self::callers_rate`], while another thread inserts and deletes single vectors.
-    fn callers_beside_changes(&self, index: &Index<f32>, params: SearchParams<'_>) -> Result<f64> {
+    fn callers_beside_changes(&self, index: &Index, params: SearchParams<'_>) -> Result<f64> {
         let is_done = AtomicBool::new(false);
         thread::scope(|scope| {
             let changes = scope.spawn(|| {
@@ -150,7 +150,7 @@ impl Bench {
                         break;
                     }
                     let key = index.next_key();
-                    index.insert_one(self.new_vector(i), key)?;
+                    index.insert(self.new_vector(i), &[key])?;
                     index.delete(&[key])?;
                 }
                 Ok(())
@@ -162,7 +162,7 @@ impl Bench {
     }
 
     /// Searches per second of threads that search for one query after another.
-    fn callers_rate(&self, index: &Index<f32>, params: SearchParams<'_>) -> Result<f64> {
+    fn callers_rate(&self, index: &Index, params: SearchParams<'_>) -> Result<f64> {
         let end = Instant::now() + TIMED;
         let caller = |thread: usize| {
             let mut searches = 0;

@@ -14,7 +14,8 @@
 
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
-use jasper::{BuildParams, Device, Element, ElementKind, Index, Key, Metric, SearchParams, with_element};
+use jasper::with_element;
+use jasper::{BuildParams, Device, Element, ElementKind, Index, Key, Metric, SearchParams};
 use jasper_core::{MatrixView, Slot, padded_len};
 use jasper_graph::Graph;
 use rand::rngs::SmallRng;
@@ -99,7 +100,7 @@ fn random_index<T: Element>(
     dimension: usize,
     rows: usize,
     edges: &[Vec<u32>],
-) -> Result<Index<T>> {
+) -> Result<Index> {
     let vectors = random_rows::<T>(dimension, rows, 0);
     let params = BuildParams::default();
     let mut graph = Graph::<T>::new(metric, dimension, params)?;

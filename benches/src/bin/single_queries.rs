@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     let [index, queries, beam_width, device] = &arguments[..] else {
         bail!("usage: single_queries INDEX QUERIES BEAM_WIDTH DEVICE");
     };
-    let index = Index::<f32>::open(index)?;
+    let index = Index::open(index)?;
     let index = index.to_device(device.parse::<DeviceChoice>()?)?;
     index.warm_up()?;
     let bytes = std::fs::read(queries)?;
@@ -40,7 +40,7 @@ fn main() -> Result<()> {
 }
 
 /// Searches per second of all threads.
-fn rate(index: &Index<f32>, queries: &[f32], params: SearchParams<'_>, threads: usize) -> Result<f64> {
+fn rate(index: &Index, queries: &[f32], params: SearchParams<'_>, threads: usize) -> Result<f64> {
     let dimension = index.dimension();
     let count = queries.len() / dimension;
     let is_done = AtomicBool::new(false);

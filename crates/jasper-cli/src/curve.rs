@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use jasper::bench::recall::mean_recall;
 use jasper::report::SearchReport;
-use jasper::{AnyIndex, AnyMatrixView, Matches, SearchParams};
+use jasper::{Index, Matches, SearchParams, Vectors};
 use jasper_data::GroundTruth;
 use serde::Serialize;
 
@@ -44,8 +44,8 @@ const TIMED: Duration = Duration::from_millis(500);
 
 /// Searches for a batch of queries, whose true neighbors are `truth`: a warm-up round, then timed rounds.
 pub fn measure(
-    index: &AnyIndex,
-    queries: AnyMatrixView<'_>,
+    index: &Index,
+    queries: Vectors<'_>,
     truth: &GroundTruth,
     params: SearchParams<'_>,
 ) -> Result<Point> {

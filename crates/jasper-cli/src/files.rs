@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::error::{AutoQuantizeError, KeyError, TuneError, VectorError};
-use jasper::{AnyIndex, AnyRows, BuildError, ElementKind, OpenOptions, SearchError, UpdateError};
-use jasper_data::{GroundTruth, VectorFile};
+use jasper::error::{AutoQuantizeError, KeyError, MatrixError, TuneError, VectorError};
+use jasper::with_element;
+use jasper::{BuildError, Element, Index, MatrixView, OpenOptions, SearchError, UpdateError, Vectors};
+use jasper_data::{GroundTruth, Rows, VectorFile};
 
 use crate::terminal::Terminal;
 
@@ -80,32 +81,51 @@ fn subject(error: &anyhow::Error) -> Option<Subject> {
 }
 
 /// Opens an index file.
-pub fn open_index(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<AnyIndex> {
-    Ok(options.with_progress(&mut terminal.progress()).open_any(path)?)
+pub fn open_index(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<Index> {
+    Ok(options.with_progress(terminal.progress()).open(path)?)
 }
 
-/// Opens a vector file of this element type and dimension.
-pub fn open_vectors(path: &Path, element: ElementKind, dimension: usize) -> Result<VectorFile> {
+/// Opens a vector file of this dimension.
+pub fn open_vectors(path: &Path, dimension: usize) -> Result<VectorFile> {
     let file = VectorFile::open(path)?;
-    let (name, held, given) = (path.display(), file.element(), file.dimension());
-    ensure!(
-        held == element,
-        "{name}: contains {held} values, expected {element}; convert it with `jasper convert`"
-    );
+    let (name, given) = (path.display(), file.dimension());
     ensure!(given == dimension, "{name}: contains vectors of dimension {given}, expected {dimension}");
     Ok(file)
 }
 
-/// Opens a file of queries of this element type and dimension.
-pub fn open_queries(path: &Path, element: ElementKind, dimension: usize) -> Result<VectorFile> {
-    let file = open_vectors(path, element, dimension)?;
+/// Opens a file of queries of this dimension.
+fn open_queries(path: &Path, dimension: usize) -> Result<VectorFile> {
+    let file = open_vectors(path, dimension)?;
     ensure!(!file.is_empty(), "{}: contains no queries", path.display());
     Ok(file)
 }
 
+/// Reads queries of this dimension into memory, as `T`: see [`Vectors::with_matrix`].
+pub fn read_queries_as<T: Element>(path: &Path, dimension: usize) -> Result<Vec<T>> {
+    let file = open_queries(path, dimension)?;
+    let values = |queries: MatrixView<'_, T>| queries.rows().flatten().copied().collect();
+    Vectors::from(&file).with_matrix(values).map_err(|error| match error.downcast::<MatrixError>() {
+        Ok(error) => anyhow::Error::from(error).context(path.display().to_string()),
+        Err(error) => error.into(),
+    })
+}
+
+/// Queries in memory, of any element type.
+pub trait Queries {
+    /// The queries.
+    fn view(&self) -> Vectors<'_>;
+}
+
+impl<T: Element> Queries for Rows<T> {
+    fn view(&self) -> Vectors<'_> {
+        self.into()
+    }
+}
+
 /// Reads queries for an index into memory.
-pub fn read_queries(path: &Path, index: &AnyIndex) -> Result<AnyRows> {
-    Ok(AnyRows::load(&open_queries(path, index.element(), index.dimension())?)?)
+pub fn read_queries(path: &Path, index: &Index) -> Result<Box<dyn Queries>> {
+    let file = open_queries(path, index.dimension())?;
+    Ok(with_element!(file.element(), T => Box::new(file.load::<T>()?)))
 }
 
 /// Reads the ground truth of `queries` queries with at least `k` neighbors each.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use jasper::tune::{Goal, TunedSearch};
-use jasper::{AnyIndex, LaunchParams, SearchParams};
+use jasper::{Index, LaunchParams, SearchParams};
 use serde::Serialize;
 
 use crate::units;
@@ -31,7 +31,7 @@ impl Tuned {
 
 /// The tuned search that reaches `goal` in calls of this many queries; an error with the command to run if there is
 /// none.
-pub fn params(index: &AnyIndex, path: &Path, goal: Goal, queries: usize) -> Result<SearchParams<'static>> {
+pub fn params(index: &Index, path: &Path, goal: Goal, queries: usize) -> Result<SearchParams<'static>> {
     let Goal { k, recall } = goal;
     index.tuned(goal, queries).ok_or_else(|| {
         let path = path.display();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jasper::file::{SaveStats, is_durable};
-use jasper::{AnyIndex, Device, DeviceChoice, OpenOptions};
+use jasper::{Device, DeviceChoice, Index, OpenOptions};
 use jasper_data::FileLock;
 use serde::Serialize;
 
@@ -115,7 +115,7 @@ impl Target {
     }
 
     /// Saves the index, unless a program that does not take the lock has changed the file. `None` if it is durable.
-    pub fn save(&self, index: &AnyIndex, terminal: Terminal) -> Result<Option<SaveStats>> {
+    pub fn save(&self, index: &Index, terminal: Terminal) -> Result<Option<SaveStats>> {
         if self.is_durable {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl Target {
                 self.output.display()
             );
         }
-        Ok(Some(index.with_progress(&mut terminal.progress()).save(&self.output)?))
+        Ok(Some(index.with_progress(terminal.progress()).save(&self.output)?))
     }
 
     /// The file that the index is saved to.
@@ -156,7 +156,7 @@ impl UpdateArgs {
         self,
         LinkingArgs { exact_linking }: LinkingArgs,
         terminal: Terminal,
-        update: impl FnOnce(&AnyIndex) -> Result<R>,
+        update: impl FnOnce(&Index) -> Result<R>,
     ) -> Result<(R, Updated)> {
         let Self { output: OutputArgs { index, output, threads }, device, placement } = self;
         device.resolve()?;
@@ -192,7 +192,7 @@ impl OutputArgs {
     pub fn update<R>(
         self,
         terminal: Terminal,
-        update: impl FnOnce(&AnyIndex) -> Result<R>,
+        update: impl FnOnce(&Index) -> Result<R>,
     ) -> Result<(R, Updated)> {
         let args =
             UpdateArgs { output: self, device: Device::Cpu.into(), placement: PlacementArgs::default() };
@@ -233,7 +233,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jasper");
         let built =
-            IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
+            IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
         built.save(&path).unwrap();
         let terminal = Terminal::default();
         let change = || {
@@ -242,7 +242,7 @@ mod tests {
             (target, index)
         };
         let (target, index) = change();
-        built.insert_one(&[5, 6], 7).unwrap();
+        built.insert(&[5_u8, 6], &[7]).unwrap();
         built.save(&path).unwrap();
         let theirs = fs::read(&path).unwrap();
         let error = target.save(&index, terminal).unwrap_err().to_string();

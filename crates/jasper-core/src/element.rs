@@ -7,6 +7,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 
 use crate::distance::{DistanceFns, SimdLevel, select};
+use crate::vectors::{AnySource, Source};
 
 /// A coordinate type: f32, [`f16`](struct@f16), u8 or i8.
 ///
@@ -112,16 +113,57 @@ impl fmt::Display for ElementKind {
     }
 }
 
+/// Evaluates an expression with the type of an [`ElementKind`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_element {
+    ($kind:expr, $T:ident => $body:expr) => {
+        match $kind {
+            $crate::ElementKind::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::ElementKind::F16 => {
+                type $T = $crate::f16;
+                $body
+            }
+            $crate::ElementKind::U8 => {
+                type $T = u8;
+                $body
+            }
+            $crate::ElementKind::I8 => {
+                type $T = i8;
+                $body
+            }
+        }
+    };
+}
+
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for half::f16 {}
-    impl Sealed for u8 {}
-    impl Sealed for i8 {}
+    use crate::vectors::{AnySource, Source};
+
+    /// The element types, and the variant of each.
+    pub trait Sealed: Sized {
+        fn any(source: Source<'_, Self>) -> AnySource<'_>;
+        fn of(source: AnySource<'_>) -> Option<Source<'_, Self>>;
+    }
 }
 
 macro_rules! element {
     ($type:ty, $kind:ident, $to:expr, $from:expr $(, $slices:item)*) => {
+        impl sealed::Sealed for $type {
+            fn any(source: Source<'_, Self>) -> AnySource<'_> {
+                AnySource::$kind(source)
+            }
+
+            fn of(source: AnySource<'_>) -> Option<Source<'_, Self>> {
+                match source {
+                    AnySource::$kind(source) => Some(source),
+                    _ => None,
+                }
+            }
+        }
+
         impl Element for $type {
             const KIND: ElementKind = ElementKind::$kind;
 

@@ -52,6 +52,7 @@ mod progress;
 pub mod recall;
 pub mod sync;
 pub mod synthetic;
+mod vectors;
 
 pub use bitset::BitSet;
 pub use device_error::DeviceError;
@@ -63,5 +64,6 @@ pub use nearest::NearestList;
 pub use neighbor::Neighbor;
 pub use params::{BuildParams, BuildParamsBuilder, LaunchParams, ParamError, defaults};
 pub use progress::{Cancelled, Progress, ProgressFn, Stage, no_progress};
+pub use vectors::Vectors;
 
 pub use half::f16;

@@ -1,6 +1,6 @@
 //! Row-major views of vectors, and the sources that builds read from.
 
-use crate::Element;
+use crate::{Element, ElementKind};
 
 /// Alignment of stored rows in bytes: a 16-byte load never straddles two rows.
 pub const ROW_ALIGN_BYTES: usize = 16;
@@ -48,6 +48,35 @@ pub enum MatrixError {
         column: usize,
         /// The value.
         value: f32,
+    },
+    /// The element type cannot hold a value.
+    #[error(
+        "row {row} has the value {value} at coordinate {column}, which {element} cannot hold; scale the vectors, or use \
+         an index of f32"
+    )]
+    Value {
+        /// Row of the value.
+        row: usize,
+        /// Coordinate of the value.
+        column: usize,
+        /// The value.
+        value: f32,
+        /// The element type.
+        element: ElementKind,
+    },
+    /// A vector is too short for the steps of the element type.
+    #[error(
+        "row {row} would lose {:.0}% of its length when it is rounded to {element}; scale the vectors, or use an index of \
+         f32",
+        100.0 * .lost
+    )]
+    Rounding {
+        /// Row of the vector.
+        row: usize,
+        /// The share of its length.
+        lost: f64,
+        /// The element type.
+        element: ElementKind,
     },
 }
 

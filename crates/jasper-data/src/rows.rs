@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::marker::PhantomData;
 
-use jasper_core::{Element, MatrixView};
+use jasper_core::{Element, MatrixView, Vectors};
 use memmap2::Mmap;
 
 use crate::error::{ReadCause, ReadError};
@@ -38,6 +38,12 @@ impl<T: Element> Rows<T> {
     /// Whether the rows are mapped from the file.
     pub fn is_mapped(&self) -> bool {
         matches!(self.storage, Storage::Mapped(..))
+    }
+}
+
+impl<'a, T: Element> From<&'a Rows<T>> for Vectors<'a> {
+    fn from(rows: &'a Rows<T>) -> Self {
+        rows.view().into()
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
-use jasper_core::{Element, ElementKind, VectorSource, f16};
+use jasper_core::{Element, ElementKind, VectorSource, Vectors, f16};
 
 use crate::error::{ReadCause, ReadError};
 use crate::format::VectorFormat;
@@ -215,6 +215,17 @@ impl<T: Element, S: ReadAt> VectorSource<T> for VectorFile<S> {
 
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
         Some(self)
+    }
+}
+
+impl<'a, S: ReadAt> From<&'a VectorFile<S>> for Vectors<'a> {
+    fn from(file: &'a VectorFile<S>) -> Self {
+        match file.element() {
+            ElementKind::F32 => Self::from_source::<f32>(file),
+            ElementKind::F16 => Self::from_source::<f16>(file),
+            ElementKind::U8 => Self::from_source::<u8>(file),
+            ElementKind::I8 => Self::from_source::<i8>(file),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use arbitrary::Arbitrary;
 use jasper::graph::Graph;
 use jasper::{
     Distances, Element, ElementKind, Filter, Hit, Index, Key, KeyFilter, MatrixView, Metric, NO_KEY,
-    SearchLimits, SearchParams,
+    SearchLimits, SearchParams, Target,
 };
 
 use crate::operations::key;
@@ -187,7 +187,7 @@ impl<T: Element> Model<T> {
     }
 
     /// Compares all that an index holds.
-    pub fn verify(&self, index: &Index<T>) {
+    pub fn verify(&self, index: &Index) {
         let check = index.check().expect("no device that could fail");
         assert!(check.is_sound(), "{check:?}");
         assert_eq!(index.len(), self.live.len());
@@ -200,7 +200,8 @@ impl<T: Element> Model<T> {
             let stored = index.vector(key);
             assert_eq!(stored.is_some(), self.has_vectors);
             assert!(
-                !is_stored_as_given || stored.is_none_or(|stored| stored == *vector),
+                !is_stored_as_given
+                    || stored.is_none_or(|stored| stored.into_iter().eq(vector.iter().map(|x| x.to_f32()))),
                 "the vector of {key}"
             );
         }
@@ -214,13 +215,13 @@ impl<T: Element> Model<T> {
     }
 
     /// A beam as wide as the index, and no less than the number of keys.
-    fn widest(&self, index: &Index<T>) -> usize {
+    fn widest(&self, index: &Index) -> usize {
         let stats = index.stats();
         (stats.live_vertices + stats.tombstones).max(self.live.len()).max(1)
     }
 
     /// Compares the result of a search.
-    pub fn compare(&self, index: &Index<T>, search: &Search) {
+    pub fn compare(&self, index: &Index, search: &Search) {
         let query = self.shape.vector::<T>(search.vector);
         let widest = self.widest(index);
         let k = usize::from(search.k);
@@ -286,7 +287,7 @@ impl<T: Element> Model<T> {
                 let of = key(byte);
                 let known = self.live.get(&of).filter(|_| self.has_vectors);
                 let expected = Expected::success_if(is_valid && known.is_some());
-                let hits = expected.compare(index.search_by_key(of, params));
+                let hits = expected.compare(index.search(Target::key(of), params));
                 if let (Some(hits), Some(vector)) = (hits, known) {
                     allowed.retain(|key| *key != of);
                     self.compare_hits(vector, &hits, &allowed, params, is_wide);
@@ -294,7 +295,7 @@ impl<T: Element> Model<T> {
             }
             Call::Within(byte) => {
                 let radius = f32::from(byte.cast_signed()) * f32::from(byte.cast_signed()).abs() / 4.0;
-                let result = index.search_within(&query, radius, params);
+                let result = index.search(Target::within(&query, radius), params);
                 if self.limits != SearchLimits::new() && result.is_err() {
                     // The search is repeated with a wider beam, which the limits may refuse.
                     return;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
 use jasper::error::{KeyError, TrainError};
 use jasper::{
     Element, ElementKind, Index, IndexBuilder, Key, Metric, NO_KEY, OpenOptions, Progress, Quantization,
-    SearchLimits, UpdateError, with_element,
+    SearchLimits, UpdateError, f16,
 };
 
 use crate::model::{Expected, Model, Search, Shape, view};
@@ -66,8 +68,17 @@ enum Operation {
 /// Panics if the index and the model differ.
 pub fn run(bytes: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(bytes)) else { return };
-    let kind = ElementKind::ALL[usize::from(input.element) % 4];
-    with_element!(kind, T => Subject::<T>::new(&input).play(input.steps));
+    let play = match ElementKind::ALL[usize::from(input.element) % 4] {
+        ElementKind::F32 => play::<f32>,
+        ElementKind::F16 => play::<f16>,
+        ElementKind::U8 => play::<u8>,
+        ElementKind::I8 => play::<i8>,
+    };
+    play(input);
+}
+
+fn play<T: Element>(input: Input) {
+    Subject::<T>::new(&input).play(input.steps);
 }
 
 /// Few keys, so that they meet, and the largest ones.
@@ -82,7 +93,7 @@ pub fn key(byte: u8) -> Key {
 
 /// An index and what it should hold.
 struct Subject<T: Element> {
-    index: Index<T>,
+    index: Index,
     model: Model<T>,
 }
 
@@ -103,10 +114,10 @@ impl<T: Element> Subject<T> {
             .collect();
         let mut model = Model::new(shape);
         let index = if vectors.is_empty() {
-            builder.empty(shape.dimension)
+            builder.empty(T::KIND, shape.dimension)
         } else {
             (0..).zip(&vectors).for_each(|(key, vector)| model.hold(key, vector.clone()));
-            builder.build(&view(&vectors.concat(), shape.dimension))
+            builder.build(view(&vectors.concat(), shape.dimension))
         };
         Self { index: index.expect("valid parameters and vectors"), model }
     }
@@ -135,8 +146,8 @@ impl<T: Element> Subject<T> {
             Operation::InsertOne { key: byte, vector, upsert } => {
                 let (key, vector) = (key(byte), self.model.shape.vector::<T>(vector));
                 let expected = self.model.expect_insert(&[key], &[&vector], upsert);
-                let insert = if upsert { Index::upsert_one } else { Index::insert_one };
-                if expected.compare(insert(&self.index, &vector, key)).is_none() {
+                let insert = if upsert { Index::upsert } else { Index::insert };
+                if expected.compare(insert(&self.index, &vector, &[key])).is_none() {
                     return false;
                 }
                 self.model.hold(key, vector);
@@ -154,8 +165,8 @@ impl<T: Element> Subject<T> {
             Operation::UndeleteAll => self.undelete(&self.model.deleted.keys().copied().collect::<Vec<_>>()),
             Operation::Consolidate => self.consolidate(cancel),
             Operation::Compact => {
-                let mut stop = Stop::new(cancel);
-                let result = self.index.with_progress(&mut |p| stop.report(p)).compact();
+                let stop = Stop::new(cancel);
+                let result = self.index.with_progress(stop.report()).compact();
                 stop.expect(Expected::Success).compare(result).is_some()
             }
             Operation::Rabitq(bits) => {
@@ -220,10 +231,9 @@ impl<T: Element> Subject<T> {
         let expected = if fault == 0xFE { Expected::Failure } else { expected };
         let rows = vectors.concat();
         let rows = view(&rows, shape.dimension);
-        let mut stop = Stop::new(cancel);
-        let mut report = |p: Progress| stop.report(p);
-        let index = self.index.with_progress(&mut report);
-        let result = if upsert { index.upsert(&rows, &keys) } else { index.insert(&rows, &keys) };
+        let stop = Stop::new(cancel);
+        let index = self.index.with_progress(stop.report());
+        let result = if upsert { index.upsert(rows, &keys) } else { index.insert(rows, &keys) };
         let Some(report) = stop.expect(expected).compare(result) else { return false };
         assert_eq!(report.keys, keys.len());
         keys.into_iter().zip(vectors).for_each(|(key, vector)| self.model.hold(key, vector));
@@ -242,10 +252,9 @@ impl<T: Element> Subject<T> {
             .map(|bytes| shape.vector(bytes))
             .collect();
         let expected = self.model.expect_insert_auto(&vectors);
-        let mut stop = Stop::new(cancel);
+        let stop = Stop::new(cancel);
         let rows = vectors.concat();
-        let result =
-            self.index.with_progress(&mut |p| stop.report(p)).insert_auto(&view(&rows, shape.dimension));
+        let result = self.index.with_progress(stop.report()).insert_auto(view(&rows, shape.dimension));
         let Some((first, _)) = stop.expect(expected).compare(result) else { return false };
         assert_eq!(first, self.model.next_key);
         (first..).zip(vectors).for_each(|(key, vector)| self.model.hold(key, vector));
@@ -289,8 +298,8 @@ impl<T: Element> Subject<T> {
 
     fn consolidate(&mut self, cancel: u8) -> bool {
         let tombstones = self.index.stats().tombstones;
-        let mut stop = Stop::new(cancel);
-        let result = self.index.with_progress(&mut |p| stop.report(p)).consolidate();
+        let stop = Stop::new(cancel);
+        let result = self.index.with_progress(stop.report()).consolidate();
         // Vectors are needed to repair the edges of those that are removed.
         let expected = stop.expect(Expected::success_if(self.model.has_vectors || tombstones == 0));
         let Some(report) = expected.compare(result) else { return false };
@@ -300,8 +309,8 @@ impl<T: Element> Subject<T> {
     }
 
     fn quantize(&mut self, quantization: Quantization, cancel: u8) -> bool {
-        let mut stop = Stop::new(cancel);
-        let result = self.index.with_progress(&mut |p| stop.report(p)).force_quantize(quantization);
+        let stop = Stop::new(cancel);
+        let result = self.index.with_progress(stop.report()).force_quantize(quantization);
         let is_too_few = matches!(&result, Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })));
         assert!(!is_too_few || self.index.stats().live_vertices < 2);
         let can_train = self.model.has_vectors && !is_too_few;
@@ -316,25 +325,30 @@ impl<T: Element> Subject<T> {
 }
 
 /// Cancels a call at one of its reports, or at none.
+#[derive(Clone)]
 struct Stop {
     at: Option<u8>,
-    reports: u8,
+    reports: Arc<AtomicU32>,
 }
 
 impl Stop {
     fn new(cancel: u8) -> Self {
-        Self { at: (cancel < 24).then_some(cancel), reports: 0 }
+        Self { at: (cancel < 24).then_some(cancel), reports: Arc::default() }
     }
 
-    fn report(&mut self, progress: Progress) -> ControlFlow<()> {
-        assert!(progress.done <= progress.total, "{progress:?}");
-        assert!(!self.has_stopped(), "a report after the call was cancelled");
-        self.reports = self.reports.saturating_add(1);
-        if self.has_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    /// The callback of the call.
+    fn report(&self) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
+        let stop = self.clone();
+        move |progress| {
+            assert!(progress.done <= progress.total, "{progress:?}");
+            assert!(!stop.has_stopped(), "a report after the call was cancelled");
+            stop.reports.fetch_add(1, Ordering::Relaxed);
+            if stop.has_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
     }
 
     fn has_stopped(&self) -> bool {
-        self.at.is_some_and(|at| self.reports > at)
+        self.at.is_some_and(|at| self.reports.load(Ordering::Relaxed) > at.into())
     }
 
     /// What is expected of the call now that it has returned.

@@ -5,15 +5,15 @@ use std::io;
 use std::ops::Range;
 
 use jasper::error::VectorError;
-use jasper::{Element, ElementKind, Key, MatrixView, VectorSource};
+use jasper::{Element, ElementKind, Key, MatrixView, Target, VectorSource, Vectors, f16};
 use numpy::{
-    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
     PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PySequence, PySlice};
+use pyo3::types::PySlice;
 
 use crate::call;
 use crate::errors::{Error, ParameterError, Raise};
@@ -22,6 +22,19 @@ use crate::interop;
 /// An element type of both Jasper and numpy.
 pub trait Scalar: Element + numpy::Element {}
 impl<T: Element + numpy::Element> Scalar for T {}
+
+/// Evaluates an expression on what an [`Array`] or [`Rows`] holds, of whichever element type.
+macro_rules! each {
+    ($Any:ident($any:expr), $held:ident => $body:expr) => {
+        match $any {
+            $Any::F32($held) => $body,
+            $Any::F16($held) => $body,
+            $Any::U8($held) => $body,
+            $Any::I8($held) => $body,
+        }
+    };
+}
+pub(crate) use each;
 
 /// The name of an element type in numpy.
 pub const fn dtype_name(element: ElementKind) -> &'static str {
@@ -52,9 +65,9 @@ pub fn parse_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
     })
 }
 
-/// The element type of vectors to build an index from; float32 for lists of numbers. `what` names them in messages.
-pub fn element(vectors: &Bound<'_, PyAny>, what: &str) -> PyResult<ElementKind> {
-    let array = match described(vectors)? {
+/// The element type of vectors to build an index from; float32 for lists of numbers.
+pub fn element(vectors: &Bound<'_, PyAny>) -> PyResult<ElementKind> {
+    let dtype = match described(vectors)? {
         Some((dtype, _)) => dtype,
         None if vectors.hasattr("__array__")? => {
             let array = numpy::get_array_module(vectors.py())?.call_method1("asarray", (vectors,))?;
@@ -62,130 +75,168 @@ pub fn element(vectors: &Bound<'_, PyAny>, what: &str) -> PyResult<ElementKind> 
         }
         None => return Ok(ElementKind::F32),
     };
-    element_of(&array).ok_or_else(|| {
-        let remedy = remedy(&array, what, ElementKind::F32);
-        let or = if is_convertible(&array) { ", or pass dtype=\"float32\" to Index.build" } else { "" };
+    element_of(&dtype).ok_or_else(|| {
+        let remedy = match dtype.kind() {
+            b'b' | b'f' | b'i' | b'u' | interop::FOREIGN if !dtype.has_fields() => {
+                "convert them with numpy.asarray(vectors, \"float32\"), or pass dtype=\"float32\" to Index.build"
+            }
+            b'O' => {
+                "if they are lists of numbers, convert them with numpy.array(list(vectors), \"float32\"), or pass \
+                 dtype=\"float32\" to Index.build"
+            }
+            _ => "give numbers",
+        };
         ParameterError::new_err(format!(
-            "{what} are {array}, and an index stores float32, float16, uint8 or int8; {remedy}{or}"
+            "vectors are {dtype}, and an index stores float32, float16, uint8 or int8; {remedy}"
         ))
     })
 }
 
-/// Whether values of a type may be numbers, or are some of another library.
-fn is_convertible(dtype: &Bound<'_, PyArrayDescr>) -> bool {
-    matches!(dtype.kind(), b'b' | b'f' | b'i' | b'u' | b'O' | interop::FOREIGN) && !dtype.has_fields()
+/// One vector, of shape `(dimension,)`, or several, of shape `(n, dimension)`, in memory: borrowed, or a converted copy.
+pub enum Array<'py> {
+    F32(PyReadonlyArrayDyn<'py, f32>),
+    F16(PyReadonlyArrayDyn<'py, f16>),
+    U8(PyReadonlyArrayDyn<'py, u8>),
+    I8(PyReadonlyArrayDyn<'py, i8>),
 }
 
-/// How to convert an array of a type to an element type, for messages.
-fn remedy(dtype: &Bound<'_, PyArrayDescr>, what: &str, element: ElementKind) -> String {
-    let name = dtype_name(element);
-    if !is_convertible(dtype) {
-        return format!("give numbers of {name}");
-    }
-    match dtype.kind() {
-        b'O' => {
-            format!("if they are lists of numbers, convert them with numpy.array(list({what}), \"{name}\")")
-        }
-        _ if element.is_integer() => format!(
-            "build the index with their type, or bring them into its range and then convert them with \
-             numpy.asarray({what}, \"{name}\")"
-        ),
-        _ => format!("convert them with numpy.asarray({what}, \"{name}\")"),
-    }
+/// The vectors of an [`Array`], for a call that does not hold the interpreter lock.
+#[derive(Clone, Copy)]
+pub enum Rows<'a> {
+    F32(MatrixView<'a, f32>),
+    F16(MatrixView<'a, f16>),
+    U8(MatrixView<'a, u8>),
+    I8(MatrixView<'a, i8>),
 }
 
-/// One vector or several, in memory: borrowed, or a converted copy.
-pub enum Array<'py, T: Scalar> {
-    /// Of shape `(dimension,)`.
-    One(PyReadonlyArray1<'py, T>),
-    /// Of shape `(n, dimension)`.
-    Many(PyReadonlyArray2<'py, T>),
-}
-
-impl<'py, T: Scalar> Array<'py, T> {
-    /// Vectors to search for. Floats are converted to those of the index. `what` names them in messages.
-    pub fn queries(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Self> {
-        Self::new(object, what, |dtype| T::KIND.is_integer() || dtype.kind() != b'f')
+impl<'py> Array<'py> {
+    /// Vectors that a call converts to the type of the index. Numbers that no index stores become float32. `what` names the
+    /// vectors in messages.
+    pub fn new(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Self> {
+        Self::of(&interop::to_numpy(object, what)?, None, what)
     }
 
-    /// Borrows an array, or converts what is not one. Its element type must be `T` where `is_strict` says so.
-    fn new(
-        object: &Bound<'py, PyAny>,
-        what: &str,
-        is_strict: impl FnOnce(&Bound<'py, PyArrayDescr>) -> bool,
-    ) -> PyResult<Self> {
-        let object = &interop::to_numpy(object, what)?;
-        if let Some(array) = Self::borrow(object, what)? {
+    /// Vectors of this element type, or their own.
+    fn of(object: &Bound<'py, PyAny>, element: Option<ElementKind>, what: &str) -> PyResult<Self> {
+        if let Some(array) = Self::borrow(object, element, what)? {
             return Ok(array);
         }
         let py = object.py();
         let array = whole_array(object, what)?;
-        let dtype = array.dtype();
-        // Numbers of Python have no type that could be wrong, only values.
-        let is_list = object.is_instance_of::<PySequence>() && !object.hasattr(intern!(py, "__array__"))?;
-        let is_number = matches!(dtype.kind(), b'f' | b'i' | b'u');
-        let is_exact = if is_list { !is_number } else { is_strict(&dtype) };
-        if is_exact {
-            check_element::<T>(&dtype, what)?;
-        }
-        if !matches!(array.ndim(), 1 | 2) {
-            return Err(wrong_shape(what, array.shape()));
-        }
-        if let Some(array) = Self::borrow(&array, what)? {
+        if let Some(array) = Self::borrow(&array, element, what)? {
             return Ok(array);
         }
+        let element = element.or_else(|| element_of(&array.dtype())).unwrap_or(ElementKind::F32);
         // A copy, which is contiguous and aligned.
         let interop = py.import(intern!(py, "jasper._interop"))?;
         let converted =
-            interop.call_method1(intern!(py, "converted"), (&array, dtype_name(T::KIND), what))?;
-        Self::borrow(&converted, what)?.ok_or_else(|| wrong_shape(what, array.shape()))
+            interop.call_method1(intern!(py, "converted"), (&array, dtype_name(element), what))?;
+        Self::borrow(&converted, None, what)?.ok_or_else(|| {
+            let shape = array.shape();
+            ParameterError::new_err(format!(
+                "{what} have shape {shape:?}; it must be (n, dimension), or (dimension,) for one"
+            ))
+        })
     }
 
-    /// Borrows an array of this type that is contiguous.
-    fn borrow(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Option<Self>> {
-        let busy = |_| Error::new_err(format!("{what} are in use as the results of another search"));
+    /// Borrows an array that is contiguous, if its element type is this, or any of an index.
+    fn borrow(
+        object: &Bound<'py, PyAny>,
+        element: Option<ElementKind>,
+        what: &str,
+    ) -> PyResult<Option<Self>> {
+        /// `None` if the array has another byte order.
+        fn readonly<'py, T: Scalar>(
+            array: &Bound<'py, PyUntypedArray>,
+            what: &str,
+        ) -> PyResult<Option<PyReadonlyArrayDyn<'py, T>>> {
+            let array = array.cast::<PyArrayDyn<T>>().ok();
+            array
+                .map(|array| array.try_readonly())
+                .transpose()
+                .map_err(|_| Error::new_err(format!("{what} are in use as the results of another search")))
+        }
         let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
-        if !array.is_c_contiguous() || !array.is_aligned() {
+        let Some(own) = element_of(&array.dtype()) else { return Ok(None) };
+        let is_ready = array.is_c_contiguous() && array.is_aligned() && matches!(array.ndim(), 1 | 2);
+        if !is_ready || element.is_some_and(|element| element != own) {
             return Ok(None);
         }
-        let borrowed = match array.ndim() {
-            1 => object.cast().ok().map(|array| array.try_readonly().map(Self::One)),
-            2 => object.cast().ok().map(|array| array.try_readonly().map(Self::Many)),
-            _ => None,
-        };
-        borrowed.transpose().map_err(busy)
+        Ok(match own {
+            ElementKind::F32 => readonly(array, what)?.map(Self::F32),
+            ElementKind::F16 => readonly(array, what)?.map(Self::F16),
+            ElementKind::U8 => readonly(array, what)?.map(Self::U8),
+            ElementKind::I8 => readonly(array, what)?.map(Self::I8),
+        })
+    }
+
+    fn shape(&self) -> &[usize] {
+        each!(Self(self), array => array.shape())
     }
 
     /// Whether this is one vector.
     pub fn is_one(&self) -> bool {
-        matches!(self, Self::One(_))
+        self.shape().len() == 1
+    }
+
+    /// The vectors.
+    pub fn rows(&self) -> PyResult<Rows<'_>> {
+        fn view<'a, T: Scalar>(array: &'a PyReadonlyArrayDyn<'_, T>) -> PyResult<MatrixView<'a, T>> {
+            let dimension = *array.shape().last().expect("an array of one or two dimensions");
+            MatrixView::new(array.as_slice()?, dimension).map_err(|error| VectorError::from(error).raise())
+        }
+        Ok(match self {
+            Self::F32(array) => Rows::F32(view(array)?),
+            Self::F16(array) => Rows::F16(view(array)?),
+            Self::U8(array) => Rows::U8(view(array)?),
+            Self::I8(array) => Rows::I8(view(array)?),
+        })
     }
 
     /// The vector, if it is one.
-    pub fn one(&self) -> PyResult<&[T]> {
-        match self {
-            Self::One(array) => Ok(array.as_slice()?),
-            Self::Many(array) => Err(ParameterError::new_err(format!(
-                "query has shape {:?}; it must be (dimension,)",
-                array.shape()
-            ))),
+    pub fn one(&self) -> PyResult<Rows<'_>> {
+        if self.is_one() {
+            return self.rows();
         }
+        let shape = self.shape();
+        Err(ParameterError::new_err(format!("query has shape {shape:?}; it must be (dimension,)")))
+    }
+}
+
+impl Rows<'_> {
+    /// Number of vectors.
+    pub fn len(&self) -> usize {
+        each!(Self(self), rows => rows.len())
     }
 
-    /// The vectors, for a call that does not hold the interpreter lock.
-    pub fn view(&self) -> PyResult<MatrixView<'_, T>> {
-        let (slice, dimension) = match self {
-            Self::One(array) => (array.as_slice()?, array.len()),
-            Self::Many(array) => (array.as_slice()?, array.shape()[1]),
-        };
-        MatrixView::new(slice, dimension).map_err(|error| VectorError::from(error).raise())
+    /// Some of the vectors.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::F32(rows) => Self::F32(rows.slice(range)),
+            Self::F16(rows) => Self::F16(rows.slice(range)),
+            Self::U8(rows) => Self::U8(rows.slice(range)),
+            Self::I8(rows) => Self::I8(rows.slice(range)),
+        }
+    }
+}
+
+impl<'a> From<Rows<'a>> for Vectors<'a> {
+    fn from(rows: Rows<'a>) -> Self {
+        each!(Rows(rows), rows => rows.into())
+    }
+}
+
+impl<'a> From<Rows<'a>> for Target<'a> {
+    /// The first vector.
+    fn from(rows: Rows<'a>) -> Self {
+        each!(Rows(rows), rows => rows.row(0).into())
     }
 }
 
 /// Vectors to store.
-pub enum Vectors<'py, T: Scalar> {
+pub enum Input<'py> {
     /// In memory.
-    Array(Array<'py, T>),
+    Array(Array<'py>),
     /// To be read chunk by chunk.
     Chunks(Chunks),
 }
@@ -193,97 +244,97 @@ pub enum Vectors<'py, T: Scalar> {
 /// An object of shape `(n, dimension)` with a dtype and slices: an array that is not contiguous, or data in a file.
 pub struct Chunks {
     object: Py<PyAny>,
+    element: ElementKind,
     len: usize,
     dimension: usize,
-    convert: bool,
 }
 
-impl<'py, T: Scalar> Vectors<'py, T> {
-    /// Vectors of the element type of the index, or of any that can be converted if `convert`.
-    pub fn new(object: &Bound<'py, PyAny>, convert: bool) -> PyResult<Self> {
+impl<'py> Input<'py> {
+    /// Vectors of this element type; by default their own, or float32 if no index stores that.
+    pub fn new(object: &Bound<'py, PyAny>, element: Option<ElementKind>) -> PyResult<Self> {
         let object = &interop::to_numpy(object, "vectors")?;
-        if let Some(array) = Array::borrow(object, "vectors")? {
+        if let Some(array) = Array::borrow(object, element, "vectors")? {
             return Ok(Self::Array(array));
         }
-        let convert = convert || !T::KIND.is_integer() && interop::is_bfloat16(object)?;
-        let chunks = match described(object)? {
+        match described(object)? {
             Some((dtype, shape)) if let [len, dimension] = shape[..] => {
-                if !convert {
-                    check_element::<T>(&dtype, "vectors")?;
-                }
-                Chunks { object: object.clone().unbind(), len, dimension, convert }
+                let own = if interop::is_bfloat16(object)? { None } else { element_of(&dtype) };
+                let element = element.or(own).unwrap_or(ElementKind::F32);
+                Ok(Self::Chunks(Chunks { object: object.clone().unbind(), element, len, dimension }))
             }
-            _ => return Ok(Self::Array(Array::new(object, "vectors", |_| !convert)?)),
-        };
-        Ok(Self::Chunks(chunks))
+            _ => Ok(Self::Array(Array::of(object, element, "vectors")?)),
+        }
     }
 
     /// The vectors, for a call that does not hold the interpreter lock.
-    pub fn source(&self) -> PyResult<Source<'_, T>> {
+    pub fn source(&self) -> PyResult<Source<'_>> {
         Ok(match self {
-            Self::Array(array) => Source::Memory(array.view()?),
+            Self::Array(array) => Source::Memory(array.rows()?),
             Self::Chunks(chunks) => Source::Chunks(chunks),
         })
     }
 }
 
 /// The vectors that a call reads.
-pub enum Source<'a, T> {
-    Memory(MatrixView<'a, T>),
+#[derive(Clone, Copy)]
+pub enum Source<'a> {
+    Memory(Rows<'a>),
     Chunks(&'a Chunks),
 }
 
-impl<T: Scalar> VectorSource<T> for Source<'_, T> {
-    fn len(&self) -> usize {
+impl Source<'_> {
+    /// Number of vectors.
+    pub fn len(&self) -> usize {
         match self {
-            Self::Memory(view) => view.len(),
+            Self::Memory(rows) => rows.len(),
             Self::Chunks(chunks) => chunks.len,
         }
     }
+}
+
+impl<'a> From<Source<'a>> for Vectors<'a> {
+    fn from(source: Source<'a>) -> Self {
+        match source {
+            Source::Memory(rows) => rows.into(),
+            Source::Chunks(chunks) => match chunks.element {
+                ElementKind::F32 => Self::from_source::<f32>(chunks),
+                ElementKind::F16 => Self::from_source::<f16>(chunks),
+                ElementKind::U8 => Self::from_source::<u8>(chunks),
+                ElementKind::I8 => Self::from_source::<i8>(chunks),
+            },
+        }
+    }
+}
+
+impl<T: Scalar> VectorSource<T> for Chunks {
+    fn len(&self) -> usize {
+        self.len
+    }
 
     fn dimension(&self) -> usize {
-        match self {
-            Self::Memory(view) => view.dimension(),
-            Self::Chunks(chunks) => chunks.dimension,
-        }
+        self.dimension
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        match self {
-            Self::Memory(view) => view.read(range, out),
-            Self::Chunks(chunks) => call::attach(|py| chunks.read(py, range, out)).map_err(io::Error::other),
-        }
-    }
-
-    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
-        match self {
-            Self::Memory(view) => Some(view),
-            Self::Chunks(_) => None,
-        }
-    }
-
-    fn in_memory(&self) -> Option<MatrixView<'_, T>> {
-        match self {
-            Self::Memory(view) => Some(*view),
-            Self::Chunks(_) => None,
-        }
+        call::attach(|py| self.copy(py, range, out)).map_err(io::Error::other)
     }
 }
 
 impl Chunks {
-    fn read<T: Scalar>(&self, py: Python<'_>, range: Range<usize>, out: &mut [T]) -> PyResult<()> {
+    fn copy<T: Scalar>(&self, py: Python<'_>, range: Range<usize>, out: &mut [T]) -> PyResult<()> {
         py.check_signals()?;
         let Range { start, end } = range;
         let chunk = self.object.bind(py).get_item(PySlice::new(py, start as isize, end as isize, 1))?;
-        let array = Array::<T>::new(&chunk, "vectors", |_| !self.convert)?;
-        let view = array.view()?;
-        if array.is_one() || (view.len(), view.dimension()) != (range.len(), self.dimension) {
-            let shape = (view.len(), view.dimension());
-            let expected = (range.len(), self.dimension);
-            let message = format!("vectors[{start}:{end}] has shape {shape:?}, expected {expected:?}");
-            return Err(ParameterError::new_err(message));
-        }
-        view.rows().zip(out.chunks_exact_mut(self.dimension)).for_each(|(row, out)| out.copy_from_slice(row));
+        let chunk = interop::to_numpy(&chunk, "vectors")?;
+        let expected = (range.len(), self.dimension);
+        each!(Array(Array::of(&chunk, Some(T::KIND), "vectors")?), array => {
+            if array.shape() != <[usize; 2]>::from(expected) {
+                let shape = array.getattr(intern!(py, "shape"))?;
+                let message = format!("vectors[{start}:{end}] has shape {shape}, expected {expected:?}");
+                return Err(ParameterError::new_err(message));
+            }
+            out.copy_from_slice(bytemuck::cast_slice(array.as_slice()?));
+        });
         Ok(())
     }
 }
@@ -320,24 +371,6 @@ fn whole_array<'py>(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'p
         return whole_array(&interop::to_numpy(&array, what)?, what);
     }
     Ok(array)
-}
-
-fn check_element<T: Scalar>(dtype: &Bound<'_, PyArrayDescr>, what: &str) -> PyResult<()> {
-    match element_of(dtype) {
-        Some(element) if element == T::KIND => Ok(()),
-        _ => Err(wrong_dtype(dtype, what, T::KIND)),
-    }
-}
-
-fn wrong_dtype(dtype: &Bound<'_, PyArrayDescr>, what: &str, expected: ElementKind) -> PyErr {
-    let (name, remedy) = (dtype_name(expected), remedy(dtype, what, expected));
-    ParameterError::new_err(format!("{what} are {dtype}, and those of the index {name}; {remedy}"))
-}
-
-fn wrong_shape(what: &str, shape: &[usize]) -> PyErr {
-    ParameterError::new_err(format!(
-        "{what} have shape {shape:?}; it must be (n, dimension), or (dimension,) for one"
-    ))
 }
 
 /// Keys given as one integer, an array or a list. Python's keys are not negative, so that -1 can mean none.

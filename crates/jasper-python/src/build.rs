@@ -4,13 +4,11 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jasper::{
-    AnyIndex, BuildError, Device, DeviceChoice, ElementKind, MemorySpace, VectorSource, with_element,
-};
+use jasper::{BuildError, Device, DeviceChoice, ElementKind, MemorySpace};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
-use crate::arrays::{self, Array, Vectors, element, parse_dtype};
+use crate::arrays::{self, Input, element, parse_dtype};
 use crate::call;
 use crate::device;
 use crate::errors::{Integer, ParameterError, Raise, count, message, parse};
@@ -124,19 +122,18 @@ impl Index {
             })?;
             builder = builder.checkpoint(path, interval);
         }
-        let element = dtype.map_or_else(|| element(vectors, "vectors"), parse_dtype)?;
-        with_element!(element, T => {
-            let vectors = Vectors::<T>::new(vectors, dtype.is_some())?;
-            if matches!(vectors, Vectors::Array(Array::One(_))) {
-                return Err(ParameterError::new_err("vectors are in one dimension; they must have shape (n, dim)"));
-            }
-            let source = vectors.source()?;
-            let index = call::long(py, progress, |progress| {
-                let source: &dyn VectorSource<T> = &source;
-                kept(builder.with_progress(progress).build_any(source.into())).map_err(Raise::raise)
-            })?;
-            Self::built(py, index)
-        })
+        let element = dtype.map_or_else(|| element(vectors), parse_dtype)?;
+        let vectors = Input::new(vectors, Some(element))?;
+        if matches!(&vectors, Input::Array(array) if array.is_one()) {
+            return Err(ParameterError::new_err(
+                "vectors are in one dimension; they must have shape (n, dim)",
+            ));
+        }
+        let source = vectors.source()?;
+        let index = call::long(py, progress, |progress| {
+            kept(builder.with_progress(progress).build(source)).map_err(Raise::raise)
+        })?;
+        Self::built(py, index)
     }
 
     /// The most memory that Index.build takes with these arguments: a report with host_bytes, device_bytes, and parts,
@@ -177,9 +174,7 @@ impl Index {
             .exact_linking(exact_linking);
         let builder = quantize(builder, quantization)?;
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
-        let plan = py.detach(|| {
-            device::keep_current(|| with_element!(element, T => builder.memory_plan::<T>(rows, dim)))
-        });
+        let plan = py.detach(|| device::keep_current(|| builder.memory_plan(element, rows, dim)));
         let plan = plan.map_err(Raise::raise)?;
         let fields = serde_json::json!({
             "host_bytes": plan.total(MemorySpace::Host),
@@ -207,7 +202,7 @@ impl Index {
 
 impl Index {
     /// An index that was built, with a warning if it could not be moved to its device.
-    fn built(py: Python<'_>, (index, warning): (AnyIndex, Option<CString>)) -> PyResult<Self> {
+    fn built(py: Python<'_>, (index, warning): (jasper::Index, Option<CString>)) -> PyResult<Self> {
         if let Some(warning) = warning {
             // If warnings are errors, the index must not be lost.
             PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &warning, 1)
@@ -219,7 +214,7 @@ impl Index {
 
 /// Keeps an index that was built and could not be moved to its device, because a build may have taken hours, and adds a
 /// warning.
-fn kept(built: Result<AnyIndex, BuildError>) -> Result<(AnyIndex, Option<CString>), BuildError> {
+fn kept(built: Result<jasper::Index, BuildError>) -> Result<(jasper::Index, Option<CString>), BuildError> {
     match built {
         Err(BuildError::Move { index, source }) => {
             let warning = format!("the index was built and stays in host memory: {}", message(&source));

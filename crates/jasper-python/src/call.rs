@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use jasper::{Progress, ProgressFn};
+use jasper::Progress;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
@@ -74,37 +75,41 @@ pub fn attach<R>(code: impl FnOnce(Python<'_>) -> R) -> R {
     })
 }
 
+/// Receives the progress of a call.
+pub type Report = Box<dyn FnMut(Progress) -> ControlFlow<()> + Send>;
+
 /// Runs a long call without the interpreter lock. Each progress report goes to `callback`, if there is one; the call is
 /// cancelled if that returns `False` or raises, and by Ctrl-C.
 pub fn long<R: Send>(
     py: Python<'_>,
     callback: Option<Py<PyAny>>,
-    call: impl FnOnce(&mut ProgressFn<'_>) -> PyResult<R> + Send,
+    call: impl FnOnce(Report) -> PyResult<R> + Send,
 ) -> PyResult<R> {
     let bar = match callback {
         Some(flag) if flag.bind(py).is_instance_of::<PyBool>() => Bar::new(flag.bind(py))?,
         callback => Bar { callback, is_ours: false },
     };
-    let callback = bar.callback.as_ref();
-    let mut raised = None;
+    let callback = bar.callback.as_ref().map(|callback| callback.clone_ref(py));
+    let (raise, raised) = mpsc::channel();
     let mut checked = Instant::now();
-    let mut report = |progress: Progress| {
+    let report = move |progress: Progress| {
         if callback.is_none() && checked.elapsed() < SIGNAL_INTERVAL {
             return ControlFlow::Continue(());
         }
         checked = Instant::now();
-        match attach(|py| proceed(py, callback, progress)) {
+        match attach(|py| proceed(py, callback.as_ref(), progress)) {
             Ok(true) => ControlFlow::Continue(()),
             Ok(false) => ControlFlow::Break(()),
             Err(error) => {
-                raised = Some(error);
+                // Received below: the call has not returned.
+                let _ = raise.send(error);
                 ControlFlow::Break(())
             }
         }
     };
-    let result = py.detach(|| keep_current(|| call(&mut report)));
+    let result = py.detach(|| keep_current(|| call(Box::new(report))));
     bar.close(py)?;
-    raised.map_or(result, Err)
+    raised.try_recv().map_or(result, Err)
 }
 
 /// What receives the progress of a call.

@@ -3,7 +3,6 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::arrays::Scalar;
 use crate::errors::DeviceError;
 use crate::index::Index;
 use crate::search::Options;
@@ -36,7 +35,7 @@ impl DeviceArray {
 }
 
 impl Index {
-    pub(crate) fn search_on_device<'py, T: Scalar>(
+    pub(crate) fn search_on_device<'py>(
         &self,
         queries: &DeviceArray,
         _: &Options,

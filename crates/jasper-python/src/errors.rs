@@ -35,8 +35,8 @@ pub trait Raise: StdError + Sized + 'static {
     }
 }
 
-/// Remedies in messages of the library, and what they are in Python.
-const REMEDIES: [(&str, &str); 7] = [
+/// Remedies and types in messages of the library, and what they are in Python.
+const REMEDIES: [(&str, &str); 14] = [
     ("`Index::save_durable` or `jasper build --durable`", "Index.save(path, durable=True)"),
     ("(`Index::insert`, `--keys`)", "(the argument keys)"),
     ("(`Index::quantize`, `jasper quantize`)", "(Index.quantize)"),
@@ -47,6 +47,13 @@ const REMEDIES: [(&str, &str); 7] = [
     ),
     ("make one with `jasper build`", "make one with Index.save"),
     ("Index::", "Index."),
+    ("which f32 cannot hold", "which float32 cannot hold"),
+    ("which f16 cannot hold", "which float16 cannot hold"),
+    ("which u8 cannot hold", "which uint8 cannot hold"),
+    ("which i8 cannot hold", "which int8 cannot hold"),
+    ("rounded to f16", "rounded to float16"),
+    ("rounded to u8", "rounded to uint8"),
+    ("rounded to i8", "rounded to int8"),
 ];
 
 /// The message of an error and of its causes, with the remedies of Python.
@@ -171,7 +178,7 @@ impl Raise for UpdateError {
     /// What Python raised while vectors were read is raised again.
     fn raise(self) -> PyErr {
         match self {
-            Self::Read(error) => error.into(),
+            Self::Read(error) | Self::Vector(VectorError::Read(error)) => error.into(),
             error => error.exception()(message(&error)),
         }
     }

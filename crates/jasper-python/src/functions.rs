@@ -2,12 +2,12 @@
 
 use jasper::bench::recall::{Truth, mean_recall};
 use jasper::data::{exact_knn, pool_builder};
-use jasper::{Key, Metric, with_element};
+use jasper::{Key, MatrixView, Metric, Vectors};
 use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arrays::{Array, element};
+use crate::arrays::{Array, Rows, each};
 use crate::call;
 use crate::errors::{Error, Integer, ParameterError, Raise, count, parse};
 use crate::interop;
@@ -16,8 +16,9 @@ use crate::results::{matches_of, report};
 
 /// Finds the k rows of base nearest to each of queries by computing every distance.
 ///
-/// base has shape (n, dim) and type float32, float16, uint8 or int8; queries has shape (m, dim), or (dim,) for one.
-/// Returns Matches of shape (m, k) or (k,), whose keys are row numbers. k is at most n.
+/// base has shape (n, dim) and type float32, float16, uint8 or int8, or becomes float32; queries has shape (m, dim), or
+/// (dim,) for one, and is converted to the type of base. Returns Matches of shape (m, k) or (k,), whose keys are row
+/// numbers. k is at most n.
 ///
 /// >>> import jasper, numpy as np
 /// >>> base = np.array([[0.0], [1.0], [3.0]], dtype=np.float32)
@@ -37,19 +38,20 @@ pub fn exact_search<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (k, metric) = (count("k", k)?, parse::<Metric>(metric)?);
     let threads = threads_of(threads)?;
-    let base = &interop::to_numpy(base, "base")?;
-    with_element!(element(base, "base")?, T => {
-        let (base, rows) = (Array::<T>::queries(base, "base")?, Array::<T>::queries(queries, "queries")?);
-        let (base, view) = (base.view()?, rows.view()?);
-        let found = call::long(py, progress, |progress| {
-            let pool = pool_builder(threads).build().map_err(|error| Error::new_err(error.to_string()))?;
-            exact_knn(base, view, k, metric, &pool, progress).map_err(Raise::raise)
-        })?;
-        let keys = found.ids().iter().map(|&id| Key::from(id)).collect();
-        let distances = found.distances().unwrap_or_default().to_vec();
-        let found = matches_of(py, (keys, distances), (!rows.is_one()).then_some([view.len(), k]))?;
-        interop::matches_like(queries, &found)
-    })
+    let (base, given) = (Array::new(base, "base")?, Array::new(queries, "queries")?);
+    let (base, rows) = (base.rows()?, given.rows()?);
+    let found = call::long(py, progress, |mut progress| {
+        let pool = pool_builder(threads).build().map_err(|error| Error::new_err(error.to_string()))?;
+        each!(Rows(base), base => {
+            let search = |queries: MatrixView<'_, _>| exact_knn(base, queries, k, metric, &pool, &mut progress);
+            let found = Vectors::from(rows).with_matrix(search);
+            found.map_err(|error| ParameterError::new_err(error.to_string()))?.map_err(Raise::raise)
+        })
+    })?;
+    let keys = found.ids().iter().map(|&id| Key::from(id)).collect();
+    let distances = found.distances().unwrap_or_default().to_vec();
+    let found = matches_of(py, (keys, distances), (!given.is_one()).then_some([rows.len(), k]))?;
+    interop::matches_like(queries, &found)
 }
 
 /// The mean recall of search results: the share of the true k nearest keys, or those that tie with the last of them,

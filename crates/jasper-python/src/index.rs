@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 
-use jasper::{
-    AnyIndex, Device, ElementKind, Key, Metric, OpenOptions, UpdateError, WithProgress, with_element,
-};
+use jasper::{Device, ElementKind, Key, Metric, OpenOptions, UpdateError};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator};
 
@@ -43,7 +42,7 @@ const SMALL_INSERT: usize = 64;
 #[pyclass(frozen, weakref, module = "jasper")]
 pub struct Index {
     /// `None` only if a move panicked.
-    index: RwLock<Option<AnyIndex>>,
+    index: RwLock<Option<jasper::Index>>,
     process: Process,
     pub(crate) element: ElementKind,
     pub(crate) dimension: usize,
@@ -51,7 +50,7 @@ pub struct Index {
 }
 
 impl Index {
-    pub(crate) fn new(index: AnyIndex) -> Self {
+    pub(crate) fn new(index: jasper::Index) -> Self {
         Self {
             process: Process::current(),
             element: index.element(),
@@ -65,7 +64,7 @@ impl Index {
     pub(crate) fn call<R: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&AnyIndex) -> PyResult<R> + Send,
+        call: impl FnOnce(&jasper::Index) -> PyResult<R> + Send,
     ) -> PyResult<R> {
         self.process.check()?;
         lock::released(py, || self.locked(call))
@@ -76,32 +75,31 @@ impl Index {
         &self,
         py: Python<'_>,
         progress: Option<Py<PyAny>>,
-        call: impl FnOnce(WithProgress<'_, AnyIndex>) -> Result<R, E> + Send,
+        call: impl FnOnce(&jasper::Index) -> Result<R, E> + Send,
     ) -> PyResult<R> {
         self.process.check()?;
         call::long(py, progress, |progress| {
-            self.locked(|index| call(index.with_progress(progress)).map_err(Raise::raise))
+            self.locked(|index| call(&index.with_progress(progress)).map_err(Raise::raise))
         })
     }
 
-    /// Calls `small` if there are few vectors and no progress callback, so that the index may combine the insert with those
-    /// of other threads. Otherwise calls `long`, as [`Self::long`] does.
+    /// Inserts this number of vectors as [`Self::long`] does, but without progress reports if there are few and no
+    /// callback, so that the index may combine the insert with those of other threads.
     pub(crate) fn small_or_long<R: Send>(
         &self,
         py: Python<'_>,
         progress: Option<Py<PyAny>>,
         vectors: usize,
-        small: impl FnOnce(&AnyIndex) -> Result<R, UpdateError> + Send,
-        long: impl FnOnce(WithProgress<'_, AnyIndex>) -> Result<R, UpdateError> + Send,
+        insert: impl FnOnce(&jasper::Index) -> Result<R, UpdateError> + Send,
     ) -> PyResult<R> {
         if progress.is_some() || vectors > SMALL_INSERT {
-            return self.long(py, progress, long);
+            return self.long(py, progress, insert);
         }
         self.process.check()?;
-        py.detach(|| self.locked(|index| small(index).map_err(Raise::raise)))
+        py.detach(|| self.locked(|index| insert(index).map_err(Raise::raise)))
     }
 
-    fn locked<R>(&self, call: impl FnOnce(&AnyIndex) -> PyResult<R>) -> PyResult<R> {
+    fn locked<R>(&self, call: impl FnOnce(&jasper::Index) -> PyResult<R>) -> PyResult<R> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         let index = index.as_ref().ok_or_else(lost)?;
         match index.device() {
@@ -148,9 +146,8 @@ impl Index {
     ) -> PyResult<Self> {
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let builder = builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?;
-        let index =
-            builder.device(Device::Cpu).empty_any(element, count("dim", dim)?).map_err(Raise::raise)?;
-        Ok(Self::new(index))
+        let index = builder.device(Device::Cpu).empty(element, count("dim", dim)?);
+        Ok(Self::new(index.map_err(Raise::raise)?))
     }
 
     /// Opens an index: a file that Index.save or the command `jasper` has written, its bytes, or a file object; or the
@@ -191,12 +188,12 @@ impl Index {
         let index = if let Ok(bytes) = bytes.cast::<PyBytes>() {
             let bytes = bytes.as_bytes();
             call::long(py, progress, |progress| {
-                check_keys(options.with_progress(progress).open_any_bytes(bytes).map_err(Raise::raise)?)
+                check_keys(options.with_progress(progress).open_bytes(bytes).map_err(Raise::raise)?)
             })
         } else {
             let path: PathBuf = bytes.extract()?;
             call::long(py, progress, |progress| {
-                check_keys(options.with_progress(progress).open_any(path).map_err(Raise::raise)?)
+                check_keys(options.with_progress(progress).open(path).map_err(Raise::raise)?)
             })
         };
         index.map(Self::new)
@@ -292,29 +289,20 @@ impl Index {
     /// are floats. Raises UnknownKeyError.
     fn vectors<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let keys = arrays::keys(keys)?;
-        with_element!(self.element, T => {
-            let rows = self.call(py, |index| {
-                let mut rows: Vec<T> = Vec::with_capacity(keys.len() * self.dimension);
-                for &key in &keys {
-                    let vector = index.vector::<T>(key).map_err(Raise::raise)?;
-                    rows.extend(vector.ok_or_else(|| no_vector(index, key))?);
-                }
-                Ok(rows)
-            })?;
-            Ok(PyArray1::from_vec(py, rows).reshape([keys.len(), self.dimension])?.into_any())
-        })
+        let rows = self.call(py, |index| {
+            let mut rows = Vec::with_capacity(keys.len() * self.dimension);
+            for &key in &keys {
+                rows.extend(vector(index, key)?);
+            }
+            Ok(rows)
+        })?;
+        self.stored(PyArray1::from_vec(py, rows).reshape([keys.len(), self.dimension])?.into_any())
     }
 
     /// The vector of a key. Raises UnknownKeyError, which is a KeyError.
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let key = arrays::key(key)?;
-        with_element!(self.element, T => {
-            let vector = self.call(py, |index| {
-                let vector = index.vector::<T>(key).map_err(Raise::raise)?;
-                vector.ok_or_else(|| no_vector(index, key))
-            })?;
-            Ok(PyArray1::from_vec(py, vector).into_any())
-        })
+        self.stored(PyArray1::from_vec(py, self.call(py, |index| vector(index, key))?).into_any())
     }
 
     /// Whether a key is in the index.
@@ -358,8 +346,8 @@ impl Index {
 
     /// The type of a coordinate.
     #[getter]
-    fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyArrayDescr> {
-        with_element!(self.element, T => numpy::dtype::<T>(py))
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArrayDescr>> {
+        PyArrayDescr::new(py, dtype_name(self.element))
     }
 
     /// Where the index is: "cpu" or "cuda:0" and so on.
@@ -414,6 +402,14 @@ impl Index {
 }
 
 impl Index {
+    /// An array of float32 as one of the type of the index.
+    fn stored<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match self.element {
+            ElementKind::F32 => Ok(array),
+            element => array.call_method1(intern!(array.py(), "astype"), (dtype_name(element),)),
+        }
+    }
+
     /// The bytes of the file that a save writes.
     fn bytes<'py>(&self, py: Python<'py>, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.long(py, progress, |index| index.to_bytes())?;
@@ -422,7 +418,7 @@ impl Index {
 }
 
 /// Checks that Python has all keys of an index that another program may have made.
-fn check_keys(index: AnyIndex) -> PyResult<AnyIndex> {
+fn check_keys(index: jasper::Index) -> PyResult<jasper::Index> {
     match index.keys().into_iter().find(|&key| i64::try_from(key).is_err()) {
         Some(key) => Err(FormatError::new_err(format!(
             "the index has the key {key}, and keys in Python are below 2**63; open it in Rust, or build it with other keys"
@@ -431,10 +427,12 @@ fn check_keys(index: AnyIndex) -> PyResult<AnyIndex> {
     }
 }
 
-/// Why a key has no vector.
-fn no_vector(index: &AnyIndex, key: Key) -> PyErr {
-    if index.contains(key) {
-        return Error::new_err("the vectors of the index were dropped");
-    }
-    UnknownKeyError::new_err(format!("key {key} is not in the index"))
+/// The vector of a key.
+fn vector(index: &jasper::Index, key: Key) -> PyResult<Vec<f32>> {
+    index.vector(key).ok_or_else(|| {
+        if index.contains(key) {
+            return Error::new_err("the vectors of the index were dropped");
+        }
+        UnknownKeyError::new_err(format!("key {key} is not in the index"))
+    })
 }

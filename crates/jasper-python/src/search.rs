@@ -3,13 +3,11 @@
 use std::time::{Duration, Instant};
 
 use jasper::tune::Goal;
-use jasper::{
-    AnyIndex, Device, Distances, Hit, Key, Matches, MatrixView, SearchError, SearchParams, with_element,
-};
+use jasper::{Device, Distances, Hit, Key, Matches, SearchError, SearchParams, Target};
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use crate::arrays::{self, Array, Scalar};
+use crate::arrays::{self, Array, Rows};
 use crate::call;
 use crate::device::DeviceArray;
 use crate::errors::{Error, Integer, ParameterError, Raise, count};
@@ -68,7 +66,7 @@ impl Options {
     }
 
     /// The search parameters for a batch of `queries` queries.
-    pub fn params(&self, index: &AnyIndex, queries: usize) -> PyResult<SearchParams<'_>> {
+    pub fn params(&self, index: &jasper::Index, queries: usize) -> PyResult<SearchParams<'_>> {
         let mut params = SearchParams::new(self.k);
         if let Some(recall) = self.recall {
             let goal = Goal { k: self.k, recall };
@@ -100,8 +98,8 @@ impl Index {
     /// Finds the keys nearest to a query, or to each of several.
     ///
     /// queries is an array of shape (dim,) or (n, dim), of numpy or any library that has DLPack or the CUDA array
-    /// interface, in host memory or on the device of the index. Floats are converted to those of the index; other types
-    /// must be its own. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64,
+    /// interface, in host memory or on the device of the index. Numbers are converted to the type of the index, on a device
+    /// only floats to floats. Returns Matches(keys, distances) of shape (k,) or (n, k), nearest first: keys are int64,
     /// distances float32, in the metric of the index. Where there are fewer than k, keys are -1 and distances inf.
     ///
     /// beam_width
@@ -167,16 +165,14 @@ impl Index {
             (None, _, Some(_)) => return refuse("stream is for queries on a CUDA device; leave it out"),
             _ => {}
         }
-        with_element!(self.element, T => {
-            if let Some(on_device) = on_device {
-                return self.search_on_device::<T>(&on_device, &options, stream);
-            }
-            let array = Array::<T>::queries(queries, "queries")?;
-            match out {
-                Some(out) => self.search_into(py, &array, &options, out),
-                None => interop::matches_like(queries, &self.search_new(py, &array, &options)?),
-            }
-        })
+        if let Some(on_device) = on_device {
+            return self.search_on_device(&on_device, &options, stream);
+        }
+        let array = Array::new(queries, "queries")?;
+        match out {
+            Some(out) => self.search_into(py, &array, &options, out),
+            None => interop::matches_like(queries, &self.search_new(py, &array, &options)?),
+        }
     }
 
     /// Finds the keys nearest to the vector of a key, without the key itself. Arguments and results are as of search,
@@ -204,7 +200,7 @@ impl Index {
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
         let key = arrays::key(key)?;
-        self.search_one(py, &options, |index, params| index.search_by_key(key, params))
+        self.search_one(py, &options, |index, params| index.search(Target::key(key), params))
     }
 
     /// Finds the keys within a distance of a query: those whose distance in the metric of the index is at most `radius`
@@ -229,13 +225,12 @@ impl Index {
         rerank: Option<Integer>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(RADIUS_K.into(), beam_width, None, filter, distances, rerank)?;
-        let hits = with_element!(self.element, T => {
-            let query = Array::<T>::queries(query, "query")?;
-            let vector = query.one()?;
-            self.call(py, |index| {
-                index.search_within(vector, radius, options.params(index, 1)?).map_err(Raise::raise)
-            })?
-        });
+        let query = Array::new(query, "query")?;
+        let vector = query.one()?;
+        let hits = self.call(py, |index| {
+            let params = options.params(index, 1)?;
+            index.search(Target::within(vector, radius), params).map_err(Raise::raise)
+        })?;
         let found = hits.into_iter().map(|Hit { key, distance }| (key, distance)).unzip();
         matches_of(py, found, None)
     }
@@ -247,7 +242,7 @@ impl Index {
         &self,
         py: Python<'py>,
         options: &Options,
-        search: impl FnOnce(&AnyIndex, SearchParams<'_>) -> Result<Vec<Hit>, SearchError> + Send,
+        search: impl FnOnce(&jasper::Index, SearchParams<'_>) -> Result<Vec<Hit>, SearchError> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = self.call(py, |index| {
             let params = options.params(index, 1)?;
@@ -260,37 +255,37 @@ impl Index {
     }
 
     /// Searches, and returns new arrays.
-    fn search_new<'py, T: Scalar>(
+    fn search_new<'py>(
         &self,
         py: Python<'py>,
-        queries: &Array<'py, T>,
+        queries: &Array<'py>,
         options: &Options,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let view = queries.view()?;
+        let rows = queries.rows()?;
         if queries.is_one() {
-            return self.search_one(py, options, |index, params| index.search::<T>(view.row(0), params));
+            return self.search_one(py, options, |index, params| index.search(rows, params));
         }
-        self.call(py, |index| options.params(index, view.len()).map(drop))?;
-        self.search_into(py, queries, options, results::arrays(py, view.len(), options.k)?)
+        self.call(py, |index| options.params(index, rows.len()).map(drop))?;
+        self.search_into(py, queries, options, results::arrays(py, rows.len(), options.k)?)
     }
 
     /// Searches, and writes to these arrays.
-    fn search_into<'py, T: Scalar>(
+    fn search_into<'py>(
         &self,
         py: Python<'py>,
-        queries: &Array<'py, T>,
+        queries: &Array<'py>,
         options: &Options,
         (keys, distances): (Bound<'py, PyAny>, Bound<'py, PyAny>),
     ) -> PyResult<Bound<'py, PyAny>> {
-        let view = queries.view()?;
-        let shape = [view.len(), options.k];
+        let rows = queries.rows()?;
+        let shape = [rows.len(), options.k];
         let shape = if queries.is_one() { &shape[1..] } else { &shape[..] };
         {
             let (mut keys, mut distances) = (output::<i64>(&keys, shape)?, output::<f32>(&distances, shape)?);
             let keys: &mut [Key] = bytemuck::cast_slice_mut(keys.as_slice_mut()?);
             let distances = distances.as_slice_mut()?;
             self.call(py, |index| {
-                search_parts(index, view, options.params(index, view.len())?, keys, distances)
+                search_parts(index, rows, options.params(index, rows.len())?, keys, distances)
             })?;
         }
         matches(keys, distances, py)
@@ -312,15 +307,13 @@ fn output<'py, T: numpy::Element>(
 }
 
 /// Searches for a batch, one part after another, so that Ctrl-C is noticed in between.
-fn search_parts<T: Scalar>(
-    index: &AnyIndex,
-    queries: MatrixView<'_, T>,
+fn search_parts(
+    index: &jasper::Index,
+    queries: Rows<'_>,
     params: SearchParams<'_>,
     keys: &mut [Key],
     distances: &mut [f32],
 ) -> PyResult<()> {
-    let index: &jasper::Index<T> =
-        index.downcast_ref().expect("the queries have the element type of the index");
     let mut start = 0;
     let mut part = if index.device() == Device::Cpu { 1 << 10 } else { 1 << 16 };
     loop {

@@ -6,22 +6,19 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use jasper::error::VectorError;
-use jasper::{
-    Hit, Key, Matches, MatchesMut, MatrixView, SearchError, UpdateError, VectorSource, with_element,
-};
+use jasper::report::InsertReport;
+use jasper::{Hit, Key, Matches, MatchesMut, Pending, SearchError, UpdateError};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::arrays::{self, Array, Vectors, key_array};
+use crate::arrays::{self, Array, Input, key_array};
 use crate::errors::{Integer, Raise};
 use crate::index::Index;
 use crate::interop;
 use crate::results::matches_of;
 use crate::search::Options;
 
-type Search = Pin<Box<dyn Future<Output = Result<Vec<Hit>, SearchError>> + Send>>;
-type Change = Pin<Box<dyn Future<Output = Result<(), UpdateError>> + Send>>;
+type Search = Pending<Result<Vec<Hit>, SearchError>>;
 
 /// What a call awaits.
 trait Work: Send {
@@ -69,19 +66,17 @@ impl Index {
         let py = slf.py();
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
         let event_loop = running_loop(py)?;
-        let (searches, shape) = with_element!(slf.get().element, T => {
-            let array = Array::<T>::queries(queries, "queries")?;
-            let view = array.view()?;
-            let searches: Vec<Search> = slf.get().call(py, |index| {
-                let params = options.params(index, view.len())?;
-                let submit = |row| Ok(Box::pin(index.submit::<T>(row, params).map_err(Raise::raise)?) as Search);
-                view.rows().map(submit).collect::<PyResult<_>>()
-            })?;
-            (searches, (!array.is_one()).then_some([view.len(), options.k]))
-        });
+        let array = Array::new(queries, "queries")?;
+        let rows = array.rows()?;
+        let searches: VecDeque<Search> = slf.get().call(py, |index| {
+            let params = options.params(index, rows.len())?;
+            let submit = |row| index.submit(rows.slice(row..row + 1), params).map_err(Raise::raise);
+            (0..rows.len()).map(submit).collect()
+        })?;
+        let shape = (!array.is_one()).then_some([rows.len(), options.k]);
         let (keys, distances) = Matches::new(searches.len(), options.k).map_err(Raise::raise)?.into_arrays();
         let (k, queries) = (options.k, queries.clone().unbind());
-        let searches = Searches { searches: searches.into(), keys, distances, written: 0, k, shape, queries };
+        let searches = Searches { searches, keys, distances, written: 0, k, shape, queries };
         Awaited::start(slf, &event_loop, Box::new(searches))
     }
 
@@ -124,7 +119,7 @@ impl Index {
         let event_loop = running_loop(slf.py())?;
         let keys = arrays::keys(keys)?;
         let change = slf.get().call(slf.py(), |index| index.submit_delete(&keys).map_err(Raise::raise))?;
-        Awaited::start(slf, &event_loop, Box::new(Changed { change, result: Made::Deleted(keys.len()) }))
+        Awaited::start(slf, &event_loop, Box::new(Change::Delete(change, keys.len())))
     }
 }
 
@@ -140,52 +135,37 @@ fn submit_insert<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let event_loop = running_loop(slf.py())?;
     let keys = arrays::keys(keys)?;
-    let change: Change = with_element!(slf.get().element, T => {
-        let vectors = Vectors::<T>::new(vectors, false)?;
-        let source = vectors.source()?;
-        let mut rows = Vec::new();
-        if source.in_memory().is_none() {
-            rows.resize(source.len() * source.dimension(), T::default());
-            source.read(0..source.len(), &mut rows).map_err(|error| UpdateError::Read(error).raise())?;
-        }
-        let read = || MatrixView::new(&rows, source.dimension());
-        let view = source.in_memory().map_or_else(read, Ok);
-        let view = view.map_err(|error| VectorError::from(error).raise())?;
-        let submitted = slf.get().call(slf.py(), |index| {
-            let submitted = if replaces {
-                index.submit_upsert::<T>(view, &keys)
-            } else {
-                index.submit_insert::<T>(view, &keys)
-            };
-            submitted.map_err(Raise::raise)
-        })?;
-        Box::pin(async { submitted.await.map(drop) })
-    });
-    Awaited::start(slf, &event_loop, Box::new(Changed { change, result: Made::Keys(keys) }))
+    let vectors = Input::new(vectors, None)?;
+    let source = vectors.source()?;
+    let change = slf.get().call(slf.py(), |index| {
+        let submitted =
+            if replaces { index.submit_upsert(source, &keys) } else { index.submit_insert(source, &keys) };
+        submitted.map_err(Raise::raise)
+    })?;
+    Awaited::start(slf, &event_loop, Box::new(Change::Insert(change, keys)))
 }
 
-/// A change of one call.
-struct Changed {
-    change: Change,
-    result: Made,
+/// A change of one call, and what it returns.
+enum Change {
+    Insert(Pending<Result<InsertReport, UpdateError>>, Vec<Key>),
+    /// The number of keys.
+    Delete(Pending<Result<(), UpdateError>>, usize),
 }
 
-/// What a change returns.
-enum Made {
-    Keys(Vec<Key>),
-    Deleted(usize),
-}
-
-impl Work for Changed {
+impl Work for Change {
     fn poll(&mut self, waker: &Waker) -> Poll<PyResult<()>> {
-        let made = self.change.as_mut().poll(&mut Context::from_waker(waker));
-        made.map(|made| made.map_err(Raise::raise))
+        let context = &mut Context::from_waker(waker);
+        let polled = match self {
+            Self::Insert(change, _) => Pin::new(change).poll(context).map_ok(drop),
+            Self::Delete(change, _) => Pin::new(change).poll(context),
+        };
+        polled.map_err(Raise::raise)
     }
 
     fn result<'py>(self: Box<Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.result {
-            Made::Keys(keys) => Ok(key_array(py, keys).into_any()),
-            Made::Deleted(count) => Ok(count.into_pyobject(py)?.into_any()),
+        match *self {
+            Self::Insert(_, keys) => Ok(key_array(py, keys).into_any()),
+            Self::Delete(_, count) => Ok(count.into_pyobject(py)?.into_any()),
         }
     }
 }
@@ -272,7 +252,7 @@ impl Work for Searches {
     /// Writes finished results, in the order of the queries. The first unfinished search wakes `waker`.
     fn poll(&mut self, waker: &Waker) -> Poll<PyResult<()>> {
         while let Some(search) = self.searches.front_mut() {
-            let hits = match search.as_mut().poll(&mut Context::from_waker(waker)) {
+            let hits = match Pin::new(search).poll(&mut Context::from_waker(waker)) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.raise())),
                 Poll::Ready(Ok(hits)) => hits,

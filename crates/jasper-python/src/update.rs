@@ -2,11 +2,11 @@
 
 use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{Key, Quantization, SearchLimits, VectorSource, with_element};
+use jasper::{Key, Quantization, SearchLimits};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
-use crate::arrays::{self, Array, Vectors, key_array};
+use crate::arrays::{self, Array, Input, key_array};
 use crate::errors::{Integer, ParameterError, Raise, count, parse};
 use crate::functions::neighbors;
 use crate::index::Index;
@@ -18,9 +18,10 @@ const KEY_LIMIT: Key = 1 << 63;
 #[pymethods]
 impl Index {
     /// Adds vectors, of shape (n, dim), or (dim,) for one, and returns their keys. Without keys, they get those that
-    /// follow the largest key ever used. All are added, or none.
+    /// follow the largest key ever used. All are added, or none. Numbers are rounded to the type of the index.
     ///
-    /// Raises DuplicateKeyError if a key is in the index already, or given twice; ParameterError.
+    /// Raises DuplicateKeyError if a key is in the index already, or given twice; ParameterError, also for numbers that
+    /// the type of the index cannot hold.
     ///
     /// >>> import jasper
     /// >>> index = jasper.Index(2)
@@ -37,34 +38,20 @@ impl Index {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let keys = keys.map(arrays::keys).transpose()?;
-        let keys = with_element!(self.element, T => {
-            let vectors = Vectors::<T>::new(vectors, false)?;
-            let source = vectors.source()?;
-            let vectors = || &source as &dyn VectorSource<T>;
-            if let Some(keys) = keys {
-                self.small_or_long(
-                    py,
-                    progress,
-                    source.len(),
-                    |index| index.insert(vectors().into(), &keys),
-                    |index| index.insert(vectors().into(), &keys),
-                )?;
-                keys
-            } else {
-                let next = self.call(py, |index| Ok(index.next_key()))?;
-                if vectors().len() as Key > KEY_LIMIT.saturating_sub(next) {
-                    return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
-                }
-                let (first, report) = self.small_or_long(
-                    py,
-                    progress,
-                    source.len(),
-                    |index| index.insert_auto(vectors().into()),
-                    |index| index.insert_auto(vectors().into()),
-                )?;
-                (first..first + report.keys as Key).collect()
+        let vectors = Input::new(vectors, None)?;
+        let source = vectors.source()?;
+        let keys = if let Some(keys) = keys {
+            self.small_or_long(py, progress, source.len(), |index| index.insert(source, &keys))?;
+            keys
+        } else {
+            let next = self.call(py, |index| Ok(index.next_key()))?;
+            if source.len() as Key > KEY_LIMIT.saturating_sub(next) {
+                return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
             }
-        });
+            let insert = |index: &jasper::Index| index.insert_auto(source);
+            let (first, report) = self.small_or_long(py, progress, source.len(), insert)?;
+            (first..first + report.keys as Key).collect()
+        };
         Ok(key_array(py, keys))
     }
 
@@ -78,19 +65,9 @@ impl Index {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let keys = arrays::keys(keys)?;
-        with_element!(self.element, T => {
-            let vectors = Vectors::<T>::new(vectors, false)?;
-            let source = vectors.source()?;
-            let vectors = || &source as &dyn VectorSource<T>;
-            let upserted = self.small_or_long(
-                py,
-                progress,
-                source.len(),
-                |index| index.upsert(vectors().into(), &keys),
-                |index| index.upsert(vectors().into(), &keys),
-            );
-            upserted.map(drop)
-        })
+        let vectors = Input::new(vectors, None)?;
+        let source = vectors.source()?;
+        self.small_or_long(py, progress, source.len(), |index| index.upsert(source, &keys)).map(drop)
     }
 
     /// Deletes a key, or an array of keys, and returns how many. Searches no longer return them; their vectors are
@@ -262,12 +239,12 @@ impl Index {
             (Some(queries), Some(truth)) => (queries, ground_truth(truth)?),
             _ => return Err(ParameterError::new_err("give both queries and truth, or neither")),
         };
-        with_element!(self.element, T => {
-            let queries = Array::<T>::queries(queries, "queries")?;
-            let view = queries.view()?;
-            let queries = TuneQueries::Given { queries: view.into(), truth: &truth };
-            report(py, &self.long(py, progress, |index| index.tune(goal, queries))?)
-        })
+        let queries = Array::new(queries, "queries")?;
+        let queries = queries.rows()?;
+        let tuned = self.long(py, progress, |index| {
+            index.tune(goal, TuneQueries::Given { queries: queries.into(), truth: &truth })
+        })?;
+        report(py, &tuned)
     }
 
     /// Verifies every vector, edge and key, and that every vector can be reached. Returns a report; is_sound says

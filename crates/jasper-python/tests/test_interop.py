@@ -88,7 +88,7 @@ def test_results_are_of_the_library_of_the_queries(shared, vectors, monkeypatch)
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        (Tensor(np.zeros(16, np.int32)), "queries are int32"),
+        (Tensor(np.zeros(16, complex)), "queries are complex128"),
         (Tensor(np.zeros((2, 3), np.float32)), "row 0 has 3 coordinates"),
         (Tensor(np.full(16, np.nan, np.float32)), "not finite"),
         (Tensor(np.zeros(16, np.float32), device=(2, 0)), "queries are on cuda:0 and the index on cpu"),
@@ -228,9 +228,9 @@ def test_bfloat16_is_stored_as_the_type_that_holds_it(vectors, values, dtype, wr
 def test_bfloat16_that_an_index_cannot_have_is_refused(vectors):
     rows = (vectors * 1e6).astype(BFLOAT16)
     index = jasper.Index(16, dtype="float16")
-    with pytest.raises(jasper.ParameterError, match="vectors have the value .*, and float16 ends at 65504"):
+    with pytest.raises(jasper.ParameterError, match="row 0 has the value .*, which float16 cannot hold"):
         index.insert(rows)
-    with pytest.raises(jasper.ParameterError, match="vectors are float32, and those of the index uint8"):
+    with pytest.raises(jasper.ParameterError, match="row 0 has the value .*, which uint8 cannot hold"):
         jasper.Index(16, dtype="uint8").insert(rows)
     rows[3, 1] = np.nan
     with pytest.raises(jasper.ParameterError, match="row 3 holds a value that is not finite"):
@@ -252,10 +252,9 @@ def test_bfloat16_that_an_index_cannot_have_is_refused(vectors):
     ids=lambda one: str(one.dtype),
 )
 def test_what_messages_advise_works(vectors):
-    for function in (jasper.Index.build, lambda vectors: jasper.exact_search(vectors, vectors, 1), jasper.Index(3).insert):
-        with pytest.raises(jasper.ParameterError) as raised:
-            function(vectors)
-    advice = str(raised.value).partition("convert them with ")[2]
+    with pytest.raises(jasper.ParameterError) as raised:
+        jasper.Index.build(vectors)
+    advice = str(raised.value).partition("convert them with ")[2].partition(", or pass ")[0]
     assert len(jasper.Index.build(eval(advice, {"numpy": np, "vectors": vectors}))) == len(vectors)
     assert len(jasper.Index.build(vectors, dtype="float32")) == len(vectors)
 
@@ -268,7 +267,7 @@ def test_what_are_not_numbers_is_refused_whatever_the_type(vectors):
 
 
 def test_bytes_of_another_sign_are_not_to_be_cast():
-    with pytest.raises(jasper.ParameterError, match="uint8, and those of the index int8; .* bring them into its range"):
+    with pytest.raises(jasper.ParameterError, match="row 0 has the value 200 at coordinate 1, which int8 cannot hold"):
         jasper.Index(2, dtype="int8").insert(np.array([[1, 200]], np.uint8))
 
 

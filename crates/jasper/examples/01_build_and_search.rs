@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(5_000, 0), set.rows(100, 1));
     let (rows, queries) = (MatrixView::new(&rows, 32)?, MatrixView::new(&queries, 32)?);
 
-    let index = IndexBuilder::new(Metric::L2).max_degree(32).build(&rows)?;
+    let index = IndexBuilder::new(Metric::L2).max_degree(32).build(rows)?;
     let stats = index.stats();
     println!("{} vectors with {:.1} edges each", stats.keys, stats.mean_degree);
 

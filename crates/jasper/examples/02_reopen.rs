@@ -9,12 +9,12 @@ use jasper::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // A file of 3,000 x 64 bytes, as `numpy.save` writes it. It is read chunk by chunk.
+    // A file of 3,000 x 64 bytes, as `numpy.save` writes it. It is read chunk by chunk. The index has its element type.
     let rows: Vec<u8> = Clusters::new(64, 2).rows(3_000, 0);
     let folder = tempfile::tempdir()?;
     let npy = folder.path().join("vectors.npy");
     write_vectors(&npy, MatrixView::new(&rows, 64)?)?;
-    let index: Index<u8> = IndexBuilder::new(Metric::L2).build(&VectorFile::open(&npy)?)?;
+    let index = IndexBuilder::new(Metric::L2).build(&VectorFile::open(&npy)?)?;
     let hits = index.search(&rows[..64], SearchParams::new(10))?;
 
     // The file appears at once, complete. An existing file of that name is kept until then.
@@ -28,16 +28,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(info.keys, 3_000);
 
     // Read it into memory and verify its checksums.
-    let opened = Index::<u8>::open(&path)?;
+    let opened = Index::open(&path)?;
     assert_eq!(opened.search(&rows[..64], SearchParams::new(10))?, hits);
 
     // Or map it: this returns at once, and pages are read when searches touch them.
-    let mapped = OpenOptions::new().mapped(true).open::<u8>(&path)?;
+    let mapped = OpenOptions::new().mapped(true).open(&path)?;
     assert_eq!(mapped.search(&rows[..64], SearchParams::new(10))?, hits);
 
-    // The element type has to be that of the file. AnyIndex::open takes any.
-    let error = Index::<f32>::open(&path).unwrap_err();
+    // Queries may have another element type: they are rounded to that of the index, or refused if it cannot hold them.
+    let query: Vec<f32> = rows[..64].iter().map(|&x| f32::from(x) + 0.25).collect();
+    assert_eq!(opened.search(&query, SearchParams::new(10))?, hits);
+    let error = opened.search(&[300.0_f32; 64], SearchParams::new(10)).unwrap_err();
     println!("{error}");
-    assert!(error.to_string().ends_with("holds u8 vectors and was opened for f32; open it as u8"));
+    assert!(error.to_string().contains("300"));
     Ok(())
 }

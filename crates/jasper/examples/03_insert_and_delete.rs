@@ -7,21 +7,21 @@ use jasper::{Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, bench::
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 3).rows(3_000, 0);
     let part = |from: usize, to: usize| MatrixView::new(&rows[from * 16..to * 16], 16);
-    let index = IndexBuilder::new(Metric::Cosine).build(&part(0, 2_000)?)?;
-    let nearest = |index: &Index<f32>, row: usize| -> Result<Key, Box<dyn Error>> {
+    let index = IndexBuilder::new(Metric::Cosine).build(part(0, 2_000)?)?;
+    let nearest = |index: &Index, row: usize| -> Result<Key, Box<dyn Error>> {
         Ok(index.search(&rows[row * 16..][..16], SearchParams::new(1))?[0].key)
     };
 
     // Insert under keys of your own, or under the keys that follow the largest one.
     let keys: Vec<Key> = (1_000_000..1_000_500).collect();
-    index.insert(&part(2_000, 2_500)?, &keys)?;
+    index.insert(part(2_000, 2_500)?, &keys)?;
     assert_eq!(nearest(&index, 2_000)?, 1_000_000);
-    let (first, _) = index.insert_auto(&part(2_500, 3_000)?)?;
+    let (first, _) = index.insert_auto(part(2_500, 3_000)?)?;
     assert_eq!(first, 1_000_500);
 
     // A key that is taken is an error, unless its vector is to be replaced.
-    println!("{}", index.insert(&part(0, 1)?, &[7]).unwrap_err());
-    index.upsert(&part(0, 1)?, &[7])?;
+    println!("{}", index.insert(part(0, 1)?, &[7]).unwrap_err());
+    index.upsert(part(0, 1)?, &[7])?;
 
     // Deleted keys are not returned from here on. They can be restored until they are consolidated.
     index.delete(&[1_000_000])?;

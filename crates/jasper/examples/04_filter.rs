@@ -6,7 +6,7 @@ use jasper::{IndexBuilder, Key, KeyFilter, MatrixView, Metric, SearchParams, ben
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<i8> = Clusters::new(24, 4).rows(4_000, 0);
-    let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&rows, 24)?)?;
+    let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&rows, 24)?)?;
     let query = &rows[..24];
 
     // A predicate on keys.
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A large set of keys of any size, such as 63-bit hashes.
     let hash = |id: u64| id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1;
     let keys: Vec<u64> = (0..4_000).map(hash).collect();
-    let hashed = IndexBuilder::new(Metric::L2).keys(&keys).build(&MatrixView::new(&rows, 24)?)?;
+    let hashed = IndexBuilder::new(Metric::L2).keys(&keys).build(MatrixView::new(&rows, 24)?)?;
     let allowed: KeyFilter = (2_000..102_000).map(hash).collect();
     let hits = hashed.search(query, SearchParams::new(10).filter(&allowed))?;
     assert_eq!((allowed.len(), hits.len()), (100_000, 10));

@@ -6,7 +6,7 @@ use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::C
 
 fn main() -> Result<(), Box<dyn Error>> {
     let items: Vec<f32> = Clusters::new(20, 5).rows(3_000, 0);
-    let index = IndexBuilder::new(Metric::InnerProduct).build(&MatrixView::new(&items, 20)?)?;
+    let index = IndexBuilder::new(Metric::InnerProduct).build(MatrixView::new(&items, 20)?)?;
     let user = &Clusters::new(20, 5).rows::<f32>(1, 1)[..];
 
     // A smaller distance is better, so the distance is the negated inner product.
@@ -22,8 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // A vector need not be the nearest to itself: one of the same direction and twice the length is nearer.
     let longer: Vec<f32> = user.iter().map(|x| 2.0 * x).collect();
-    let index = index;
-    index.insert(&MatrixView::new(&[user, &longer].concat(), 20)?, &[10_001, 10_002])?;
+    index.insert(MatrixView::new(&[user, &longer].concat(), 20)?, &[10_001, 10_002])?;
     let hits = index.search(user, SearchParams::new(3_002).beam_width(3_002))?;
     let rank = |key| hits.iter().position(|hit| hit.key == key);
     assert!(rank(10_002) < rank(10_001));

@@ -9,7 +9,7 @@ use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::C
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 6).rows(4_000, 0);
     let part = |from: usize, to: usize| MatrixView::new(&rows[from * 16..to * 16], 16);
-    let index = IndexBuilder::new(Metric::L2).build(&part(0, 2_000)?)?;
+    let index = IndexBuilder::new(Metric::L2).build(part(0, 2_000)?)?;
     let done = AtomicBool::new(false);
 
     let searches = thread::scope(|scope| {
@@ -27,8 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let searchers: Vec<_> = (0..8).map(|_| scope.spawn(search)).collect();
 
         let change = || -> Result<(), Box<dyn Error>> {
-            index.insert_auto(&part(2_000, 3_999)?)?;
-            index.insert_one(&rows[3_999 * 16..], 1 << 40)?;
+            index.insert_auto(part(2_000, 3_999)?)?;
+            index.insert(&rows[3_999 * 16..], &[1 << 40])?;
             index.delete(&(500..1_500).collect::<Vec<_>>())?;
             index.consolidate()?;
             Ok(())

@@ -8,7 +8,7 @@ use jasper::{DeviceChoice, Index, IndexBuilder, MatrixView, Metric, bench::synth
 fn main() -> Result<(), Box<dyn Error>> {
     let set = Clusters::new(24, 6);
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(4_000, 0), set.rows(100, 1));
-    let index = IndexBuilder::new(Metric::L2).max_degree(16).build(&MatrixView::new(&rows, 24)?)?;
+    let index = IndexBuilder::new(Metric::L2).max_degree(16).build(MatrixView::new(&rows, 24)?)?;
 
     // Tune with vectors of the index, each searched for without itself. Queries like those to be served are better.
     let goal = Goal { k: 10, recall: 0.95 };
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir();
     let path = folder.join(format!("tuned-{}.jasper", std::process::id()));
     index.save(&path)?;
-    let index = Index::<f32>::open(&path)?.to_device(DeviceChoice::Auto)?;
+    let index = Index::open(&path)?.to_device(DeviceChoice::Auto)?;
     std::fs::remove_file(&path)?;
     let params = index.tuned(goal, 100).ok_or("this goal was tuned above")?;
     let matches = index.search_batch(MatrixView::new(&queries, 24)?, params)?;

@@ -27,11 +27,11 @@ use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, Se
 
 use crate::error::AutoQuantizeError;
 use crate::journal::{Change, Record};
-use crate::progress::long_calls;
 use crate::tune::{HeldOut, least_width};
-use crate::{Device, DeviceChoice, Index, UpdateError, backend};
+use crate::typed::TypedIndex;
+use crate::{Device, DeviceChoice, UpdateError, backend};
 
-/// The result of [`Index::auto_quantize`].
+/// The result of [`Index::auto_quantize`](crate::Index::auto_quantize).
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -175,45 +175,19 @@ impl CostUnit {
     }
 }
 
-// `index` is the `self` of the calls.
-long_calls! {
-    impl<T: Element> Index<T> as (index, progress);
-
-    /// Tries several quantizations, and quantizes all vectors with the one whose searches cost least on `device`, where
-    /// the index need not be; if exact searches cost less, leaves the index without codes. [`DeviceChoice::Auto`] is a
-    /// GPU if there is one. On a CPU, where costs are estimates, codes that cost up to a tenth more count as well: of
-    /// these RaBitQ is chosen, if there is one, with the narrowest beam. Replaces existing codes.
-    ///
-    /// ```
-    /// use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
-    ///
-    /// let vectors: Vec<f32> = Clusters::new(256, 7).rows(3000, 0);
-    /// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 256)?)?;
-    /// let report = index.auto_quantize(index.device())?;
-    /// assert_eq!(index.quantization(), report.chosen);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// 400 sampled vectors are searched for exactly and with each quantization, at the narrowest beam that reaches the
-    /// recall of an exact search with a beam of 64, or 32 on a CPU, where what exact searches with a beam of 512 find
-    /// counts as true. Costs are [estimated from counts](CostUnit), and nothing is timed: the same index gets the same
-    /// quantization on any GPU, and on any CPU.
-    ///
-    /// A quantization is tried if it would cost less than the best one so far, should its searches visit no more vertices
-    /// than exact ones: usually one or two for a GPU, more for a CPU. Each takes the time of [`Self::quantize`] and dozens
-    /// of searches of 400 queries. Changes wait meanwhile; searches continue, with the codes being tried.
-    ///
-    /// # Errors
-    /// Returns [`AutoQuantizeError`], also if the index has several shards; the index is as it was, but without codes if
-    /// some were tried.
-    pub fn auto_quantize(device: impl Into<DeviceChoice>) -> Result<QuantizeReport, AutoQuantizeError> {
-        index.change_codes(progress, |change, progress| {
-            index.choose_codes(CostUnit::of(device.into()), change, progress)
+impl<T: Element> TypedIndex<T> {
+    pub(crate) fn auto_quantize(
+        &self,
+        device: DeviceChoice,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<QuantizeReport, AutoQuantizeError> {
+        self.change_codes(progress, |change, progress| {
+            self.choose_codes(CostUnit::of(device), change, progress)
         })
     }
 }
 
-impl<T: Element> Index<T> {
+impl<T: Element> TypedIndex<T> {
     /// Returns the recall to reach, the cost of exact searches, and the result of each candidate that was tried.
     fn try_candidates(
         &self,
@@ -311,7 +285,7 @@ impl<T: Element> Index<T> {
     }
 }
 
-impl<T: Element> Index<T> {
+impl<T: Element> TypedIndex<T> {
     fn choose_codes(
         &self,
         unit: CostUnit,

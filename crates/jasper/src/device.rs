@@ -7,6 +7,7 @@ use std::str::FromStr;
 use jasper_core::{DeviceError, Element};
 use jasper_vamana::MemorySpace;
 
+use crate::typed::TypedIndex;
 use crate::{CudaSet, Index, Spread, backend};
 
 /// Where an index is: what [`Index::device`] returns. Written as `cpu`, `cuda:1` or `cuda:0,1`.
@@ -81,7 +82,7 @@ impl DeviceChoice {
 ///
 /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
 /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
-/// let index = builder.build(&MatrixView::new(&vectors, 32)?)?;
+/// let index = builder.build(MatrixView::new(&vectors, 32)?)?;
 /// let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
 /// let index = index.to_device_with(DeviceChoice::Auto, options)?;
 /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
@@ -126,7 +127,7 @@ impl DeviceOptions {
 ///
 /// ```no_run
 /// # use jasper::{Device, Index};
-/// let index = Index::<f32>::open("vectors.jasper")?;
+/// let index = Index::open("vectors.jasper")?;
 /// let index = index.to_device(Device::Cuda(0)).unwrap_or_else(|error| {
 ///     eprintln!("searching on the CPU: {}", error.reason());
 ///     error.into_index()
@@ -135,14 +136,14 @@ impl DeviceOptions {
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("the index cannot be moved and stays on {device}")]
-pub struct MoveError<I> {
+pub struct MoveError<I = Index> {
     index: Box<I>,
     device: Device,
     source: DeviceError,
 }
 
-impl<T: Element> MoveError<Index<T>> {
-    pub(crate) fn new(index: Index<T>, source: DeviceError) -> Self {
+impl<T: Element> MoveError<TypedIndex<T>> {
+    pub(crate) fn new(index: TypedIndex<T>, source: DeviceError) -> Self {
         Self { device: index.device(), index: Box::new(index), source }
     }
 }

@@ -6,20 +6,20 @@
 //! use jasper::{Index, IndexBuilder, MatrixView, Metric, SearchParams};
 //!
 //! let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0); // 2000 vectors of 32 coordinates.
-//! let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 32)?)?;
+//! let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 32)?)?;
 //!
 //! let hits = index.search(&vectors[..32], SearchParams::new(10))?;
 //! assert_eq!((hits[0].key, hits[0].distance), (0, 0.0));
 //!
 //! index.delete(&[0])?;
 //! assert_ne!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
-//! index.insert_one(&[0.5; 32], 123_456)?;
+//! index.insert(&[0.5_f32; 32], &[123_456])?;
 //! index.consolidate()?;
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("vectors.jasper");
 //! index.save(&path)?;
-//! let index = Index::<f32>::open(&path)?;
-//! assert_eq!(index.search(&[0.5; 32], SearchParams::new(1))?[0].key, 123_456);
+//! let index = Index::open(&path)?;
+//! assert_eq!(index.search(&[0.5_f32; 32], SearchParams::new(1))?[0].key, 123_456);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -30,7 +30,7 @@
 //! # use jasper::bench::synthetic::Clusters;
 //! # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
-//! let index = IndexBuilder::new(Metric::Cosine).build(&MatrixView::new(&vectors[..8000], 16)?)?;
+//! let index = IndexBuilder::new(Metric::Cosine).build(MatrixView::new(&vectors[..8000], 16)?)?;
 //! std::thread::scope(|scope| {
 //!     scope.spawn(|| index.insert_auto(&MatrixView::new(&vectors[8000..], 16).unwrap()).unwrap());
 //!     scope.spawn(|| assert_eq!(index.search(&vectors[..16], SearchParams::new(5)).unwrap().len(), 5));
@@ -48,7 +48,7 @@
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
 //! use jasper::DeviceChoice;
 //!
-//! let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 16)?)?;
+//! let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 16)?)?;
 //! // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
 //! let index = index.to_device(DeviceChoice::Auto)?;
 //! assert_eq!(index.search(&vectors[..16], SearchParams::new(10))?.len(), 10);
@@ -69,12 +69,11 @@
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
 //! | [`Device`], [`DeviceChoice`], [`DeviceOptions`], [`CudaSet`], [`Spread`] (replicas or shards) | where an index is built, searched and changed |
-//! | [`AnyIndex`] | an index whose element type is known at run time |
-//! | [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
+//! | [`Vectors`], [`MatrixView`], [`VectorSource`], [`data`] | vectors and queries in memory and in files |
+//! | [`Target`], [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
-//! | [`VectorSource`], [`MatrixView`], [`data`] | vectors in memory and in files |
-//! | [`WithProgress`], [`report`] | progress and cancellation of calls; what they did |
+//! | [`Index::with_progress`], [`report`] | progress and cancellation of calls; what they did |
 //! | [`memory`] | memory of a build or an index, before it is allocated |
 //! | [`file`](mod@file) | what an index file contains, and whether it is intact |
 //! | [`graph`] | the graph itself, and graph files of other libraries |
@@ -87,7 +86,7 @@
 //! module that the table gives or at its root.
 //!
 //! Builds, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report
-//! their progress to a callback, which may cancel them: see [`WithProgress`]. Searches, [`Index::to_device`],
+//! their progress to a callback, which may cancel them: see [`Index::with_progress`]. Searches, [`Index::to_device`],
 //! [`Index::to_host`], [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
 //!
 //! # Features
@@ -104,7 +103,6 @@
 
 #![forbid(unsafe_code)]
 
-mod any;
 mod auto_quantize;
 mod backend;
 mod batcher;
@@ -117,26 +115,25 @@ mod device_set;
 pub mod error;
 mod index;
 mod journal;
-mod progress;
 mod stats;
 pub mod tune;
+mod typed;
 
-pub use any::{AnyIndex, AnyMatrixView, AnyRows, AnyVectorSource};
-pub use batcher::SearchFuture;
+pub use batcher::Pending;
 pub use builder::IndexBuilder;
-pub use changes::small::ChangeFuture;
 pub use device::{Device, DeviceChoice, DeviceOptions};
 pub use device_set::{CudaSet, Spread};
 pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
-pub use index::{Index, OpenOptions, SearchLimits};
-pub use progress::WithProgress;
+pub use index::{Index, OpenOptions, SearchLimits, Target, WithProgress};
 pub use stats::IndexStats;
 
+#[doc(hidden)]
+pub use jasper_core::with_element;
 pub use jasper_core::{
     BitSet, BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, ProgressFn, Stage,
-    VectorSource, f16, no_progress,
+    VectorSource, Vectors, f16, no_progress,
 };
 pub use jasper_graph::KeyFilter;
 pub use jasper_quant::Quantization;
@@ -165,7 +162,7 @@ pub mod cuda {
 /// write_vectors(&path, MatrixView::new(&[0.0_f32, 0.0, 3.0, 4.0, 3.0, 5.0], 2)?)?;
 /// let file = VectorFile::open(&path)?; // Its extension is its format: here an array of numpy.
 /// let keys: [Key; 3] = [0x1f83_d9ab_fb41_bd6b, 17, 4]; // One per vector, of any size.
-/// let index = IndexBuilder::new(Metric::L2).keys(&keys).build::<f32>(&file)?;
+/// let index = IndexBuilder::new(Metric::L2).keys(&keys).build(&file)?;
 ///
 /// let some: KeyFilter = keys[..2].iter().copied().collect();
 /// let vectors = file.load::<f32>()?; // All of them, in memory.
@@ -190,8 +187,8 @@ pub mod graph {
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
 pub mod file {
-    pub use crate::index::{is_sharded, shard_files};
     pub use crate::journal::{DurableInfo, check_new_durable, is_durable};
+    pub use crate::typed::{is_sharded, shard_files};
     pub use jasper_graph::{FileReport, IndexInfo, SaveStats, Section, SectionReport, check_file};
     pub use jasper_vamana::remove_checkpoint;
 }

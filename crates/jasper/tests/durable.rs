@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use jasper::graph::Graph;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
 use std::ops::{ControlFlow, Range};
@@ -15,8 +16,8 @@ use jasper::error::JournalFault;
 use jasper::file::{check_new_durable, is_durable};
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
-    AnyIndex, Device, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress,
-    Quantization, Stage, UpdateError, VectorSource,
+    Device, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress,
+    Quantization, Stage, UpdateError, VectorSource, Vectors,
 };
 
 const DIMENSION: usize = 8;
@@ -27,7 +28,7 @@ fn view(rows: &[f32], dimension: usize) -> MatrixView<'_, f32> {
     MatrixView::new(rows, dimension).unwrap()
 }
 
-fn bytes_of(index: &Index<f32>) -> Vec<u8> {
+fn bytes_of(index: &Index) -> Vec<u8> {
     index.to_bytes().unwrap()
 }
 
@@ -44,7 +45,7 @@ fn rows(seed: u64, count: usize) -> Vec<f32> {
 
 fn create(folder: &Path) {
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(32);
-    let index = builder.build(&view(&rows(1, 60), DIMENSION)).unwrap();
+    let index = builder.build(view(&rows(1, 60), DIMENSION)).unwrap();
     index.save_durable(folder).unwrap();
 }
 
@@ -55,22 +56,24 @@ fn some(keys: impl IntoIterator<Item = Key>, bits: u64, part: u64) -> Vec<Key> {
 }
 
 /// Makes change number `number`, which is a function of the number and of the index.
-fn change(index: &Index<f32>, number: u64) {
+fn change(index: &Index, number: u64) {
     let bits = mix(number);
     let batch = |most: u64| rows(bits, (1 + bits / 64 % most) as usize);
-    let insert = |rows: &[f32]| index.insert_auto(&view(rows, DIMENSION)).map(drop);
+    let insert = |rows: &[f32]| index.insert_auto(view(rows, DIMENSION)).map(drop);
     let changed = match bits % 16 {
         _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)),
         0..=4 => insert(&batch(30)),
-        5 => index.insert_one(&batch(1), mix(bits) >> 1).map(drop),
+        5 => index.insert(&batch(1), &[mix(bits) >> 1]).map(drop),
         6 => {
             let keys = some(index.keys(), bits, 9);
-            index.upsert(&view(&rows(bits, keys.len().max(1)), DIMENSION), &keys).map(drop)
+            index.upsert(view(&rows(bits, keys.len().max(1)), DIMENSION), &keys).map(drop)
         }
         7 => index.delete(&some(index.keys(), bits, 8)),
         8 => index.delete_if_present(&some(0..index.next_key().min(1000), bits, 8)).map(drop),
         9 => {
-            let deleted = index.read_graph(|graph| graph.keys().deleted_keys().collect::<Vec<_>>()).unwrap();
+            let deleted = index
+                .read_graph(|graph: &Graph<f32>| graph.keys().deleted_keys().collect::<Vec<_>>())
+                .unwrap();
             index.undelete(&some(deleted, bits, 3))
         }
         10 => index.consolidate().map(drop),
@@ -112,13 +115,13 @@ fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
     keys
 }
 
-fn change_keys_of(index: &Index<f32>, thread: u64, number: u64) {
+fn change_keys_of(index: &Index, thread: u64, number: u64) {
     let key = (thread << 32) | (number * 2);
     if number % 3 == 2 {
         return index.delete(&[key - 2]).unwrap();
     }
     let vectors = [rows(key, 1), rows(key + 1, 1)].concat();
-    index.insert(&view(&vectors, DIMENSION), &[key, key + 1]).unwrap();
+    index.insert(view(&vectors, DIMENSION), &[key, key + 1]).unwrap();
 }
 
 const THREADS: u64 = 4;
@@ -195,7 +198,7 @@ fn a_killed_process_leaves_what_it_acknowledged() {
         let acknowledged = kill(&folder, &[made], mix(round))[0];
         (made..made + acknowledged).for_each(|number| change(&reference, number));
         made += acknowledged;
-        let index = Index::<f32>::open_durable(&folder).unwrap();
+        let index = Index::open(&folder).unwrap();
         let found = bytes_of(&index);
         if found != bytes_of(&reference) {
             change(&reference, made);
@@ -213,11 +216,11 @@ fn a_killed_process_leaves_what_each_thread_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("index");
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(32);
-    builder.empty::<f32>(DIMENSION).unwrap().save_durable(&folder).unwrap();
+    builder.empty(ElementKind::F32, DIMENSION).unwrap().save_durable(&folder).unwrap();
     let mut made = vec![0; THREADS as usize];
     for round in 0..kills() {
         let acknowledged = kill(&folder, &made, mix(round));
-        let index = Index::<f32>::open_durable(&folder).unwrap();
+        let index = Index::open(&folder).unwrap();
         let keys: BTreeSet<Key> = index.keys().into_iter().collect();
         assert_eq!(keys.len(), index.len(), "round {round}: a key is there twice");
         for (thread, (made, acknowledged)) in (0..).zip(made.iter_mut().zip(acknowledged)) {
@@ -243,14 +246,13 @@ fn a_replayed_index_equals_the_live_one() {
     create(&folder);
     let reference = Index::open(folder.join("index-0.jasper")).unwrap();
     for (round, threads) in (0..6).zip([1, 2, 4].into_iter().cycle()) {
-        let index = OpenOptions::new().threads(threads).open_any(&folder).unwrap();
-        let index = index.downcast_ref::<Index<f32>>().unwrap();
-        assert!(bytes_of(index) == bytes_of(&reference), "round {round}");
+        let index = OpenOptions::new().threads(threads).open(&folder).unwrap();
+        assert!(bytes_of(&index) == bytes_of(&reference), "round {round}");
         for number in round * 20..(round + 1) * 20 {
-            change(index, number);
+            change(&index, number);
             change(&reference, number);
         }
-        assert!(bytes_of(index) == bytes_of(&reference), "round {round}, live");
+        assert!(bytes_of(&index) == bytes_of(&reference), "round {round}, live");
     }
 }
 
@@ -263,9 +265,9 @@ fn a_snapshot_empties_the_journal() {
         let names = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name());
         names.map(|name| name.into_string().unwrap()).filter(|name| name.starts_with("index")).collect()
     };
-    let index = Index::<f32>::open_durable(&path).unwrap();
+    let index = Index::open(&path).unwrap();
     index.delete(&index.keys()).unwrap();
-    index.insert_auto(&view(&rows(5, 40), DIMENSION)).unwrap();
+    index.insert_auto(view(&rows(5, 40), DIMENSION)).unwrap();
     let before = bytes_of(&index);
     assert_eq!(names(), vec!["index-0.jasper"]);
     index.snapshot().unwrap();
@@ -273,7 +275,7 @@ fn a_snapshot_empties_the_journal() {
     // What a crash leaves that comes before the journal has the new snapshot.
     std::fs::write(path.join("index-7.jasper"), "half").unwrap();
     drop(index);
-    let index = Index::<f32>::open_durable(&path).unwrap();
+    let index = Index::open(&path).unwrap();
     assert_eq!(names(), vec!["index-2.jasper"]);
     assert!(bytes_of(&index) == before);
 }
@@ -301,22 +303,22 @@ fn blocks_of_vectors_are_read_as_they_were_given() {
     let path = folder.path().join("index");
     let dimension = 3000;
     let builder = IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(4);
-    builder.empty::<f32>(dimension).unwrap().save_durable(&path).unwrap();
-    let index = Index::<f32>::open_durable(&path).unwrap();
+    builder.empty(ElementKind::F32, dimension).unwrap().save_durable(&path).unwrap();
+    let index = Index::open(&path).unwrap();
     // 2 MB are committed in a group, and 6 MB are not.
     let vectors: Vec<f32> = (0..2900 * dimension).map(|i| (i % 1_000_003) as f32).collect();
-    index.insert_auto(&view(&vectors[..170 * dimension], dimension)).unwrap();
-    index.insert_auto(&view(&vectors[..500 * dimension], dimension)).unwrap();
+    index.insert_auto(view(&vectors[..170 * dimension], dimension)).unwrap();
+    index.insert_auto(view(&vectors[..500 * dimension], dimension)).unwrap();
     let before = bytes_of(&index);
     drop(index);
-    let index = Index::<f32>::open_durable(&path).unwrap();
+    let index = Index::open(&path).unwrap();
     assert!(bytes_of(&index) == before);
     // With another 35 MB, a snapshot is due.
-    index.insert_auto(&Serial(view(&vectors, dimension))).unwrap();
+    index.insert_auto(Vectors::from_source(&Serial(view(&vectors, dimension)))).unwrap();
     assert!(path.join("index-3.jasper").is_file() && !path.join("index-0.jasper").exists());
     let before = bytes_of(&index);
     drop(index);
-    assert!(bytes_of(&Index::<f32>::open_durable(&path).unwrap()) == before);
+    assert!(bytes_of(&Index::open(&path).unwrap()) == before);
 }
 
 #[test]
@@ -325,14 +327,14 @@ fn tuned_searches_and_chosen_codes_are_in_the_journal() {
     let path = folder.path().join("index");
     let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
-    builder.build(&view(&vectors, 64)).unwrap().save_durable(&path).unwrap();
-    let steps: [fn(&Index<f32>); 4] = [
+    builder.build(view(&vectors, 64)).unwrap().save_durable(&path).unwrap();
+    let steps: [fn(&Index); 4] = [
         |index| {
             drop(index.tune(Goal { k: 1, recall: 0.5 }, TuneQueries::Sampled { count: 60, seed: 1 }).unwrap())
         },
         |index| {
             // Drops the tuned search, and then there are no codes.
-            let cancel = &mut |progress: Progress| match (progress.stage, progress.done) {
+            let cancel = |progress: Progress| match (progress.stage, progress.done) {
                 (Stage::Tuning, 2) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             };
@@ -352,12 +354,12 @@ fn a_trial_that_chooses_no_codes_is_kept() {
     let path = folder.path().join("index");
     let vectors: Vec<f32> = Clusters::new(8, 7).rows(3000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
-    builder.build(&view(&vectors, 8)).unwrap().save_durable(&path).unwrap();
-    let choose = |index: &Index<f32>| {
+    builder.build(view(&vectors, 8)).unwrap().save_durable(&path).unwrap();
+    let choose = |index: &Index| {
         assert_eq!(index.auto_quantize(Device::Cpu).unwrap().chosen, None);
         assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
     };
-    let steps: [fn(&Index<f32>); 4] = [
+    let steps: [fn(&Index); 4] = [
         |index| index.quantize(Quantization::Rabitq { bits: 1 }).unwrap(),
         choose,
         |index| {
@@ -369,15 +371,15 @@ fn a_trial_that_chooses_no_codes_is_kept() {
 }
 
 /// Checks that each step changes the durable index, which is the same when it is opened again.
-fn each_step_is_kept(path: &Path, steps: &[fn(&Index<f32>)]) {
+fn each_step_is_kept(path: &Path, steps: &[fn(&Index)]) {
     for (number, step) in steps.iter().enumerate() {
-        let index = Index::open_durable(path).unwrap();
+        let index = Index::open(path).unwrap();
         let before = bytes_of(&index);
         step(&index);
         let after = bytes_of(&index);
         assert!(after != before, "step {number} changes nothing");
         drop(index);
-        assert!(bytes_of(&Index::open_durable(path).unwrap()) == after, "step {number}");
+        assert!(bytes_of(&Index::open(path).unwrap()) == after, "step {number}");
     }
 }
 
@@ -391,20 +393,20 @@ fn fault<T: std::fmt::Debug>(result: Result<T, OpenError>) -> JournalFault {
 #[test]
 fn a_folder_is_open_once_and_made_once() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(fault(AnyIndex::open_durable(folder.path())), JournalFault::NotDurable));
-    assert!(matches!(fault(OpenOptions::new().open_any(folder.path())), JournalFault::NotDurable));
+    assert!(matches!(fault(Index::open(folder.path())), JournalFault::NotDurable));
+    assert!(matches!(fault(OpenOptions::new().open(folder.path())), JournalFault::NotDurable));
     let path = folder.path().join("index");
     create(&path);
-    let index = Index::<f32>::open_durable(&path).unwrap();
-    assert!(matches!(fault(AnyIndex::open_durable(&path)), JournalFault::InUse));
-    let copy = Index::<f32>::open(path.join("index-0.jasper")).unwrap();
+    let index = Index::open(&path).unwrap();
+    assert!(matches!(fault(Index::open(&path)), JournalFault::InUse));
+    let copy = Index::open(path.join("index-0.jasper")).unwrap();
     assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::InUse));
     assert!(matches!(copy.snapshot().unwrap_err().into_cause(), JournalFault::NotDurable));
     let index = index.to_host().unwrap();
-    index.insert_one(&rows(9, 1), 1000).unwrap();
+    index.insert(&rows(9, 1), &[1000]).unwrap();
     drop(index);
     assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::Exists));
-    assert!(AnyIndex::open_durable(&path).unwrap().contains(1000));
+    assert!(Index::open(&path).unwrap().contains(1000));
 }
 
 /// The folder, and the report of a save at which the process ends, for the process of the next test.
@@ -417,14 +419,14 @@ fn saving_child() {
     let Ok(arguments) = std::env::var(SAVING_CHILD) else { return };
     let (folder, last) = arguments.split_once('\n').unwrap();
     let (mut reports, last) = (0, last.parse::<u64>().unwrap());
-    let abort = &mut |_: Progress| {
+    let abort = move |_: Progress| {
         if reports == last {
             std::process::exit(7);
         }
         reports += 1;
         ControlFlow::Continue(())
     };
-    let index = IndexBuilder::new(Metric::L2).build(&view(&rows(1, 60), DIMENSION)).unwrap();
+    let index = IndexBuilder::new(Metric::L2).build(view(&rows(1, 60), DIMENSION)).unwrap();
     index.with_progress(abort).save_durable(folder).unwrap();
 }
 
@@ -445,7 +447,7 @@ fn a_save_whose_process_was_killed_is_repeated() {
         }
         assert_eq!(ended.code(), Some(7));
         assert!(path.is_dir() && !is_durable(&path));
-        assert!(matches!(fault(AnyIndex::open_durable(&path)), JournalFault::NotDurable));
+        assert!(matches!(fault(Index::open(&path)), JournalFault::NotDurable));
         check_new_durable(&path).unwrap();
         killed += 1;
     }
@@ -453,18 +455,18 @@ fn a_save_whose_process_was_killed_is_repeated() {
     // And it may have been killed when the snapshot was complete.
     let journal = std::fs::read(path.join("journal.redb")).unwrap();
     std::fs::write(path.join("journal.redb"), "").unwrap();
-    Index::<f32>::open(path.join("index-0.jasper")).unwrap().save_durable(&path).unwrap();
+    Index::open(path.join("index-0.jasper")).unwrap().save_durable(&path).unwrap();
     assert!(std::fs::read(path.join("journal.redb")).unwrap() == journal);
-    assert_eq!(Index::<f32>::open_durable(&path).unwrap().len(), 60);
+    assert_eq!(Index::open(&path).unwrap().len(), 60);
 }
 
 #[test]
 fn a_save_that_fails_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
-    let index = IndexBuilder::new(Metric::L2).build(&view(&rows(1, 60), DIMENSION)).unwrap();
+    let index = IndexBuilder::new(Metric::L2).build(view(&rows(1, 60), DIMENSION)).unwrap();
     let cancelled = || {
-        let cancel = &mut |_: Progress| ControlFlow::Break(());
+        let cancel = |_: Progress| ControlFlow::Break(());
         let error = index.with_progress(cancel).save_durable(&path).unwrap_err();
         assert!(matches!(error.into_cause(), JournalFault::Snapshot(_)));
     };
@@ -482,7 +484,7 @@ fn a_save_that_fails_leaves_no_file() {
     }
     assert!(index.save_durable(path.join("missing/index")).is_err());
     index.save_durable(&path).unwrap();
-    assert_eq!(Index::<f32>::open_durable(&path).unwrap().len(), 60);
+    assert_eq!(Index::open(&path).unwrap().len(), 60);
 }
 
 #[test]
@@ -490,23 +492,23 @@ fn a_journal_knows_its_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     create(&path);
-    let insert = |index: &Index<f32>, number| index.insert_auto(&view(&rows(number, 3), DIMENSION)).unwrap();
+    let insert = |index: &Index, number| index.insert_auto(view(&rows(number, 3), DIMENSION)).unwrap();
     for name in ["index-0.jasper", "index-1.jasper"] {
-        let index = Index::<f32>::open_durable(&path).unwrap();
+        let index = Index::open(&path).unwrap();
         insert(&index, 5);
         drop(index);
         let snapshot = path.join(name);
         let saved = std::fs::read(&snapshot).unwrap();
         // What a program does that takes it for an index of its own.
-        let index = Index::<f32>::open(&snapshot).unwrap();
+        let index = Index::open(&snapshot).unwrap();
         insert(&index, 6);
         index.save(&snapshot).unwrap();
-        match fault(Index::<f32>::open_durable(&path)) {
+        match fault(Index::open(&path)) {
             JournalFault::OtherSnapshot(other) => assert_eq!(other, name),
             fault => panic!("{fault}"),
         }
         std::fs::write(&snapshot, saved).unwrap();
-        Index::<f32>::open_durable(&path).unwrap().snapshot().unwrap();
+        Index::open(&path).unwrap().snapshot().unwrap();
     }
 }
 
@@ -516,7 +518,7 @@ fn damage_of_the_journal_is_found() {
     let path = folder.path().join("index");
     create(&path);
     let marked = [77.125_f32; DIMENSION];
-    Index::<f32>::open_durable(&path).unwrap().insert_one(&marked, 1000).unwrap();
+    Index::open(&path).unwrap().insert(&marked, &[1000]).unwrap();
     let journal = path.join("journal.redb");
     let mut bytes = std::fs::read(&journal).unwrap();
     let mark = marked.map(f32::to_le_bytes).concat();
@@ -524,7 +526,7 @@ fn damage_of_the_journal_is_found() {
         bytes.windows(mark.len()).position(|window| window == mark).expect("vectors are stored as they are");
     bytes[at] ^= 1;
     std::fs::write(&journal, bytes).unwrap();
-    assert!(matches!(fault(Index::<f32>::open_durable(&path)), JournalFault::Damaged(_)));
+    assert!(matches!(fault(Index::open(&path)), JournalFault::Damaged(_)));
 }
 
 /// Prints the time of inserts in batches, with a journal and without.
@@ -538,15 +540,15 @@ fn the_cost_of_a_journal() {
     for (batch, batches) in [(1, 500), (100, 50), (1_000, 10), (10_000, 3)] {
         let folder = tempfile::tempdir_in(".").unwrap();
         let path = folder.path().join("index");
-        IndexBuilder::new(Metric::L2).build(&view(built, dimension)).unwrap().save_durable(&path).unwrap();
-        let plain = Index::<f32>::open(path.join("index-0.jasper")).unwrap();
-        let durable = Index::<f32>::open_durable(&path).unwrap();
+        IndexBuilder::new(Metric::L2).build(view(built, dimension)).unwrap().save_durable(&path).unwrap();
+        let plain = Index::open(path.join("index-0.jasper")).unwrap();
+        let durable = Index::open(&path).unwrap();
         let mut seconds = [0.0, 0.0];
         // In turn, so that both see the same load of the machine.
         for vectors in more.chunks(batch * dimension).take(batches) {
             for (index, seconds) in [&plain, &durable].into_iter().zip(&mut seconds) {
                 let start = std::time::Instant::now();
-                index.insert_auto(&view(vectors, dimension)).unwrap();
+                index.insert_auto(view(vectors, dimension)).unwrap();
                 *seconds += start.elapsed().as_secs_f64();
             }
         }
@@ -571,16 +573,16 @@ fn the_time_of_recovery() {
             let folder = tempfile::tempdir_in(".").unwrap();
             let path = folder.path().join("index");
             let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
-            builder.build(&view(built, dimension)).unwrap().save_durable(&path).unwrap();
-            let index = Index::<f32>::open_durable(&path).unwrap();
+            builder.build(view(built, dimension)).unwrap().save_durable(&path).unwrap();
+            let index = Index::open(&path).unwrap();
             let start = std::time::Instant::now();
             for vectors in more.chunks(batch * dimension).take(batches) {
-                index.insert_auto(&view(vectors, dimension)).unwrap();
+                index.insert_auto(view(vectors, dimension)).unwrap();
             }
             let inserted = start.elapsed().as_secs_f64();
             drop(index);
             let start = std::time::Instant::now();
-            let index = Index::<f32>::open_durable(&path).unwrap();
+            let index = Index::open(&path).unwrap();
             let opened = start.elapsed().as_secs_f64();
             assert_eq!(index.len(), built.len() / dimension + batches * batch);
             println!("| {} | {} | {inserted:.2} | {opened:.2} |", built.len() / dimension, batches * batch);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use jasper::bench::synthetic::{permutation, rng};
-use jasper::{AnyIndex, DeviceOptions, Key, OpenOptions};
+use jasper::{DeviceOptions, Index, Key, OpenOptions};
 use rand::RngExt as _;
 use rand_distr::{Distribution as _, StandardNormal};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const DRIFT: f32 = 4.0;
 pub fn measure(
     bench: &Bench,
     set: &Set,
-    built: &AnyIndex,
+    built: &Index,
     report: &mut dyn FnMut(Value) -> Result<()>,
 ) -> Result<()> {
     let file = built.to_bytes()?;
@@ -34,7 +34,7 @@ pub fn measure(
             set.part(set.keys.iter().copied().filter(|key| deleted.binary_search(key).is_err()).collect());
         let options = OpenOptions::new().device(bench.device, DeviceOptions::new());
         let begun = Instant::now();
-        let index = options.open_any_bytes(&file)?;
+        let index = options.open_bytes(&file)?;
         index.delete(&deleted)?;
         index.consolidate()?;
         report(compare(bench, change, begun, &index, &left)?)?;
@@ -72,7 +72,7 @@ fn deletes(set: &Set) -> [(&'static str, Vec<Key>); 4] {
 }
 
 /// Builds on the first tenth, and inserts the others part by part.
-fn grow(bench: &Bench, set: &Set) -> Result<AnyIndex> {
+fn grow(bench: &Bench, set: &Set) -> Result<Index> {
     let len = set.keys.len().div_ceil(GROWTH_PARTS);
     let mut parts = set.keys.chunks(len);
     let (index, _) = set.part(parts.next().unwrap_or_default().to_vec()).build(bench.device)?;
@@ -85,7 +85,7 @@ fn grow(bench: &Bench, set: &Set) -> Result<AnyIndex> {
 
 /// Builds on the first half, and replaces it part by part by the second, which moves away. Returns the index and what is
 /// left in it, with queries of all places.
-fn drift(bench: &Bench, set: &Set) -> Result<(AnyIndex, Set)> {
+fn drift(bench: &Bench, set: &Set) -> Result<(Index, Set)> {
     let (_, deviation) = moments(set);
     let mut random = rng(9);
     let direction: Vec<f32> =
@@ -113,8 +113,8 @@ fn drift(bench: &Bench, set: &Set) -> Result<(AnyIndex, Set)> {
 }
 
 /// Inserts rows of the set.
-fn insert(index: &AnyIndex, set: &Set, keys: &[Key]) -> Result<()> {
-    set.part(keys.to_vec()).with_source(|vectors| index.insert(vectors, keys))?;
+fn insert(index: &Index, set: &Set, keys: &[Key]) -> Result<()> {
+    index.insert(set.part(keys.to_vec()).rows(), keys)?;
     Ok(())
 }
 
@@ -125,7 +125,7 @@ fn shift(rows: &mut [f32], direction: &[f32], distance: f32) {
 }
 
 /// A line with recalls of the index after a change, and of one built from the remaining vectors.
-fn compare(bench: &Bench, change: &str, begun: Instant, index: &AnyIndex, left: &Set) -> Result<Value> {
+fn compare(bench: &Bench, change: &str, begun: Instant, index: &Index, left: &Set) -> Result<Value> {
     let change_seconds = begun.elapsed().as_secs_f64();
     let truth = bench.truth(left)?;
     let (rebuilt, rebuild_seconds) = left.build(bench.device)?;

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure as _;
 use jasper::data::GroundTruth;
-use jasper::{AnyIndex, Index, SearchParams, with_element};
+use jasper::graph::Graph;
+use jasper::with_element;
+use jasper::{Index, SearchParams};
 use jasper_benches::front::{Measured, Reached, rate_at};
 use serde_json::{Value, json};
 
@@ -38,7 +40,7 @@ impl Measured for Point {
 }
 
 /// Builds an index, searches it, and returns it with the line of the set.
-pub fn measure(bench: &Bench, set: &Set) -> Result<(AnyIndex, Value)> {
+pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
     let truth = bench.truth(set)?;
     let (index, seconds) = set.build(bench.device)?;
     let (points, rates) = curve(&index, set, &truth)?;
@@ -55,7 +57,7 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(AnyIndex, Value)> {
 }
 
 /// Chooses codes for an index, searches it by them, and returns the line.
-pub fn measure_codes(bench: &Bench, set: &Set, index: &AnyIndex) -> Result<Value> {
+pub fn measure_codes(bench: &Bench, set: &Set, index: &Index) -> Result<Value> {
     let begun = Instant::now();
     let report = index.auto_quantize(bench.device)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -68,7 +70,7 @@ pub fn measure_codes(bench: &Bench, set: &Set, index: &AnyIndex) -> Result<Value
 }
 
 /// Recall and rate by beam width, and the rates at some recalls.
-fn curve(index: &AnyIndex, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>, [Value; 3])> {
+fn curve(index: &Index, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>, [Value; 3])> {
     index.warm_up()?;
     let points = WIDTHS.map(|width| -> Result<Point> {
         Ok(Point { width, recall: set.recall(index, truth, width)?, rate: rate(index, set, width)? })
@@ -84,10 +86,9 @@ fn curve(index: &AnyIndex, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>
 }
 
 /// The share of vertices with less than a quarter of the edges that they could have.
-fn thin(index: &AnyIndex) -> Result<f64> {
+fn thin(index: &Index) -> Result<f64> {
     Ok(with_element!(index.element(), T => {
-        let index: &Index<T> = index.downcast_ref().expect("its element");
-        index.read_graph(|graph| {
+        index.read_graph(|graph: &Graph<T>| {
             let few = graph.params().max_degree() / 4;
             let is_thin = |slot| graph.adjacency().neighbors(slot).len() < few;
             graph.keys().live_slots().filter(|&slot| is_thin(slot)).count() as f64 / graph.keys().live() as f64
@@ -96,9 +97,9 @@ fn thin(index: &AnyIndex) -> Result<f64> {
 }
 
 /// Queries per second: the median of some batches, on a GPU of launches with queries in its memory.
-fn rate(index: &AnyIndex, set: &Set, beam_width: usize) -> Result<f64> {
+fn rate(index: &Index, set: &Set, beam_width: usize) -> Result<f64> {
     let params = SearchParams::new(K).beam_width(beam_width);
-    let median = set.with_queries(|queries| -> Result<Duration> {
+    let median = set.in_element(set.queries(), |queries| -> Result<Duration> {
         if let Some(time) = index.device_time(queries, params)? {
             return Ok(time);
         }

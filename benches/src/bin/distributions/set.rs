@@ -9,9 +9,10 @@ use jasper::cuda::Context;
 use jasper::data::{
     GroundTruth, ThreadPool, ThreadPoolBuilder, VectorFile, VectorFileOptions, write_vectors,
 };
+use jasper::with_element;
 use jasper::{
-    AnyIndex, AnyMatrixView, AnyVectorSource, Device, DeviceChoice, Element, ElementKind, IndexBuilder, Key,
-    MatrixView, Metric, NO_KEY, SearchParams, VectorSource, with_element,
+    Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY,
+    SearchParams, Vectors,
 };
 use jasper_benches::exact_neighbors;
 use serde_json::{Value, json};
@@ -105,29 +106,22 @@ impl Bench {
 
 impl Set {
     /// Builds an index with the default parameters. Returns it and the seconds that took.
-    pub fn build(&self, device: Device) -> Result<(AnyIndex, f64)> {
-        self.with_source(|vectors| {
+    pub fn build(&self, device: Device) -> Result<(Index, f64)> {
+        self.in_element(self.rows(), |vectors| {
             let begun = Instant::now();
-            let index = IndexBuilder::new(self.metric).device(device).keys(&self.keys).build_any(vectors)?;
+            let index = IndexBuilder::new(self.metric).device(device).keys(&self.keys).build(vectors)?;
             Ok((index, begun.elapsed().as_secs_f64()))
         })
     }
 
-    /// Calls `use_vectors` with the rows in their element.
-    pub fn with_source<R>(&self, use_vectors: impl FnOnce(AnyVectorSource<'_>) -> R) -> R {
-        with_element!(self.element, T => {
-            let rows = typed::<T>(&self.rows);
-            let rows = MatrixView::new(&rows, self.dimension).expect("whole rows");
-            use_vectors((&rows as &dyn VectorSource<T>).into())
-        })
-    }
-
-    /// Calls `search` with the queries in their element.
-    pub fn with_queries<R>(&self, search: impl FnOnce(AnyMatrixView<'_>) -> R) -> R {
-        with_element!(self.element, T => {
-            let queries = typed::<T>(&self.queries);
-            search(MatrixView::new(&queries, self.dimension).expect("whole rows").into())
-        })
+    /// Calls `call` with rows or queries in the element of the set, which has all of their values.
+    pub fn in_element<R>(
+        &self,
+        vectors: MatrixView<'_, f32>,
+        call: impl FnOnce(Vectors<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let vectors = Vectors::from(vectors);
+        with_element!(self.element, T => vectors.with_matrix(|vectors: MatrixView<'_, T>| call(vectors.into()))?)
     }
 
     pub fn rows(&self) -> MatrixView<'_, f32> {
@@ -152,9 +146,9 @@ impl Set {
 
     /// Mean recall with a beam width: the share of [`K`] results that are no farther than the true neighbor of that
     /// rank.
-    pub fn recall(&self, index: &AnyIndex, truth: &GroundTruth, beam_width: usize) -> Result<f64> {
+    pub fn recall(&self, index: &Index, truth: &GroundTruth, beam_width: usize) -> Result<f64> {
         let params = SearchParams::new(K).beam_width(beam_width);
-        let found = self.with_queries(|queries| index.search_batch(queries, params))?;
+        let found = index.search_batch(self.queries(), params)?;
         let mut hits = 0;
         for (number, (query, found)) in self.queries().rows().zip(found.keys().chunks(K)).enumerate() {
             let last = self.rows().row(truth.truth(number).ids[K - 1] as usize);
@@ -173,12 +167,13 @@ impl Set {
     pub fn write(&self, folder: &Path, truth: &GroundTruth) -> Result<()> {
         fs::create_dir_all(folder)?;
         let is_u8 = self.element == ElementKind::U8;
-        for (part, rows) in [("base", &self.rows), ("query", &self.queries)] {
+        for (part, rows) in [("base", self.rows()), ("query", self.queries())] {
             if is_u8 {
-                let rows = typed::<u8>(rows);
-                write_vectors(folder.join(format!("{part}.u8bin")), MatrixView::new(&rows, self.dimension)?)?;
+                let write =
+                    |rows: MatrixView<'_, u8>| write_vectors(folder.join(format!("{part}.u8bin")), rows);
+                Vectors::from(rows).with_matrix(write)??;
             } else {
-                write_vectors(folder.join(format!("{part}.fbin")), MatrixView::new(rows, self.dimension)?)?;
+                write_vectors(folder.join(format!("{part}.fbin")), rows)?;
             }
         }
         truth.write(folder.join("gt.ibin"))?;
@@ -186,13 +181,6 @@ impl Set {
         let meta = json!({"metric": metric, "dtype": dtype, "element": self.element.name()});
         Ok(fs::write(folder.join("meta.json"), meta.to_string())?)
     }
-}
-
-/// Values in an element that holds them exactly.
-fn typed<T: Element>(values: &[f32]) -> Vec<T> {
-    let mut elements = vec![T::default(); values.len()];
-    T::slice_from_f32(values, &mut elements);
-    elements
 }
 
 /// Rounds values to what an element holds.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use jasper::{Element, MatrixView, SearchFuture, SearchParams};
+use jasper::{Element, Hit, MatrixView, Pending, SearchError, SearchParams};
 use serde_json::json;
 
 use super::latency::{least_width, quantile};
@@ -101,7 +101,7 @@ fn insert<T: Element>(bench: &Bench<'_, T>, is_done: &AtomicBool) -> Result<f64>
             .flat_map(|i| queries.row(i).iter().zip(queries.row(i + round)))
             .map(|(one, other)| T::from_f32(0.8 * one.to_f32() + 0.2 * other.to_f32()))
             .collect();
-        bench.index.insert_auto(&MatrixView::new(&vectors, dimension)?)?;
+        bench.index.insert_auto(MatrixView::new(&vectors, dimension)?)?;
         inserted += INSERTED_AT_ONCE;
         let due = Duration::from_secs_f64(inserted as f64 / INSERTED);
         thread::sleep(due.saturating_sub(begun.elapsed()));
@@ -109,11 +109,11 @@ fn insert<T: Element>(bench: &Bench<'_, T>, is_done: &AtomicBool) -> Result<f64>
     Ok(inserted as f64 / begun.elapsed().as_secs_f64())
 }
 
+/// A search that was submitted.
+type Submitted = Pending<Result<Vec<Hit>, SearchError>>;
+
 /// Polls the searches until all are finished.
-fn await_all<T: Element>(
-    mut submitted: Vec<(Instant, SearchFuture<T>)>,
-    finish: &mut dyn FnMut(Instant),
-) -> Result<()> {
+fn await_all(mut submitted: Vec<(Instant, Submitted)>, finish: &mut dyn FnMut(Instant)) -> Result<()> {
     while !submitted.is_empty() {
         let mut error = None;
         submitted.retain_mut(|(begun, search)| match poll(search) {

@@ -36,13 +36,13 @@ pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
     let queries: Vec<T> = rows.copied().collect();
     let queries = MatrixView::new(&queries, loaded.view().dimension())?;
     let all = DeviceChoice::AllCuda;
-    let build = |what: &str, builder: IndexBuilder<'_>| -> Result<Index<T>> {
+    let build = |what: &str, builder: IndexBuilder<'_>| -> Result<Index> {
         let (mut fastest, mut built) = (f64::INFINITY, None);
         for _ in 0..BUILDS {
             drop(built.take());
-            let mut stages = Stages::begin();
+            let stages = Stages::begin();
             let begun = Instant::now();
-            built = Some(builder.with_progress(&mut |report| stages.note(report)).build(&vectors.view())?);
+            built = Some(builder.clone().with_progress(stages.note()).build(&vectors)?);
             fastest = fastest.min(begun.elapsed().as_secs_f64());
             stages.report(what, vectors.view().len());
         }
@@ -51,7 +51,7 @@ pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
         println!("{line}");
         built.context("it was built")
     };
-    let one = build("one", builder.device(Device::Cuda(0)))?.to_device(Device::Cuda(0))?;
+    let one = build("one", builder.clone().device(Device::Cuda(0)))?.to_device(Device::Cuda(0))?;
     measure(set, "one", &one, queries)?;
     let replicated = one.to_device_with(all, DeviceOptions::new().spread(Spread::Replicated))?;
     measure(set, "replicated", &replicated, queries)?;
@@ -61,7 +61,7 @@ pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
 }
 
 /// Measures batches from host memory and back, at the least beam width that reaches the recall.
-fn measure<T: Element>(set: &Set, spread: &str, index: &Index<T>, queries: MatrixView<'_, T>) -> Result<()> {
+fn measure<T: Element>(set: &Set, spread: &str, index: &Index, queries: MatrixView<'_, T>) -> Result<()> {
     let params = |beam_width| SearchParams::new(K).beam_width(beam_width);
     let recall = |beam_width| {
         let matches = index.search_batch(queries.slice(0..RECALL_QUERIES), params(beam_width))?;

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use jasper::bench::recall::mean_recall;
 use jasper::cuda::{Context, exact_knn_on_device};
 use jasper::data::{GroundTruth, ThreadPoolBuilder};
+use jasper::graph::Graph;
 use jasper::report::SearchReport;
 use jasper::{Element, Key, KeyFilter, Matches, MatrixView, SearchParams, no_progress};
 use serde_json::json;
@@ -47,7 +48,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     let all: Vec<Key> = (0..bench.index.len() as Key).collect();
     let queries: Vec<T> = bench.queries(0, QUERIES).rows().flatten().copied().collect();
     let dimension = bench.index.dimension();
-    let nearest_keys = bench.index.read_graph(|graph| {
+    let nearest_keys = bench.index.read_graph(|graph: &Graph<T>| {
         let slot = |key: &Key| graph.keys().slot_of(*key).expect("keys are numbers of rows");
         by_distance(&queries[..dimension], &all, |key| graph.vectors().get(slot(key)))
     })?;
@@ -150,7 +151,7 @@ fn truth<T: Element>(
     queries: MatrixView<'_, T>,
 ) -> Result<GroundTruth> {
     let dimension = bench.index.dimension();
-    let rows: Vec<T> = bench.index.read_graph(|graph| {
+    let rows: Vec<T> = bench.index.read_graph(|graph: &Graph<T>| {
         let slots = allowed.iter().filter_map(|&key| graph.keys().slot_of(key));
         slots.flat_map(|slot| graph.vectors().get(slot)).copied().collect()
     })?;

@@ -33,7 +33,7 @@ fn launches() -> Vec<LaunchParams> {
 pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     // Searching a single vector takes the fixed time of a call.
     let one =
-        IndexBuilder::new(bench.index.metric()).build(&bench.queries(0, 1))?.to_device(Device::Cuda(0))?;
+        IndexBuilder::new(bench.index.metric()).build(bench.queries(0, 1))?.to_device(Device::Cuda(0))?;
     for launch in launches() {
         let setting = |beam_width| Setting { k: K, beam_width, launch };
         let recall = |beam_width| {
@@ -63,7 +63,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
 
 /// Microseconds of calls of `count` queries each, ascending; each call has other queries.
 fn time<'q, T: Element>(
-    index: &Index<T>,
+    index: &Index,
     params: SearchParams<'_>,
     count: usize,
     queries: impl Fn(usize) -> MatrixView<'q, T>,

@@ -109,15 +109,15 @@ fn measure_set(options: &Options, name: &str) -> Result<()> {
         return Ok(());
     }
     let (builder, cache) = (options.build.builder(set.metric(), options.device), options.cache.as_deref());
+    let index = set.index(builder, cache)?;
     match set.element() {
-        ElementKind::U8 => measure(options, &set, set.index::<u8>(builder, cache)?),
+        ElementKind::U8 => measure::<u8>(options, &set, index),
         ElementKind::F32 => {
-            let index = set.index::<f32>(builder, cache)?;
             if is_measured(ElementKind::F16) {
-                measure(options, &set, set::convert::<f16>(&index)?)?;
+                measure::<f16>(options, &set, set::convert::<f16>(&index)?)?;
             }
             if is_measured(ElementKind::F32) {
-                measure(options, &set, index)?;
+                measure::<f32>(options, &set, index)?;
             }
             Ok(())
         }
@@ -126,7 +126,7 @@ fn measure_set(options: &Options, name: &str) -> Result<()> {
 }
 
 /// Runs all parts on an index, on the device.
-fn measure<T: Element>(options: &Options, set: &Set, index: Index<T>) -> Result<()> {
+fn measure<T: Element>(options: &Options, set: &Set, index: Index) -> Result<()> {
     if let Some(codes) = options.codes {
         index.quantize(codes)?;
     }
@@ -134,7 +134,7 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index<T>) -> Result<
     let distances = options.rerank.map_or(Distances::Auto, |rerank| Distances::Quantized { rerank });
     let index = index.to_device_with(Device::Cuda(0), storage)?;
     index.warm_up()?;
-    let bench = Bench::new(set, index, distances)?;
+    let bench = Bench::<T>::new(set, index, distances)?;
     let parts = [curve::run::<T>, latency::run::<T>, filters::run::<T>, callers::run::<T>];
     for (name, run) in PARTS.into_iter().zip(parts) {
         if options.names.iter().any(|wanted| wanted == name) {

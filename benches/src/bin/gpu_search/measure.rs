@@ -59,7 +59,7 @@ pub struct Bench<'a, T: Element> {
     /// The set.
     pub set: &'a Set,
     /// The index.
-    pub index: Index<T>,
+    pub index: Index,
     /// Bytes per second of a copy within the device.
     pub copy: f64,
     queries: Vec<T>,
@@ -68,7 +68,7 @@ pub struct Bench<'a, T: Element> {
 
 impl<'a, T: Element> Bench<'a, T> {
     /// Repeats the queries of the set up to [`MAX_QUERIES`]. Prints the device.
-    pub fn new(set: &'a Set, index: Index<T>, distances: Distances) -> Result<Self> {
+    pub fn new(set: &'a Set, index: Index, distances: Distances) -> Result<Self> {
         let copy = index.device_peaks()?.context("the index is on a device")?.bytes_per_second;
         println!("{}", json!({"what": "device", "name": index.device_name(), "gb_per_s": copy / 1e9}));
         let loaded = set.queries::<T>()?;

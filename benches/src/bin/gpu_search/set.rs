@@ -59,13 +59,13 @@ impl Set {
     }
 
     /// Opens the index in `cache`, or builds it and saves it there. Prints how long that took.
-    pub fn index<T: Element>(&self, builder: IndexBuilder<'_>, cache: Option<&Path>) -> Result<Index<T>> {
+    pub fn index(&self, builder: IndexBuilder<'_>, cache: Option<&Path>) -> Result<Index> {
         let file = cache.map(|folder| folder.join(format!("{}.jasper", self.name)));
         let begun = Instant::now();
         if let Some(file) = file.as_ref().filter(|file| file.exists()) {
             return Ok(Index::open(file)?);
         }
-        let index = builder.build::<T>(&self.base)?;
+        let index = builder.build(&self.base)?;
         let report = index.build_report().context("it was built")?;
         let (params, seconds) = (index.params(), begun.elapsed().as_secs_f64());
         let line = json!({
@@ -90,9 +90,10 @@ impl Set {
     }
 }
 
-/// The same graph with vectors of another element: coordinates are rounded, edges stay. For graphs without deletes.
-pub fn convert<T: Element>(index: &Index<f32>) -> Result<Index<T>> {
-    let other = index.read_graph(|graph| -> Result<_> {
+/// The graph of an index of f32, with vectors of another element: coordinates are rounded, edges stay. For graphs without
+/// deletes.
+pub fn convert<T: Element>(index: &Index) -> Result<Index> {
+    let other = index.read_graph(|graph: &Graph<f32>| -> Result<_> {
         let order: Vec<Slot> = graph.keys().live_slots().collect();
         let mut other = Graph::<T>::new(graph.metric(), graph.dimension(), *graph.params())?;
         let (mut row, mut slots) = (Vec::new(), vec![Slot::new(0); graph.slots()]);
@@ -142,12 +143,12 @@ mod tests {
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
         let cache = folder.path().join("graphs");
-        let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu);
-        let built = set.index::<f32>(builder, Some(&cache)).unwrap();
+        let builder = |max_degree| IndexBuilder::new(Metric::L2).device(Device::Cpu).max_degree(max_degree);
+        let built = set.index(builder(64), Some(&cache)).unwrap();
         // A second build would refuse this degree.
-        let opened = set.index::<f32>(builder.max_degree(0), Some(&cache)).unwrap();
+        let opened = set.index(builder(0), Some(&cache)).unwrap();
         assert_eq!((built.len(), opened.len(), opened.params().max_degree()), (1000, 1000, 64));
-        assert!(set.index::<f32>(builder.max_degree(0), None).is_err());
+        assert!(set.index(builder(0), None).is_err());
         assert!(Set::open(folder.path(), "none-1k").is_err());
     }
 
@@ -155,7 +156,7 @@ mod tests {
     fn converted_graphs_find_the_same() {
         let folder = files();
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
-        let index = set.index::<f32>(IndexBuilder::new(Metric::L2).device(Device::Cpu), None).unwrap();
+        let index = set.index(IndexBuilder::new(Metric::L2).device(Device::Cpu), None).unwrap();
         let converted = convert::<f16>(&index).unwrap();
         assert_eq!(converted.stats().mean_degree, index.stats().mean_degree);
         let queries = set.queries::<f16>().unwrap();

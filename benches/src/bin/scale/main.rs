@@ -20,7 +20,7 @@ use jasper::data::{GroundTruth, ThreadPoolBuilder};
 use jasper::error::BuildError;
 use jasper::{
     DeviceChoice, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
-    Quantization, SearchParams, Spread, VectorSource,
+    Quantization, SearchParams, Spread, Vectors,
 };
 use serde_json::json;
 
@@ -91,19 +91,19 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     let &Args { device, dimension, quantization, .. } = args;
     let builder = IndexBuilder::new(Metric::L2).device(device).keep_on_host(true).spread(Spread::Sharded);
     let builder = builder.max_degree(args.max_degree).build_beam_width(args.build_beam_width);
-    let plan = builder.memory_plan::<T>(size, dimension)?;
+    let plan = builder.memory_plan(T::KIND, size, dimension)?;
     let [host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
     println!("{}", json!({"what": "plan", "vectors": size, "host_bytes": host, "device_bytes": on_device}));
-    if let Err(error @ BuildError::Memory(_)) = builder.check_memory::<T>(size, dimension) {
+    if let Err(error @ BuildError::Memory(_)) = builder.check_memory(T::KIND, size, dimension) {
         println!("{}", json!({"what": "refused", "vectors": size, "why": error.to_string()}));
         return Ok(());
     }
     let vectors = rule.vectors(0..size);
     let (index, build_seconds) = if args.in_memory {
         let vectors: Vec<T> = vectors.collect(0..size);
-        build(builder, &MatrixView::new(&vectors, dimension)?)?
+        build(builder, MatrixView::new(&vectors, dimension)?.into())?
     } else {
-        build::<T>(builder, &vectors)?
+        build(builder, Vectors::from_source::<T>(&vectors))?
     };
     if args.only_codes {
         timed("quantize", size, || Ok(index.quantize(quantization)?))?;
@@ -124,8 +124,8 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
         Ok((nearest(0..changes)?, nearest(changes..size)?, nearest(size..size + changes)?))
     })?;
     let truth = deleted.merge(&kept)?;
-    let exact = |truth| curve("exact", &index, queries, Distances::Exact, truth);
-    let quantized = |truth| curve(&quantization.to_string(), &index, queries, Distances::Auto, truth);
+    let exact = |truth| curve("exact", &index, queries.into(), Distances::Exact, truth);
+    let quantized = |truth| curve(&quantization.to_string(), &index, queries.into(), Distances::Auto, truth);
     if args.only_codes {
         return quantized(&truth).map(drop);
     }
@@ -142,13 +142,13 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
 
     let keys = |numbers: RangeInclusive<usize>| numbers.map(|number| number as Key).collect::<Vec<Key>>();
     let new = rule.vectors(size..size + changes);
-    let mut stages = Stages::begin();
+    let stages = Stages::begin();
     let new_keys = keys(size..=size + changes - 1);
-    index.with_progress(&mut |progress| stages.note(progress)).insert(&new, &new_keys)?;
+    index.with_progress(stages.note()).insert(Vectors::from_source::<T>(&new), &new_keys)?;
     stages.report("insert", changes);
     timed("delete", changes, || Ok(index.delete(&keys(0..=changes - 1))?))?;
-    let mut stages = Stages::begin();
-    index.with_progress(&mut |progress| stages.note(progress)).consolidate()?;
+    let stages = Stages::begin();
+    index.with_progress(stages.note()).consolidate()?;
     stages.report("consolidate", changes);
     report_bytes(&index, size);
     let truth = kept.merge(&inserted)?;
@@ -158,11 +158,10 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
 }
 
 /// Builds the index, prints how long it took, and returns it with the seconds.
-fn build<T: Element>(builder: IndexBuilder<'_>, vectors: &dyn VectorSource<T>) -> Result<(Index<T>, f64)> {
+fn build(builder: IndexBuilder<'_>, vectors: Vectors<'_>) -> Result<(Index, f64)> {
     let size = vectors.len();
-    let mut stages = Stages::begin();
-    let mut note = |progress| stages.note(progress);
-    let index = builder.with_progress(&mut note).build(vectors)?;
+    let stages = Stages::begin();
+    let index = builder.with_progress(stages.note()).build(vectors)?;
     let seconds = stages.report("build", size);
     let report = index.build_report().context("it was built")?;
     let line = json!({
@@ -175,10 +174,10 @@ fn build<T: Element>(builder: IndexBuilder<'_>, vectors: &dyn VectorSource<T>) -
 
 /// Searches at growing beam widths. Returns the queries per second at [`RECALL`], by interpolation between the widths, or
 /// at the width that first has more.
-fn curve<T: Element>(
+fn curve(
     what: &str,
-    index: &Index<T>,
-    queries: MatrixView<'_, T>,
+    index: &Index,
+    queries: Vectors<'_>,
     distances: Distances,
     truth: &GroundTruth,
 ) -> Result<Option<f64>> {
@@ -200,7 +199,7 @@ fn curve<T: Element>(
 }
 
 /// Prints the memory of the index and of the process.
-fn report_bytes<T: Element>(index: &Index<T>, size: usize) {
+fn report_bytes(index: &Index, size: usize) {
     let stats = index.stats();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = |name| {

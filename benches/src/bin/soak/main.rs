@@ -93,7 +93,7 @@ fn main() -> Result<()> {
 
 /// An index whose live keys are a window, and what its searches are checked against.
 struct Soak {
-    index: Index<f32>,
+    index: Index,
     shared: Shared,
     queries: Vec<f32>,
     /// Live keys.
@@ -107,7 +107,7 @@ impl Soak {
         let shared = Shared::new(clusters.rows(2 * args.vectors, 0), args.dimension, args.vectors as Key);
         let built = shared.rows(0..args.vectors as Key);
         let builder = IndexBuilder::new(Metric::L2).device(args.device);
-        let index = builder.build(&MatrixView::new(&built, args.dimension)?)?.to_device(args.device)?;
+        let index = builder.build(MatrixView::new(&built, args.dimension)?)?.to_device(args.device)?;
         let pool = ThreadPoolBuilder::new().build()?;
         Ok(Self { index, shared, queries: clusters.rows(4096, 1), window: args.vectors, pool })
     }
@@ -145,7 +145,7 @@ impl Soak {
         // Searches may find these from now on.
         inserted.store(come.end, Ordering::SeqCst);
         let rows = self.shared.rows(come.clone());
-        self.index.insert(&MatrixView::new(&rows, args.dimension)?, &come.collect::<Vec<_>>())?;
+        self.index.insert(MatrixView::new(&rows, args.dimension)?, &come.collect::<Vec<_>>())?;
         self.index.delete(&gone.clone().collect::<Vec<_>>())?;
         deleted.store(gone.end, Ordering::SeqCst);
         if round.is_multiple_of(CONSOLIDATE) {
@@ -180,8 +180,8 @@ impl Soak {
     /// Checks the structure of the index, and that its file holds the same keys.
     fn check(&self, path: &std::path::Path) -> Result<()> {
         self.index.save(path)?;
-        let saved = Index::<f32>::open(path)?;
-        let sorted = |index: &Index<f32>| {
+        let saved = Index::open(path)?;
+        let sorted = |index: &Index| {
             let mut keys = index.keys();
             keys.sort_unstable();
             keys

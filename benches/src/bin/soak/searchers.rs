@@ -51,7 +51,7 @@ impl Shared {
     /// Searches one query after another until all are done, with `pause` milliseconds between.
     pub fn search(
         &self,
-        index: &Index<f32>,
+        index: &Index,
         queries: MatrixView<'_, f32>,
         thread: usize,
         pause: u64,

@@ -63,11 +63,11 @@ impl<T: Element> Bench<T> {
     }
 
     /// An index over the vectors of `keys`, built where it is then searched.
-    pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<Index<T>, Box<dyn Error>> {
+    pub fn fresh(&self, what: &str, keys: &[Key]) -> Result<Index, Box<dyn Error>> {
         let rows = self.gather(keys);
         let Settings { build, metric, device, .. } = self.settings;
         let builder = build.builder(metric, device).keys(keys);
-        let index = step(what, keys.len(), || Ok(builder.build(&self.view(&rows))?))?;
+        let index = step(what, keys.len(), || Ok(builder.build(self.view(&rows))?))?;
         let index = step("to device", keys.len(), || Ok(index.to_device(device)?))?;
         self.search(what, &index, keys)?;
         Ok(index)
@@ -85,7 +85,7 @@ impl<T: Element> Bench<T> {
     }
 
     /// Prints recall among the vectors `inside`, and queries per second from host memory and back, at each beam width.
-    pub fn search(&self, what: &str, index: &Index<T>, inside: &[Key]) -> Result<(), Box<dyn Error>> {
+    pub fn search(&self, what: &str, index: &Index, inside: &[Key]) -> Result<(), Box<dyn Error>> {
         let queries = self.queries.view();
         let judged = queries.slice(0..queries.len().min(JUDGED));
         let held = self.gather(inside);

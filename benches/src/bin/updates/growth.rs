@@ -19,7 +19,7 @@ pub fn grow<T: Element>(bench: &Bench<T>, order: &[Key]) -> Result<(), Box<dyn E
     let index = bench.fresh("build", built)?;
     for keys in rest.chunks((order.len() / INSERTED).max(1)) {
         let rows = bench.gather(keys);
-        step("insert", keys.len(), || Ok(index.insert(&bench.view(&rows), keys)?))?;
+        step("insert", keys.len(), || Ok(index.insert(bench.view(&rows), keys)?))?;
     }
     let mut all = order.to_vec();
     all.sort_unstable();

@@ -21,7 +21,8 @@ use std::error::Error;
 use bench::{Bench, Part, Settings};
 use jasper::bench::synthetic::permutation;
 use jasper::data::VectorFile;
-use jasper::{Device, Element, Key, with_element};
+use jasper::with_element;
+use jasper::{Device, Element, Key};
 use jasper_benches::step;
 
 /// Rounds of replacing.
@@ -52,13 +53,13 @@ fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Erro
     let rows = bench.gather(few);
     // The first change of its kind waits for the driver to compile the kernels.
     step("first changes", few.len(), || {
-        index.insert(&bench.view(&rows), few)?;
+        index.insert(bench.view(&rows), few)?;
         index.delete(few)?;
         index.consolidate()?;
-        Ok(index.insert(&bench.view(&rows), few)?)
+        Ok(index.insert(bench.view(&rows), few)?)
     })?;
     let rows = bench.gather(added);
-    step("insert", tenth, || Ok(index.insert(&bench.view(&rows), added)?))?;
+    step("insert", tenth, || Ok(index.insert(bench.view(&rows), added)?))?;
     bench.search("after insert", &index, all)?;
     drop(bench.fresh("fresh build", all)?);
 
@@ -83,7 +84,7 @@ fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Erro
         let rows = bench.gather(&come);
         step("replace", replaced, || {
             index.delete(&go)?;
-            index.insert(&bench.view(&rows), &come)?;
+            index.insert(bench.view(&rows), &come)?;
             Ok(index.consolidate()?)
         })?;
         order[..replaced].iter().zip(&come).for_each(|(&place, &key)| inside[place as usize] = key);

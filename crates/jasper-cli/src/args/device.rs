@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{AnyIndex, Device, DeviceChoice, DeviceOptions, MemorySpace, OpenOptions, Spread};
+use jasper::{Device, DeviceChoice, DeviceOptions, Index, MemorySpace, OpenOptions, Spread};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -46,7 +46,7 @@ impl PlacementArgs {
 }
 
 /// Notes which devices faulted, so that the others had to go on without them.
-pub fn note_faults(index: &AnyIndex, terminal: Terminal) {
+pub fn note_faults(index: &Index, terminal: Terminal) {
     for fault in index.device_faults() {
         let reason = fault.source().map(|source| format!(": {source}")).unwrap_or_default();
         terminal.note(format_args!("{fault} and was left out{reason}"));
@@ -56,7 +56,7 @@ pub fn note_faults(index: &AnyIndex, terminal: Terminal) {
 impl DeviceArgs {
     /// Opens an index file for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
     /// searches will read every vector over PCIe.
-    pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<AnyIndex> {
+    pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<Index> {
         let options = OpenOptions::new().threads(self.threads).device(self.device, self.placement.options());
         let index = open_index(path, options, terminal)?;
         let is_exact = distances.is_exact() || index.quantization().is_none();
@@ -72,7 +72,7 @@ impl DeviceArgs {
     }
 
     /// Describes the device to readers of a measurement.
-    pub fn describe(&self, index: &AnyIndex) -> String {
+    pub fn describe(&self, index: &Index) -> String {
         let name = index.device_name();
         match storage_on_device(index) {
             None => on_threads(self.threads, &name),
@@ -83,7 +83,7 @@ impl DeviceArgs {
 }
 
 /// Where searches on a GPU read vectors; `None` on the CPU.
-pub fn storage_on_device(index: &AnyIndex) -> Option<MemorySpace> {
+pub fn storage_on_device(index: &Index) -> Option<MemorySpace> {
     (index.device() != Device::Cpu).then(|| index.stats().vector_storage)
 }
 

@@ -4,13 +4,14 @@ use std::fmt::Write;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use jasper::MemorySpace;
 use jasper::file::{check_new_durable, is_sharded, remove_checkpoint};
 use jasper::memory::MemoryPlan;
-use jasper::{Device, DeviceChoice, IndexBuilder, Key, Progress, Spread, Stage, with_element};
+use jasper::{Device, DeviceChoice, IndexBuilder, Key, Progress, Spread, Stage};
 use jasper_data::{VectorFile, read_keys};
 use serde_json::json;
 
@@ -104,16 +105,13 @@ impl Args {
         );
         let mut builder = self.builder(keys.as_deref());
         let planned = match self.quantization {
-            QuantizationChoice::Fixed(quantization) => builder.quantize(quantization),
-            QuantizationChoice::Auto => builder.auto_quantize(),
-            QuantizationChoice::None => builder,
+            QuantizationChoice::Fixed(quantization) => builder.clone().quantize(quantization),
+            QuantizationChoice::Auto => builder.clone().auto_quantize(),
+            QuantizationChoice::None => builder.clone(),
         };
         let (count, dimension, element) = (vectors.len(), vectors.dimension(), vectors.element());
-        let estimate = with_element!(element, T => planned.check_memory::<T>(count, dimension))?.part(
-            MemorySpace::Host,
-            "command",
-            COMMAND_BYTES,
-        );
+        let estimate = planned.check_memory(element, count, dimension)?;
+        let estimate = estimate.part(MemorySpace::Host, "command", COMMAND_BYTES);
         if self.plan {
             return report_plan(&estimate, terminal);
         }
@@ -131,16 +129,16 @@ impl Args {
                 error
             }
         };
-        let mut show = terminal.progress();
-        let mut resumed = None;
-        let mut progress = |progress: Progress| {
+        let resumed = Arc::new(OnceLock::new());
+        let (linked, mut show) = (Arc::clone(&resumed), interruptible(terminal));
+        let progress = move |progress: Progress| {
             if progress.stage == Stage::Linking {
-                resumed.get_or_insert(progress.done);
+                linked.get_or_init(|| progress.done);
             }
-            if interrupt::is_set() { ControlFlow::Break(()) } else { show(progress) }
+            show(progress)
         };
         let start = Instant::now();
-        let built = builder.with_progress(&mut progress).build_any((&vectors).into());
+        let built = builder.with_progress(progress).build(&vectors);
         let named = |error| name_input(error, &self.base, self.keys.as_deref());
         let index = built.map_err(|error| stopped(named(error.into())))?;
         let report = index.build_report().expect("it was just built");
@@ -150,7 +148,7 @@ impl Args {
         });
         let seconds = start.elapsed().as_secs_f64();
         let (saved, save_seconds) = timed(|| {
-            let index = index.with_progress(&mut progress);
+            let index = index.with_progress(interruptible(terminal));
             if self.durable {
                 Ok(index.save_durable(&self.output)?.bytes)
             } else {
@@ -166,7 +164,8 @@ impl Args {
         }
 
         let (metric, rate) = (self.graph.metric, report.vectors as f64 / seconds);
-        let (output, device, resumed) = (self.output.display(), report.device, resumed.unwrap_or(0));
+        let (output, device, resumed) =
+            (self.output.display(), report.device, resumed.get().copied().unwrap_or(0));
         let (threads, mean_degree) = (process::threads(self.threads), index.stats().mean_degree);
         let (quantized, not_quantized) = match quantized {
             None => (None, None),
@@ -252,8 +251,17 @@ impl Args {
         let builder = self.graph.builder().threads(self.threads).device(self.device).keep_on_host(true);
         let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread).shards(self.shards);
         let builder = builder.skip_zero_vectors(self.skip_zero_vectors);
-        keys.map_or(builder, |keys| builder.keys(keys))
+        match keys {
+            Some(keys) => builder.keys(keys),
+            None => builder,
+        }
     }
+}
+
+/// Shows progress, and cancels on an interrupt.
+fn interruptible(terminal: Terminal) -> impl FnMut(Progress) -> ControlFlow<()> {
+    let mut show = terminal.progress();
+    move |progress| if interrupt::is_set() { ControlFlow::Break(()) } else { show(progress) }
 }
 
 /// Memory of the command beside that of the library: the program, and buffers of files. Peaks of builds of 100 to 60,000

@@ -73,7 +73,7 @@ impl Args {
     /// What the graph is found to be, and a report as JSON and as text.
     fn check_graph(&self, terminal: Terminal) -> Result<(CheckReport, Value, String)> {
         let index = open_index(&self.index, OpenOptions::new(), terminal)?;
-        let report = index.with_progress(&mut terminal.progress()).check()?;
+        let report = index.with_progress(terminal.progress()).check()?;
         let graph = &report.structure;
         let [vertices, edges, keys, faults] =
             [graph.vertices, graph.edges, graph.keys, graph.faults].map(units::count);

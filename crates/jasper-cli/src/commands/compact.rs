@@ -26,7 +26,7 @@ impl Args {
     /// Compacts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (report, updated) = self.update.update(LinkingArgs::default(), terminal, |index| {
-            Ok(index.with_progress(&mut terminal.progress()).compact()?)
+            Ok(index.with_progress(terminal.progress()).compact()?)
         })?;
         let [moved, freed] = [report.moved, report.freed].map(units::count);
         let text = format!("freed    {freed} slots, and moved {moved} vertices");

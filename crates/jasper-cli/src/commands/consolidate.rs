@@ -30,7 +30,7 @@ impl Args {
     /// Consolidates and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (report, updated) = self.update.update(self.linking, terminal, |index| {
-            Ok(index.with_progress(&mut terminal.progress()).consolidate()?)
+            Ok(index.with_progress(terminal.progress()).consolidate()?)
         })?;
         let [freed, reconnected] = [report.freed, report.reconnected].map(units::count);
         let text = format!("freed    {freed} slots, and reconnected {reconnected} vertices");

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use jasper::file::{DurableInfo, IndexInfo, is_durable, is_sharded, shard_files};
 use jasper::graph::Graph;
 use jasper::graph::interop::{diskann, faiss, hnswlib, parlay};
-use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage, with_element};
+use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
 use serde_json::json;
 
@@ -15,6 +15,7 @@ use crate::error::Usage;
 use crate::format::Format;
 use crate::terminal::Terminal;
 use crate::units;
+use jasper::with_element;
 
 /// Convert vector files, ground-truth files and graphs
 ///

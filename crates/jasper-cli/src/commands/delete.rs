@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::AnyIndex;
+use jasper::Index;
 use jasper_data::read_keys;
 use serde_json::json;
 
@@ -39,7 +39,7 @@ impl Args {
     /// Deletes or restores, and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (keys, undo, path) = (read_keys(&self.keys)?, self.undo, self.keys);
-        let change = if undo { AnyIndex::undelete } else { AnyIndex::delete };
+        let change = if undo { Index::undelete } else { Index::delete };
         let ((), updated) = self.update.update(LinkingArgs::default(), terminal, |index| {
             change(index, &keys).map_err(|error| name_input(error.into(), &path, Some(&path)))
         })?;

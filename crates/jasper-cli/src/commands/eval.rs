@@ -26,7 +26,7 @@ use crate::{profile, units};
 pub struct Args {
     /// The index file
     index: PathBuf,
-    /// Queries: a vector file of the index's element
+    /// Queries: a vector file of the index's dimension
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Device, DeviceChoice, Element, MatrixView, Metric, SearchParams, with_element};
+use jasper::{Device, DeviceChoice, Element, MatrixView, Metric, SearchParams};
 use jasper_data::{GroundTruth, VectorFile, exact_knn, pool_builder};
 use serde_json::json;
 
 use crate::args::threads;
 use crate::command_files::{Content, Files};
-use crate::files::open_queries;
+use crate::files::read_queries_as;
 use crate::terminal::{Terminal, timed};
 use crate::units;
+use jasper::with_element;
 
 /// Compute the exact nearest neighbors of queries by brute force
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub struct Args {
     /// Vectors to search; results are their row numbers
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
-    /// Queries, of the same element type and dimension
+    /// Queries, of the same dimension
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Metric: l2, cosine or ip
@@ -53,13 +54,12 @@ impl Args {
         self.device.resolve()?;
         SearchParams::new(self.k).check()?;
         let base = VectorFile::open(&self.base)?;
-        let queries = open_queries(&self.queries, base.element(), base.dimension())?;
-        let (truth, device, seconds) = with_element!(base.element(), T => {
-            let (vectors, queries) = (base.map::<T>()?, queries.load::<T>()?);
-            let (nearest, seconds) = timed(|| self.nearest(vectors.view(), queries.view(), terminal));
-            let (truth, device) = nearest?;
-            (truth, device, seconds)
+        let (nearest, seconds) = with_element!(base.element(), T => {
+            let queries = read_queries_as::<T>(&self.queries, base.dimension())?;
+            let (vectors, queries) = (base.map::<T>()?, MatrixView::new(&queries, base.dimension())?);
+            timed(|| self.nearest(vectors.view(), queries, terminal))
         });
+        let (truth, device) = nearest?;
         truth.write(&self.output)?;
         let (k, output, rate) = (self.k, self.output.display(), truth.len() as f64 / seconds);
         let json = json!({

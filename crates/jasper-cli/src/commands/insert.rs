@@ -19,7 +19,7 @@ use crate::update::{LinkingArgs, UpdateArgs};
 pub struct Args {
     #[command(flatten)]
     update: UpdateArgs,
-    /// Vectors of the index's element and dimension
+    /// Vectors of the index's dimension; values are rounded to its element type
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
     /// Keys of the vectors: text with one number per line, or npy of u64 [default: continue from the largest key]
@@ -43,18 +43,15 @@ impl Args {
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
         let named = |error: UpdateError| name_input(error.into(), &self.base, self.keys.as_deref());
         let ((count, first_key, report), updated) = self.update.update(self.linking, terminal, |index| {
-            let file = open_vectors(&self.base, index.element(), index.dimension())?;
-            let (vectors, progress) = ((&file).into(), &mut terminal.progress());
+            let file = open_vectors(&self.base, index.dimension())?;
+            let index = index.with_progress(terminal.progress());
             let (first_key, report) = match &keys {
                 None => {
-                    let (first, report) =
-                        index.with_progress(progress).insert_auto(vectors).map_err(named)?;
+                    let (first, report) = index.insert_auto(&file).map_err(named)?;
                     (Some(first), report)
                 }
-                Some(keys) if self.upsert => {
-                    (None, index.with_progress(progress).upsert(vectors, keys).map_err(named)?)
-                }
-                Some(keys) => (None, index.with_progress(progress).insert(vectors, keys).map_err(named)?),
+                Some(keys) if self.upsert => (None, index.upsert(&file, keys).map_err(named)?),
+                Some(keys) => (None, index.insert(&file, keys).map_err(named)?),
             };
             Ok((file.len(), first_key, report))
         })?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::{Result, ensure};
 use jasper::report::{CostUnit, QuantizeReport};
-use jasper::{AnyIndex, DeviceChoice, IndexStats, MemorySpace, Quantization};
+use jasper::{DeviceChoice, Index, IndexStats, MemorySpace, Quantization};
 use serde::Serialize;
 
 use crate::args::QuantizationChoice;
@@ -75,20 +75,19 @@ struct DeviceBytes {
 
 /// Quantizes an index, for searches on `device` if the quantization is to be chosen, and drops its vectors if requested.
 pub fn quantize(
-    index: &AnyIndex,
+    index: &Index,
     choice: QuantizationChoice,
     device: DeviceChoice,
     force: bool,
     drop_vectors: bool,
     terminal: Terminal,
 ) -> Result<Quantized> {
-    let (mut progress, mut trial) = (terminal.progress(), None);
-    let with_progress = index.with_progress(&mut progress);
+    let (index, mut trial) = (index.with_progress(terminal.progress()), None);
     match choice {
-        QuantizationChoice::Auto => trial = Some(with_progress.auto_quantize(device)?),
+        QuantizationChoice::Auto => trial = Some(index.auto_quantize(device)?),
         QuantizationChoice::None => index.drop_codes()?,
-        QuantizationChoice::Fixed(quantization) if force => with_progress.force_quantize(quantization)?,
-        QuantizationChoice::Fixed(quantization) => with_progress.quantize(quantization)?,
+        QuantizationChoice::Fixed(quantization) if force => index.force_quantize(quantization)?,
+        QuantizationChoice::Fixed(quantization) => index.quantize(quantization)?,
     }
     if drop_vectors {
         ensure!(

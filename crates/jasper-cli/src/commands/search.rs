@@ -27,7 +27,7 @@ use crate::units;
 pub struct Args {
     /// The index file
     index: PathBuf,
-    /// Queries: a vector file of the index's element
+    /// Queries: a vector file of the index's dimension
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Results per query, at most one per vector of the index

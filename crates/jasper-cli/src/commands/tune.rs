@@ -35,14 +35,14 @@ pub struct Args {
     /// Results per query
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
-    /// Queries to tune with: a vector file of the index's element
+    /// Queries to tune with: a vector file of the index's dimension
     #[arg(long, value_name = "FILE", requires = "truth")]
     queries: Option<PathBuf>,
     /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`
     #[arg(long, value_name = "FILE", requires = "queries", alias = "groundtruth")]
     truth: Option<PathBuf>,
     /// Number of indexed vectors to tune with if no queries are given; at most a thirty-second of the index
-    #[arg(long, value_name = "N", default_value_t = TuneQueries::<u8>::SAMPLE, conflicts_with = "queries")]
+    #[arg(long, value_name = "N", default_value_t = TuneQueries::SAMPLE, conflicts_with = "queries")]
     sample: usize,
     /// Seed of the sample
     #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "queries")]
@@ -81,7 +81,7 @@ impl Args {
             Some((queries, truth)) => (TuneQueries::Given { queries: queries.view(), truth }, "queries"),
             None => (TuneQueries::Sampled { count: self.sample, seed: self.seed }, "indexed vectors"),
         };
-        let (report, seconds) = timed(|| index.with_progress(&mut terminal.progress()).tune(goal, queries));
+        let (report, seconds) = timed(|| index.with_progress(terminal.progress()).tune(goal, queries));
         let report = report.map_err(|error| {
             let queries = self.queries.as_ref().unwrap_or(&self.index);
             name_index(name_input(error.into(), queries, None), &self.index)

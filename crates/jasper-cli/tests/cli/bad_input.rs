@@ -97,7 +97,6 @@ fn files_that_are_not_there() {
 #[test]
 fn files_that_hold_something_else() {
     let sandbox = Sandbox::with_index();
-    sandbox.vectors::<u8>("bytes.u8bin", 20, 1);
     let wide: Vec<f32> = vec![0.5; 17 * 20];
     write_vectors(sandbox.path("wide.fbin"), MatrixView::new(&wide, 17).unwrap()).unwrap();
     sandbox.write("short.fbin", &sandbox.read("base.fbin")[..500]);
@@ -120,11 +119,6 @@ fn files_that_hold_something_else() {
             ("search short.jasper --queries query.fbin", &["9000 bytes"]),
             ("insert short.jasper --base query.fbin", &["9000 bytes"]),
             ("consolidate short.jasper", &["9000 bytes"]),
-            (
-                "search vectors.jasper --queries bytes.u8bin",
-                &["contains u8 values, expected f32", "jasper convert"],
-            ),
-            ("insert vectors.jasper --base bytes.u8bin", &["contains u8 values, expected f32"]),
             ("search vectors.jasper --queries wide.fbin", &["dimension 17, expected 16"]),
             ("search vectors.jasper --queries none.fbin", &["none.fbin: contains no queries"]),
             ("insert vectors.jasper --base wide.fbin", &["dimension 17, expected 16"]),
@@ -171,6 +165,11 @@ fn vectors_that_cannot_be_stored() {
     write("nan.fbin", 50, f32::NAN);
     write("inf.fbin", 50, f32::INFINITY);
     write("zero.fbin", 50, 0.0);
+    write("large.fbin", 50, 300.0);
+    sandbox.vectors::<u8>("base.u8bin", 20, 0);
+    sandbox.ok(&["build", "--base", "base.u8bin", "--metric", "l2", "--output", "bytes.jasper"]);
+    let of_bytes: &[&str] =
+        &["large.fbin: ", "row 3 has the value 300 at coordinate 2, which u8 cannot hold"];
     let skipping = "build --base zero.fbin --metric cosine --skip-zero-vectors --output skipping.jasper";
     let report = sandbox.one(&skipping.split(' ').collect::<Vec<_>>());
     assert_eq!([&report["vectors"], &report["skipped"]], [19, 1]);
@@ -186,6 +185,9 @@ fn vectors_that_cannot_be_stored() {
             ("build --base zero.fbin --metric cosine --output x", &["zero.fbin: row 3 is a zero vector"]),
             ("insert vectors.jasper --base nan.fbin", &["nan.fbin: row 3", "(NaN)"]),
             ("search vectors.jasper --queries nan.fbin", &["nan.fbin: query: row 3", "(NaN)"]),
+            ("insert bytes.jasper --base large.fbin", of_bytes),
+            ("search bytes.jasper --queries large.fbin", of_bytes),
+            ("groundtruth --base base.u8bin --queries large.fbin --metric l2 -k 5 --output x.ibin", of_bytes),
             (
                 "groundtruth --base nan.fbin --queries query.fbin --metric l2 -k 5 --output x.ibin",
                 &["row 3", "NaN"],

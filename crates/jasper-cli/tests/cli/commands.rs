@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::{DIMENSION, Sandbox};
-use jasper::{MatrixView, bench::recall::recall_at, f16};
+use jasper::bench::{recall::recall_at, synthetic::Clusters};
+use jasper::{MatrixView, f16};
 use jasper_data::{GroundTruth, VectorFile, write_vectors};
 use serde_json::{Value, json};
 
@@ -148,6 +149,29 @@ fn every_element_and_metric_goes_all_the_way() {
                 (0..300).map(|query| recall_at(10, &keys(query), truth.truth(query))).sum::<f64>() / 300.0;
             assert!(recall > 0.98, "{file} {metric}: {recall}");
         }
+    }
+}
+
+#[test]
+fn values_of_another_element_are_rounded() {
+    let sandbox = Sandbox::new();
+    sandbox.vectors::<u8>("base.u8bin", 300, 0);
+    let bytes: Vec<u8> = Clusters::new(DIMENSION, 7).rows(20, 1);
+    let floats: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte) + 0.25).collect();
+    write_vectors(sandbox.path("query.u8bin"), MatrixView::new(&bytes, DIMENSION).unwrap()).unwrap();
+    write_vectors(sandbox.path("query.fbin"), MatrixView::new(&floats, DIMENSION).unwrap()).unwrap();
+    sandbox.ok(&["build", "--base", "base.u8bin", "--metric", "l2", "--output", "x.jasper"]);
+    let truth = |queries| {
+        let set = ["--base", "base.u8bin", "--queries", queries, "--metric", "l2", "--output", "x.ibin"];
+        sandbox.ok(&[&["groundtruth"], &set[..]].concat());
+        sandbox.read("x.ibin")
+    };
+    assert!(truth("query.fbin") == truth("query.u8bin"));
+    let search = |queries| sandbox.ok(&["search", "x.jasper", "--queries", queries]);
+    assert_eq!(search("query.fbin"), search("query.u8bin"));
+    sandbox.ok(&["insert", "x.jasper", "--base", "query.fbin"]);
+    for (key, line) in (300..).zip(search("query.u8bin")) {
+        assert_eq!((&line["keys"][0], &line["distances"][0]), (&json!(key), &json!(0.0)), "{line}");
     }
 }
 

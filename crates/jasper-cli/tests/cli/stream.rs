@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{Sandbox, all_fail};
+use jasper::MatrixView;
+use jasper_data::write_vectors;
 use serde_json::Value;
 
 fn demo(name: &str) -> PathBuf {
@@ -106,7 +108,7 @@ fn runbooks_that_cannot_be_played_are_refused_before_anything_is_done() {
     sandbox.write("long.yaml", insert);
     sandbox.write("gone.yaml", insert.replace("search", "delete, start: 7, end: 5001"));
     sandbox.write("two.yaml", format!("{insert}{}", insert.replace("a:", "b:")));
-    sandbox.vectors::<f32>("query.fbin", 20, 1);
+    write_vectors(sandbox.path("large.fbin"), MatrixView::new(&[300.0_f32; 128], 128).unwrap()).unwrap();
     sandbox.vectors::<i8>("narrow.i8bin", 20, 1);
     for (runbook, queries, rest, code, wanted) in [
         ("none.yaml", queries, &[][..], 1, "none.yaml: No such file"),
@@ -122,8 +124,9 @@ fn runbooks_that_cannot_be_played_are_refused_before_anything_is_done() {
         assert!(error.contains(wanted), "{runbook} {rest:?}: {error}");
     }
     sandbox.write("short.yaml", insert.replace("5000", "500"));
-    let error = sandbox.fails(1, &play("short.yaml", "query.fbin", &[]));
-    assert!(error.contains("contains f32 values, expected i8"), "{error}");
+    let error = sandbox.fails(1, &play("short.yaml", "large.fbin", &[]));
+    let wanted = "large.fbin: row 0 has the value 300 at coordinate 0, which i8 cannot hold";
+    assert!(error.contains(wanted), "{error}");
     let error = sandbox.fails(1, &play("short.yaml", "narrow.i8bin", &[]));
     assert!(error.contains("contains vectors of dimension 16, expected 128"), "{error}");
 

@@ -10,7 +10,7 @@ pub enum VectorError {
     #[error(transparent)]
     Matrix(#[from] MatrixError),
     /// The vectors have another element type than the index.
-    #[error("the vectors are of {given}, and those of the index of {expected}; convert them first")]
+    #[error("the element type is {given}, and that of the index {expected}; use that of the index")]
     Element {
         /// Element type of the vectors.
         given: ElementKind,
@@ -54,6 +54,9 @@ pub enum VectorError {
         "the index stores codes only, and this operation needs the vectors; build it again and keep them"
     )]
     NoVectors,
+    /// The vectors cannot be read.
+    #[error("the vectors cannot be read")]
+    Read(#[source] std::io::Error),
     /// Memory cannot be allocated.
     #[error("no memory for more vectors")]
     Memory(#[from] std::io::Error),
@@ -64,7 +67,11 @@ impl VectorError {
     #[must_use]
     pub fn map_row(mut self, map: impl FnOnce(usize) -> usize) -> Self {
         match &mut self {
-            Self::Matrix(MatrixError::NotFinite { row, .. })
+            Self::Matrix(
+                MatrixError::NotFinite { row, .. }
+                | MatrixError::Value { row, .. }
+                | MatrixError::Rounding { row, .. },
+            )
             | Self::ZeroVector { row }
             | Self::TooLong { row, .. } => *row = map(*row),
             _ => {}

@@ -46,12 +46,15 @@ def converted(array: Any, dtype: str, what: str) -> Any:
     type has not."""
     try:
         if array.dtype.kind not in "biufOV" or array.dtype.names:
-            raise TypeError(f"they are {array.dtype}")
+            raise TypeError("this type has none")
+        # numpy makes numbers of these.
+        if array.dtype.kind == "O" and any(one is None or isinstance(one, (str, bytes)) for one in array.flat):
+            raise TypeError("some are text or None")
         with np.errstate(all="ignore"):
             made = array.astype(dtype, order="C")
             wide = array.astype(np.float64) if made.dtype.kind == "f" and np.isinf(made).any() else None
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"{what} must be numbers to become {dtype}: {error}") from None
+        raise ParameterError(f"{what} are {array.dtype}, and must be numbers to become {dtype}: {error}") from None
     if made.dtype.kind != "f" and (made != array).any():
         raise ParameterError(f"{what} must be whole numbers that fit {dtype}")
     if wide is not None and (beyond := wide[np.isinf(made) & np.isfinite(wide)]).size:

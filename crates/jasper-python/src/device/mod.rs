@@ -12,7 +12,7 @@ use jasper::cuda::{
     Buffer, Context, DeviceBatch, DeviceHit, Error as CudaError, ErrorKind, Stream, device_of,
     with_current_context_kept,
 };
-use jasper::{Device, DeviceError, ElementKind, Metric, SearchError};
+use jasper::{Device, DeviceError, ElementKind, Metric, SearchError, f16};
 use numpy::PyArray1;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyBufferError, PyNotImplementedError};
@@ -346,7 +346,7 @@ impl ResultArray {
 
 impl Index {
     /// Searches for queries on a device, and leaves the results there.
-    pub(crate) fn search_on_device<'py, T: Scalar>(
+    pub(crate) fn search_on_device<'py>(
         &self,
         queries: &DeviceArray<'py>,
         options: &Options,
@@ -371,7 +371,13 @@ impl Index {
             // SAFETY: a stream that the caller gives, or the current one of the library of the queries. The results
             // keep its object.
             let borrowed = unsafe { Stream::borrow(&context, handle) }.map_err(cuda)?;
-            let found = self.enqueue::<T>(queries, options, &borrowed, handle, &followed);
+            let enqueue = match self.element {
+                ElementKind::F32 => Self::enqueue::<f32>,
+                ElementKind::F16 => Self::enqueue::<f16>,
+                ElementKind::U8 => Self::enqueue::<u8>,
+                ElementKind::I8 => Self::enqueue::<i8>,
+            };
+            let found = enqueue(self, queries, options, &borrowed, handle, &followed);
             if stream.is_none() || found.is_err() {
                 // Also after an error: queued work may still read the queries.
                 let done = py.detach(|| keep_current(|| borrowed.synchronize()));
@@ -434,8 +440,6 @@ impl Index {
         let results = self.call(py, |index| {
             let k = options.k;
             let params = options.params(index, len)?;
-            let index: &jasper::Index<T> =
-                index.downcast_ref().expect("the queries have the element type of the index");
             params.check().map_err(Raise::raise)?;
             let hits = len.checked_mul(k).filter(|hits| hits.checked_mul(size_of::<DeviceHit>()).is_some());
             let hits = hits.ok_or_else(|| SearchError::Memory { queries: len, k }.raise())?;

@@ -334,7 +334,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{MatrixView, Metric};
+    use jasper_core::{MatrixView, Metric, no_progress};
 
     use super::*;
     use crate::backend::faulty::{Controls, Faulty};
@@ -351,16 +351,17 @@ mod tests {
     }
 
     /// An index of three shards, each on a device that faults on demand.
-    fn index() -> (Index<u8>, Vec<Arc<Controls>>) {
+    fn index() -> (Index, Vec<Arc<Controls>>) {
         let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
         let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(2);
-        let index = builder.device(Device::Cpu).shards(3).build(&view(&rows(900, 1))).unwrap();
+        let builder = builder.device(Device::Cpu).shards(3);
+        let index = builder.build_typed(&view(&rows(900, 1)), &mut no_progress).unwrap();
         let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
-        (index.moved(on), controls)
+        (index.moved(on).into(), controls)
     }
 
     /// The vectors, and which keys are deleted.
-    fn contents(index: &Index<u8>) -> (Vec<Option<Vec<u8>>>, usize, usize) {
+    fn contents(index: &Index) -> (Vec<Option<Vec<f32>>>, usize, usize) {
         let stats = index.stats();
         ((0..2000).map(|key| index.vector(key)).collect(), stats.deleted_keys, stats.free_slots)
     }
@@ -418,9 +419,9 @@ mod tests {
                 UpdateError::Device(DeviceError::Unavailable { device, .. }) => device,
                 error => panic!("{error}"),
             };
-            assert_eq!(device(index.insert_auto(&view(&more)).unwrap_err()), broken);
+            assert_eq!(device(index.insert_auto(view(&more)).unwrap_err()), broken);
             assert_eq!(
-                device(index.upsert(&view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
+                device(index.upsert(view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
                 broken
             );
             assert_eq!(device(index.consolidate().unwrap_err()), broken);
@@ -432,7 +433,7 @@ mod tests {
                 "an answer lacks a shard"
             );
             controls[broken].has_no_memory.store(false, Relaxed);
-            assert_eq!(index.insert_auto(&view(&more)).unwrap().1.keys, 600);
+            assert_eq!(index.insert_auto(view(&more)).unwrap().1.keys, 600);
             assert!(index.check().unwrap().is_sound());
         }
     }
@@ -441,7 +442,7 @@ mod tests {
     fn every_shard_answers_and_ties_are_ordered_by_key() {
         let (index, controls) = index();
         let twice = rows(40, 3).repeat(2);
-        let (first, _) = index.insert_auto(&view(&twice)).unwrap();
+        let (first, _) = index.insert_auto(view(&twice)).unwrap();
         assert_eq!(first, 900);
         let queries = twice.repeat(20);
         let matches = index.search_batch(view(&queries), SearchParams::new(4).beam_width(500)).unwrap();
@@ -477,7 +478,7 @@ mod tests {
     fn an_empty_batch_may_ask_for_any_number_of_results() {
         let (index, _) = index();
         let params = SearchParams::new(usize::MAX / 4);
-        let found = index.backend.search_batch(&[], params, MatchesMut::default());
+        let found = index.of::<u8>().unwrap().backend.search_batch(&[], params, MatchesMut::default());
         assert!(!matches!(found, Err(SearchError::Buffer { .. })), "{found:?}");
     }
 
@@ -485,7 +486,7 @@ mod tests {
     fn a_query_that_is_refused_is_named_by_its_row_in_the_batch() {
         let rows: Vec<f32> = Clusters::new(4, 9).rows(60, 1);
         let rows = MatrixView::new(&rows, 4).unwrap();
-        let index = IndexBuilder::new(Metric::L2).device(Device::Cpu).shards(3).build(&rows).unwrap();
+        let index = IndexBuilder::new(Metric::L2).device(Device::Cpu).shards(3).build(rows).unwrap();
         // 1,000 results per query: the batch is searched in more than one chunk.
         let (mut queries, params) = (vec![1.0_f32; 2600 * 4], SearchParams::new(1000));
         queries[2550 * 4] = f32::NAN;
@@ -498,7 +499,7 @@ mod tests {
     #[test]
     fn vectors_are_in_a_place_if_those_of_every_shard_are() {
         let (index, controls) = index();
-        let are_in = |storage| index.backend.stores_vectors_in(storage);
+        let are_in = |storage| index.of::<u8>().unwrap().backend.stores_vectors_in(storage);
         assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
         controls[1].is_uploaded.store(true, Relaxed);
         assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));

@@ -40,10 +40,10 @@ pub(crate) use request::Submitted;
 /// Number of threads that answer queued searches.
 const SEARCH_THREADS: usize = 4;
 
-type Answer = Result<Vec<Hit>, SearchError>;
+pub(crate) type Answer = Result<Vec<Hit>, SearchError>;
 
 /// A search that may wait for others.
-struct Query<T> {
+pub(crate) struct Query<T> {
     vector: Vec<T>,
     /// The parameters without the filter.
     params: SearchParams<'static>,
@@ -134,7 +134,7 @@ impl<T: Element> SearchBatcher<T> {
     pub(crate) fn search(&self, vector: &[T], params: SearchParams<'_>) -> Answer {
         let permit = self.queue.try_direct();
         match permit.is_none().then(|| self.submit(vector, params)) {
-            Some(Ok(submitted)) => submitted.0.wait(),
+            Some(Ok(submitted)) => submitted.wait(),
             // A predicate cannot be queued, or there are no threads.
             Some(Err(_)) | None => self.runner.0.search_one(vector, params),
         }
@@ -145,10 +145,10 @@ impl<T: Element> SearchBatcher<T> {
         &self,
         vector: &[T],
         params: SearchParams<'_>,
-    ) -> Result<SearchFuture<T>, SearchError> {
+    ) -> Result<Submitted<Query<T>, Answer>, SearchError> {
         let query = Query::new(vector, params).ok_or(SearchError::SubmittedPredicate)?;
         self.start_threads().map_err(SearchError::Thread)?;
-        Ok(SearchFuture(self.queue.submit(query)))
+        Ok(self.queue.submit(query))
     }
 
     /// Starts the search threads unless they have been started. There are fewer if the operating system refuses to start
@@ -195,23 +195,30 @@ impl<T: Element> fmt::Debug for SearchBatcher<T> {
     }
 }
 
-/// The hits of a [submitted](crate::Index::submit) search, once it is polled to completion.
+/// The result of a submitted call, as a future: see [`Index::submit`](crate::Index::submit) and
+/// [`Index::submit_insert`](crate::Index::submit_insert).
 ///
-/// The future works with every async executor and needs none: threads of the index search and wake it. Dropping it
-/// cancels the search, unless the search has begun.
-#[must_use = "dropping it cancels the search"]
-pub struct SearchFuture<T: Element>(Submitted<Query<T>, Answer>);
+/// It works with every async executor and needs none: threads of the index make the call and wake it. Dropping it cancels the
+/// call, unless that has begun.
+#[must_use = "dropping it cancels the call"]
+pub struct Pending<R>(Pin<Box<dyn Future<Output = R> + Send>>);
 
-impl<T: Element> Future for SearchFuture<T> {
-    type Output = Result<Vec<Hit>, SearchError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context)
+impl<R> Pending<R> {
+    pub(crate) fn new(call: impl Future<Output = R> + Send + 'static) -> Self {
+        Self(Box::pin(call))
     }
 }
 
-impl<T: Element> fmt::Debug for SearchFuture<T> {
+impl<R> Future for Pending<R> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl<R> fmt::Debug for Pending<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SearchFuture")
+        f.write_str("Pending")
     }
 }

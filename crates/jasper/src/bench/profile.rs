@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use jasper_core::{Element, MatrixView, Metric, padded_len};
+use jasper_core::{Element, MatrixView, Metric, Vectors, padded_len};
 use jasper_vamana::{Distances, Matches, OperationCounts, SearchError, SearchParams};
 
+use crate::index::{typed, vector_error};
+use crate::typed::TypedIndex;
 use crate::{DeviceError, Index};
 
 /// The cost of a batch of searches.
@@ -51,26 +53,27 @@ impl Profile {
     }
 }
 
-/// Measures searches of an [`Index`] or an [`AnyIndex`](crate::AnyIndex).
+/// Measures searches of an [`Index`].
 pub trait Measure {
-    /// Queries for the index.
-    type Queries<'a>;
-
     /// Profiles a batch of searches with exact distances: the cost of each query, and the time of the batch. On a CPU,
     /// sketches rule out most vectors, so fewer bytes are read than counted.
     ///
     /// # Errors
     /// Returns [`SearchError`].
-    fn profile(&self, queries: Self::Queries<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError>;
+    fn profile<'a>(
+        &self,
+        queries: impl Into<Vectors<'a>>,
+        params: SearchParams<'_>,
+    ) -> Result<Profile, SearchError>;
 
     /// Measures the time that a GPU takes to search for queries in its memory, without transfers: the median of several
     /// launches. `None` on the CPU.
     ///
     /// # Errors
     /// Returns [`SearchError`].
-    fn device_time(
+    fn device_time<'a>(
         &self,
-        queries: Self::Queries<'_>,
+        queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
     ) -> Result<Option<Duration>, SearchError>;
 
@@ -81,43 +84,72 @@ pub trait Measure {
     fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError>;
 }
 
-impl<T: Element> Measure for Index<T> {
-    type Queries<'a> = MatrixView<'a, T>;
-
-    fn profile(&self, queries: MatrixView<'_, T>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
-        let params = params.distances(Distances::Exact);
-        let (time, costs) = match self.backend.profile(queries, params)? {
-            Some(measured) => measured,
-            None => on_host(self, queries, params)?,
-        };
-        let (dimension, metric) = (self.dimension(), self.metric());
-        // Cosine distances of floats are squared L2 distances of unit vectors.
-        let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT_SUMS;
-        Ok(Profile {
-            time,
-            costs,
-            vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
-            links_bytes: (self.params().max_degree() * size_of::<u32>()) as u64,
-            operations: dimension as u64 * if is_difference { 3 } else { 2 },
-        })
+impl Measure for Index {
+    fn profile<'a>(
+        &self,
+        queries: impl Into<Vectors<'a>>,
+        params: SearchParams<'_>,
+    ) -> Result<Profile, SearchError> {
+        profile(self, queries.into(), params)
     }
 
-    fn device_time(
+    fn device_time<'a>(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
     ) -> Result<Option<Duration>, SearchError> {
-        Ok(self.backend.profile(queries, params)?.map(|(time, _)| time))
+        device_time(self, queries.into(), params)
     }
 
     fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        self.backend.peak_rates()
+        typed!(self, index => index.backend.peak_rates())
     }
+}
+
+// Not generic, so that this crate has the only copy of their machine code.
+
+fn profile(index: &Index, queries: Vectors<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
+    typed!(index, index => {
+        queries.with_matrix(|queries| profile_typed(index, queries, params)).map_err(vector_error)?
+    })
+}
+
+fn device_time(
+    index: &Index,
+    queries: Vectors<'_>,
+    params: SearchParams<'_>,
+) -> Result<Option<Duration>, SearchError> {
+    let profiled = typed!(index, index => {
+        queries.with_matrix(|queries| index.backend.profile(queries, params)).map_err(vector_error)?
+    });
+    Ok(profiled?.map(|(time, _)| time))
+}
+
+fn profile_typed<T: Element>(
+    index: &TypedIndex<T>,
+    queries: MatrixView<'_, T>,
+    params: SearchParams<'_>,
+) -> Result<Profile, SearchError> {
+    let params = params.distances(Distances::Exact);
+    let (time, costs) = match index.backend.profile(queries, params)? {
+        Some(measured) => measured,
+        None => on_host(index, queries, params)?,
+    };
+    let (dimension, metric) = (index.dimension(), index.metric());
+    // Cosine distances of floats are squared L2 distances of unit vectors.
+    let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT_SUMS;
+    Ok(Profile {
+        time,
+        costs,
+        vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
+        links_bytes: (index.params().max_degree() * size_of::<u32>()) as u64,
+        operations: dimension as u64 * if is_difference { 3 } else { 2 },
+    })
 }
 
 /// The time of a batch, and the cost of each query.
 fn on_host<T: Element>(
-    index: &Index<T>,
+    index: &TypedIndex<T>,
     queries: MatrixView<'_, T>,
     params: SearchParams<'_>,
 ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {

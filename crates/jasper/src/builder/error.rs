@@ -3,7 +3,7 @@
 use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
 use jasper_vamana::{PlanError, PoolError, UpdateError};
 
-use crate::AnyIndex;
+use crate::Index;
 use crate::backend::MAX_SHARDS;
 use crate::error::AutoQuantizeError;
 
@@ -46,7 +46,7 @@ pub enum BuildError {
     #[error("the index was built, and cannot be moved to its device")]
     Move {
         /// The index, in host memory. [`Index::try_from`](crate::Index) gives one of its element type.
-        index: Box<AnyIndex>,
+        index: Box<Index>,
         /// The reason.
         source: DeviceError,
     },
@@ -60,21 +60,21 @@ mod tests {
     use jasper_core::{MatrixView, Metric};
 
     use super::*;
-    use crate::{Device, Index, IndexBuilder};
+    use crate::{Device, IndexBuilder};
 
     #[test]
     fn an_index_that_cannot_be_moved_is_in_the_error() {
         let builder = IndexBuilder::new(Metric::L2).threads(1);
-        let index = builder.build(&MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
-        let there = builder.device(Device::Cuda(999));
+        let index = builder.build(MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
+        let there = builder.clone().device(Device::Cuda(999));
         match there.placed(index) {
             Err(BuildError::Move { index, source }) => {
                 assert!(source.to_string().starts_with("device cuda:999 cannot be used"), "{source}");
-                assert_eq!(Index::<u8>::try_from(*index).unwrap().vector(1), Some(vec![3, 4]));
+                assert_eq!(index.vector(1), Some(vec![3.0, 4.0]));
             }
             other => panic!("{other:?}"),
         }
-        let index = builder.build(&MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
+        let index = builder.build(MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
         assert_eq!(there.keep_on_host(true).placed(index).unwrap().device(), Device::Cpu);
     }
 }

@@ -6,13 +6,15 @@ mod plan;
 mod report;
 mod shards;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Element, Key, Metric, ParamError, ProgressFn, VectorSource,
+    BuildParams, BuildParamsBuilder, Element, ElementKind, Key, Metric, ParamError, Progress, ProgressFn,
+    VectorSource, Vectors, with_element,
 };
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
@@ -24,8 +26,9 @@ use jasper_vamana::{
 use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, plan_build};
 use crate::device::cpu_name;
-use crate::progress::long_calls;
-use crate::{AnyIndex, Device, DeviceChoice, DeviceOptions, Index, Spread};
+use crate::index::Callback;
+use crate::typed::TypedIndex;
+use crate::{Device, DeviceChoice, DeviceOptions, Index, Spread};
 pub use error::BuildError;
 use plan::BuildPlan;
 pub use report::BuildReport;
@@ -58,12 +61,12 @@ impl QuantizeStep {
 ///     .max_degree(32)
 ///     .build_beam_width(64)
 ///     .keys(&[10, 20, 30])
-///     .build(&MatrixView::new(&[1_i8, 2, 3, 4, 5, 6], 2)?)?;
-/// assert_eq!(index.vector(20), Some(vec![3, 4]));
-/// assert!(IndexBuilder::new(Metric::L2).alpha(0.5).build(&MatrixView::new(&[0_u8; 4], 2)?).is_err());
+///     .build(MatrixView::new(&[1_i8, 2, 3, 4, 5, 6], 2)?)?;
+/// assert_eq!(index.vector(20), Some(vec![3.0, 4.0]));
+/// assert!(IndexBuilder::new(Metric::L2).alpha(0.5).build(MatrixView::new(&[0_u8; 4], 2)?).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct IndexBuilder<'a> {
     metric: Metric,
@@ -79,6 +82,7 @@ pub struct IndexBuilder<'a> {
     fixed_effort: bool,
     skip_zero_vectors: bool,
     keep_on_host: bool,
+    progress: Callback,
 }
 
 impl<'a> IndexBuilder<'a> {
@@ -98,6 +102,7 @@ impl<'a> IndexBuilder<'a> {
             fixed_effort: false,
             skip_zero_vectors: false,
             keep_on_host: false,
+            progress: Callback::default(),
         }
     }
 
@@ -159,9 +164,9 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// let is_exact = |index: jasper::Index<f32>| index.build_report().map(|report| report.exact_linking);
-    /// assert_eq!(is_exact(builder.build(&vectors)?), Some(false));
-    /// assert_eq!(is_exact(builder.exact_linking(true).build(&vectors)?), Some(true));
+    /// let is_exact = |index: jasper::Index| index.build_report().map(|report| report.exact_linking);
+    /// assert_eq!(is_exact(builder.build(vectors)?), Some(false));
+    /// assert_eq!(is_exact(builder.exact_linking(true).build(vectors)?), Some(true));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn exact_linking(mut self, exact_linking: bool) -> Self {
@@ -189,11 +194,11 @@ impl<'a> IndexBuilder<'a> {
     /// An index that was built on a named device, and does not fit there, is in the error:
     ///
     /// ```no_run
-    /// # use jasper::{AnyIndex, BuildError, Device, IndexBuilder, MatrixView, Metric};
+    /// # use jasper::{Index, BuildError, Device, IndexBuilder, MatrixView, Metric};
     /// # let vectors = MatrixView::new(&[0_u8, 1, 2, 3], 2)?;
-    /// let index: AnyIndex = match IndexBuilder::new(Metric::L2).device(Device::Cuda(0)).build(&vectors) {
+    /// let index: Index = match IndexBuilder::new(Metric::L2).device(Device::Cuda(0)).build(vectors) {
     ///     Err(BuildError::Move { index, .. }) => *index,
-    ///     built => built?.into(),
+    ///     built => built?,
     /// };
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -221,7 +226,7 @@ impl<'a> IndexBuilder<'a> {
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
-    /// let index = IndexBuilder::new(Metric::L2).shards(4).build(&vectors)?;
+    /// let index = IndexBuilder::new(Metric::L2).shards(4).build(vectors)?;
     /// assert_eq!((index.shards(), index.len()), (4, 1000));
     /// assert_eq!(index.search(vectors.row(7), SearchParams::new(1))?[0].key, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -253,8 +258,8 @@ impl<'a> IndexBuilder<'a> {
     /// # use jasper::{IndexBuilder, MatrixView, Metric};
     /// let vectors = MatrixView::new(&[3.0_f32, 4.0, 0.0, 0.0, 1.0, 0.0], 2)?;
     /// let builder = IndexBuilder::new(Metric::Cosine);
-    /// assert!(builder.build(&vectors).is_err());
-    /// let index = builder.skip_zero_vectors(true).build(&vectors)?;
+    /// assert!(builder.build(vectors).is_err());
+    /// let index = builder.skip_zero_vectors(true).build(vectors)?;
     /// assert!(index.contains(0) && !index.contains(1) && index.contains(2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -284,7 +289,7 @@ impl<'a> IndexBuilder<'a> {
     /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
     /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// # let vectors = MatrixView::new(&vectors, 64)?;
-    /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(&vectors)?;
+    /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(vectors)?;
     /// println!("{:?}", index.quantization());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -308,12 +313,12 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2).checkpoint(&path, Duration::from_secs(300));
-    /// let mut stop = |progress: jasper::Progress| match progress.stage {
+    /// let stop = |progress: jasper::Progress| match progress.stage {
     ///     Stage::Linking if progress.done > 500 => ControlFlow::Break(()),
     ///     _ => ControlFlow::Continue(()),
     /// };
-    /// assert!(builder.with_progress(&mut stop).build(&vectors).is_err() && path.exists());
-    /// let index = builder.build(&vectors)?; // The second half.
+    /// assert!(builder.clone().with_progress(stop).build(vectors).is_err() && path.exists());
+    /// let index = builder.build(vectors)?; // The second half.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn checkpoint(mut self, path: &'a (impl AsRef<Path> + ?Sized), every: Duration) -> Self {
@@ -323,7 +328,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// Builds one graph.
     pub(super) fn build_graph<T: Element>(
-        self,
+        &self,
         executor: &Arc<CpuExecutor>,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
@@ -396,11 +401,40 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
+    /// The builder with a callback, which receives progress reports of the build and may cancel it.
+    pub fn with_progress(mut self, report: impl FnMut(Progress) -> ControlFlow<()> + Send + 'static) -> Self {
+        self.progress = Callback::new(report);
+        self
+    }
+
+    /// Builds an index over `vectors`, of their element type: a [`MatrixView`](crate::MatrixView), or a
+    /// [`VectorFile`](crate::data::VectorFile), which is read chunk by chunk. Identical vectors share a vertex.
+    ///
+    /// The index is then on the [device](Self::device) that was named, or else in host memory, where the CPU searches
+    /// it. [`Index::build_report`] says what the build did.
+    ///
+    /// # Errors
+    /// Returns [`BuildError`]; [`BuildError::Move`], with the index, if it was built and does not fit on the device.
+    pub fn build<'v>(&self, vectors: impl Into<Vectors<'v>>) -> Result<Index, BuildError> {
+        self.build_any(vectors.into())
+    }
+
+    /// Not generic, so that this crate has the only copy of the machine code of builds.
+    fn build_any(&self, vectors: Vectors<'_>) -> Result<Index, BuildError> {
+        let index = with_element!(vectors.element(), T => {
+            let build = |vectors: &dyn VectorSource<T>| {
+                self.build_typed(vectors, &mut self.progress.report())
+            };
+            Index::from(vectors.with_source(build)??)
+        });
+        self.placed(index)
+    }
+
     /// Creates an index without vectors, for [`Index::insert`], where [`Self::build`] would leave it.
     ///
     /// # Errors
     /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
-    pub fn empty<T: Element>(self, dimension: usize) -> Result<Index<T>, BuildError> {
+    pub fn empty(&self, element: ElementKind, dimension: usize) -> Result<Index, BuildError> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),
             (self.checkpoints.is_some(), "checkpoint"),
@@ -410,28 +444,32 @@ impl<'a> IndexBuilder<'a> {
             return Err(BuildError::Empty(option));
         }
         self.device.resolve()?;
-        let params = self.params.build()?;
-        let executor = Arc::new(CpuExecutor::new(self.threads)?);
-        let graph = || Graph::new(self.metric, dimension, params);
-        let index = match self.shard_count()? {
-            1 => Index::new(graph()?, executor, self.exact_linking),
-            shards => {
-                let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
-                Index::from_shards(graphs, executor, self.exact_linking)
-            }
-        };
+        let index = with_element!(element, T => Index::from(self.empty_typed::<T>(dimension)?));
         self.placed(index)
     }
 
+    pub(crate) fn empty_typed<T: Element>(&self, dimension: usize) -> Result<TypedIndex<T>, BuildError> {
+        let params = self.params.build()?;
+        let executor = Arc::new(CpuExecutor::new(self.threads)?);
+        let graph = || Graph::new(self.metric, dimension, params);
+        Ok(match self.shard_count()? {
+            1 => TypedIndex::new(graph()?, executor, self.exact_linking),
+            shards => {
+                let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
+                TypedIndex::from_shards(graphs, executor, self.exact_linking)
+            }
+        })
+    }
+
     /// A new index, moved to the device that the options name.
-    pub(crate) fn placed<T: Element>(&self, index: Index<T>) -> Result<Index<T>, BuildError> {
+    pub(crate) fn placed(&self, index: Index) -> Result<Index, BuildError> {
         if self.keep_on_host || self.device == DeviceChoice::Auto {
             return Ok(index);
         }
         let moved = index.to_device_with(self.device, DeviceOptions::new().spread(self.spread));
         moved.map_err(|error| {
             let (index, source) = error.into_parts();
-            BuildError::Move { index: Box::new(AnyIndex::of_any(index)), source }
+            BuildError::Move { index: Box::new(index), source }
         })
     }
 
@@ -444,7 +482,16 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// # Errors
     /// Returns [`BuildError`] if a parameter is out of bounds.
-    pub fn memory_plan<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+    pub fn memory_plan(
+        &self,
+        element: ElementKind,
+        count: usize,
+        dimension: usize,
+    ) -> Result<MemoryPlan, BuildError> {
+        with_element!(element, T => self.plan_typed::<T>(count, dimension))
+    }
+
+    fn plan_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         let shards = self.shard_count()?;
         if shards > 1 {
             return self.plan_shards::<T>(count, dimension, shards);
@@ -464,7 +511,16 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// # Errors
     /// Returns [`BuildError::Memory`] if there is not enough memory.
-    pub fn check_memory<T: Element>(self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+    pub fn check_memory(
+        &self,
+        element: ElementKind,
+        count: usize,
+        dimension: usize,
+    ) -> Result<MemoryPlan, BuildError> {
+        with_element!(element, T => self.check_typed::<T>(count, dimension))
+    }
+
+    fn check_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
         match self.shard_count()? {
             1 => Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory),
             shards => self.check_shards::<T>(count, dimension, shards),
@@ -476,55 +532,44 @@ impl<'a> IndexBuilder<'a> {
     }
 }
 
-// `builder` is the `self` of the calls.
-long_calls! {
-    impl IndexBuilder<'_> as (builder, progress);
-
-    /// Builds an index over `vectors`: a [`MatrixView`](crate::MatrixView), or a
-    /// [`VectorFile`](crate::data::VectorFile), which is read chunk by chunk: `build::<f32>(&file)`, because a file
-    /// does not say its element at compile time. Identical vectors share a vertex.
-    ///
-    /// The index is then on the [device](Self::device) that was named, or else in host memory, where the CPU searches
-    /// it. [`Index::build_report`] says what the build did.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`]; [`BuildError::Move`], with the index, if it was built and does not fit on the device.
-    pub fn build<T: Element>(vectors: &dyn VectorSource<T>) -> Result<Index<T>, BuildError> {
-        if builder.skip_zero_vectors && builder.metric == Metric::Cosine {
-            builder.build_nonzero(vectors, progress)
-        } else {
-            builder.build_all(vectors, progress)
-        }
-    }
-}
-
 impl IndexBuilder<'_> {
-    /// Builds an index of all vectors.
-    fn build_all<T: Element>(
-        self,
+    /// Builds an index in host memory.
+    pub(crate) fn build_typed<T: Element>(
+        &self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Index<T>, BuildError> {
+    ) -> Result<TypedIndex<T>, BuildError> {
+        if self.skip_zero_vectors && self.metric == Metric::Cosine {
+            self.build_nonzero(vectors, progress)
+        } else {
+            self.build_all(vectors, progress)
+        }
+    }
+
+    /// Builds an index of all vectors.
+    fn build_all<T: Element>(
+        &self,
+        vectors: &dyn VectorSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<TypedIndex<T>, BuildError> {
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let (mut index, report) = match self.shard_count()? {
             1 => {
                 let (graph, report) = self.build_graph(&executor, vectors, progress)?;
-                (Index::new(graph, executor, self.exact_linking), report)
+                (TypedIndex::new(graph, executor, self.exact_linking), report)
             }
             shards => self.build_shards(&executor, vectors, shards, progress)?,
         };
         match self.quantize {
-            Some(QuantizeStep::By(quantization)) => index.with_progress(progress).quantize(quantization)?,
-            Some(QuantizeStep::Again(quantization)) => {
-                match index.with_progress(progress).force_quantize(quantization) {
-                    Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
-                    quantized => quantized?,
-                }
-            }
-            Some(QuantizeStep::Auto) => drop(index.with_progress(progress).auto_quantize(report.device)?),
+            Some(QuantizeStep::By(quantization)) => index.quantize(quantization, progress)?,
+            Some(QuantizeStep::Again(quantization)) => match index.force_quantize(quantization, progress) {
+                Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
+                quantized => quantized?,
+            },
+            Some(QuantizeStep::Auto) => drop(index.auto_quantize(report.device.into(), progress)?),
             None => {}
         }
         index.build_report = Some(report);
-        self.placed(index)
+        Ok(index)
     }
 }

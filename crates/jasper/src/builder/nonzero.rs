@@ -7,7 +7,7 @@ use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_vamana::UpdateError;
 
 use super::{BuildError, IndexBuilder};
-use crate::Index;
+use crate::typed::TypedIndex;
 
 /// Vectors read at a time to find those of length zero.
 const CHUNK: usize = 1024;
@@ -15,17 +15,17 @@ const CHUNK: usize = 1024;
 impl IndexBuilder<'_> {
     /// Builds an index of the vectors that are not zero.
     pub(super) fn build_nonzero<T: Element>(
-        self,
+        &self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Index<T>, BuildError> {
+    ) -> Result<TypedIndex<T>, BuildError> {
         let nonzero = Nonzero::new(vectors).map_err(UpdateError::Read)?;
         let skipped = vectors.len() - nonzero.len();
         if skipped == 0 {
             return self.build_all(vectors, progress);
         }
         let keys = nonzero.keys(self.keys)?;
-        let mut index = self.keys(&keys).build_all(&nonzero, progress)?;
+        let mut index = self.clone().keys(&keys).build_all(&nonzero, progress)?;
         if let Some(report) = &mut index.build_report {
             report.skipped = skipped;
         }

@@ -9,7 +9,8 @@ use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, Updat
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
-use crate::{Device, DeviceChoice, DeviceError, Index, Spread};
+use crate::typed::TypedIndex;
+use crate::{Device, DeviceChoice, DeviceError, Spread};
 
 /// The graph of a shard.
 type Built<T> = (Graph<T>, BuildReport);
@@ -55,7 +56,7 @@ impl IndexBuilder<'_> {
         let devices = self.build_devices()?.into_iter().cycle();
         let plans = rows
             .zip(devices)
-            .map(|(rows, device)| self.device(device).unsharded().memory_plan::<T>(rows, dimension));
+            .map(|(rows, device)| self.clone().device(device).unsharded().plan_typed::<T>(rows, dimension));
         plans.reduce(|sum, plan| Ok(sum?.plus(&plan?))).expect("there is a shard")
     }
 
@@ -73,8 +74,8 @@ impl IndexBuilder<'_> {
         // Shards of one device are built one after another, and hash to shares that differ by little.
         let check = |device: DeviceChoice| {
             if let DeviceChoice::Device(Device::Cuda(ordinal)) = device {
-                let share = self.device(device).unsharded();
-                let share = share.memory_plan::<T>(count.div_ceil(shards), dimension)?;
+                let share = self.clone().device(device).unsharded();
+                let share = share.plan_typed::<T>(count.div_ceil(shards), dimension)?;
                 share.check(Bytes { host: u64::MAX, ..BuildDevice::open(ordinal)?.free_memory()? })?;
             }
             Ok(())
@@ -93,12 +94,12 @@ impl IndexBuilder<'_> {
 
     /// Builds all shards: each device builds one after another, and all devices at the same time.
     pub(super) fn build_shards<T: Element>(
-        self,
+        &self,
         executor: &Arc<CpuExecutor>,
         vectors: &dyn VectorSource<T>,
         shards: usize,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Index<T>, BuildReport), BuildError> {
+    ) -> Result<(TypedIndex<T>, BuildReport), BuildError> {
         self.check_shards::<T>(vectors.len(), vectors.dimension(), shards)?;
         let given = self.keys.map_or(vectors.len(), <[Key]>::len);
         if given != vectors.len() {
@@ -120,7 +121,8 @@ impl IndexBuilder<'_> {
         let build = |shard: usize, progress: &mut ProgressFn<'_>| {
             let vectors = ShardVectors::new(all, &rows, shard);
             let keys = pool.install(|| rows.keys(shard));
-            let builder = IndexBuilder { keys: Some(&keys), ..self.device(devices[shard % devices.len()]) };
+            let builder =
+                IndexBuilder { keys: Some(&keys), ..self.clone().device(devices[shard % devices.len()]) };
             let built = builder.build_graph(executor, &vectors, progress);
             built.map_err(|error| match error {
                 BuildError::Input(UpdateError::Vector(error)) => {
@@ -154,7 +156,7 @@ impl IndexBuilder<'_> {
         let in_order = (0..shards).filter_map(|shard| built[shard % device_count].next());
         let (graphs, reports): (Vec<_>, Vec<_>) = in_order.unzip();
         let report = reports.into_iter().reduce(BuildReport::merge).expect("there is a shard");
-        Ok((Index::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))
+        Ok((TypedIndex::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))
     }
 }
 

@@ -25,8 +25,8 @@ use jasper_vamana::{
 };
 
 use crate::backend::{Backend, SharedRows};
-use crate::index::shard_files;
 use crate::journal::{Change, Digest, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
+use crate::typed::shard_files;
 
 /// The keys of an insert.
 #[derive(Clone, Copy)]

@@ -1,13 +1,9 @@
 //! Small changes, which are made together with those of other callers.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 
 use jasper_core::{Element, Key, MatrixView, no_progress};
@@ -282,38 +278,5 @@ impl<T: Element> Drop for SmallChanges<T> {
         {
             let _ = handle.join();
         }
-    }
-}
-
-/// The result of a [submitted](crate::Index::submit_insert) change, once it is polled to completion.
-///
-/// The future works with every async executor and needs none. Dropping it cancels the change, unless it has begun.
-#[must_use = "dropping it cancels the change"]
-pub struct ChangeFuture<T: Element, R> {
-    submitted: Submitted<SmallChange<T>, Result<Made, UpdateError>>,
-    result: fn(Made) -> R,
-}
-
-impl<T: Element, R> ChangeFuture<T, R> {
-    pub(crate) fn new(
-        submitted: Submitted<SmallChange<T>, Result<Made, UpdateError>>,
-        result: fn(Made) -> R,
-    ) -> Self {
-        Self { submitted, result }
-    }
-}
-
-impl<T: Element, R> Future for ChangeFuture<T, R> {
-    type Output = Result<R, UpdateError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let made = Pin::new(&mut self.submitted).poll(context);
-        made.map(|made| made.map(self.result))
-    }
-}
-
-impl<T: Element, R> fmt::Debug for ChangeFuture<T, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ChangeFuture")
     }
 }

@@ -1,9 +1,6 @@
 //! Bounds of what one search may ask for.
 
-use jasper_core::{Element, sync};
 use jasper_vamana::{SearchError, SearchParams};
-
-use crate::Index;
 
 /// Bounds of what one search may ask for. A service that passes on parameters of its clients sets them, because the
 /// memory and the time of a search are proportional to them. There are none by default.
@@ -11,9 +8,9 @@ use crate::Index;
 /// ```
 /// use jasper::{IndexBuilder, MatrixView, Metric, SearchLimits, SearchParams};
 ///
-/// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+/// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
 /// index.set_limits(SearchLimits::new().max_k(100).max_beam_width(1000).max_queries(10_000));
-/// let error = index.search(&[1, 2], SearchParams::new(101)).unwrap_err();
+/// let error = index.search(&[1_u8, 2], SearchParams::new(101)).unwrap_err();
 /// assert!(error.to_string().starts_with("k (101) must be at most 100"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -71,17 +68,5 @@ impl SearchLimits {
 impl Default for SearchLimits {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T: Element> Index<T> {
-    /// Sets the bounds of later searches. They are not saved with the index.
-    pub fn set_limits(&self, limits: SearchLimits) {
-        *sync::write(&self.limits) = limits;
-    }
-
-    /// The bounds of searches.
-    pub fn limits(&self) -> SearchLimits {
-        *sync::read(&self.limits)
     }
 }

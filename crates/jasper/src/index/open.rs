@@ -1,39 +1,41 @@
 //! Opening index files.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use jasper_core::{DeviceError, Element, ProgressFn};
-use jasper_graph::{FileError, FileFault, Graph, TunedSearch};
+use jasper_core::{DeviceError, Element, ElementKind, Progress, with_element};
+use jasper_graph::{FileError, FileFault, Graph, IndexInfo, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
-use super::shard_files::{is_sharded, shard_files};
+use super::{Callback, Index, typed};
 use crate::backend::OpeningDevice;
 use crate::journal::{JournalError, OpenJournal};
-use crate::progress::long_calls;
-use crate::{DeviceChoice, DeviceOptions, Index};
+use crate::typed::{TypedIndex, is_sharded, shard_files};
+use crate::{DeviceChoice, DeviceOptions};
 
 /// Options for opening an index file.
 ///
 /// ```
 /// use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
 ///
-/// let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+/// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("vectors.jasper");
 /// index.save(&path)?;
-/// let index = OpenOptions::new().mapped(true).threads(2).open::<u8>(&path)?;
-/// assert_eq!(index.search(&[3, 4], SearchParams::new(1))?[0].key, 1);
+/// let index = OpenOptions::new().mapped(true).threads(2).open(&path)?;
+/// assert_eq!(index.search(&[3_u8, 4], SearchParams::new(1))?[0].key, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until `open`"]
 pub struct OpenOptions {
     threads: Option<usize>,
     is_mapped: bool,
     exact_linking: bool,
     device: Option<(DeviceChoice, DeviceOptions)>,
+    progress: Callback,
 }
 
 /// An index file could not be opened.
@@ -88,11 +90,84 @@ impl OpenOptions {
         self
     }
 
+    /// The options with a callback, which receives progress reports of opening and may cancel it.
+    pub fn with_progress(mut self, report: impl FnMut(Progress) -> ControlFlow<()> + Send + 'static) -> Self {
+        self.progress = Callback::new(report);
+        self
+    }
+
+    /// Opens an index file, the folder of a [sharded index](crate::IndexBuilder::shards), which may be opened on any
+    /// number of devices, or the folder of a [durable index](Index::save_durable).
+    ///
+    /// # Errors
+    /// Returns [`OpenError`], also if threads cannot be started.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Index, OpenError> {
+        self.open_path(path.as_ref())
+    }
+
+    fn open_path(&self, path: &Path) -> Result<Index, OpenError> {
+        if path.is_dir() && !is_sharded(path) {
+            self.open_folder(OpenJournal::new(path)?)
+        } else {
+            self.open_file(path)
+        }
+    }
+
+    /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
+    /// not.
+    ///
+    /// # Errors
+    /// As [`Self::open`], with `<bytes>` for a path.
+    pub fn open_bytes(&self, bytes: &[u8]) -> Result<Index, OpenError> {
+        let in_bytes = |fault| FileError::new(Path::new("<bytes>"), fault);
+        let _opening = self.open_device()?;
+        let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
+        let index = with_element!(element, T => {
+            let graph = Graph::<T>::read_from(bytes, &mut self.progress.report());
+            graph.and_then(|graph| self.index(graph)).map_err(in_bytes)?.into()
+        });
+        self.move_to_device(index)
+    }
+
+    /// Opens a durable index, and makes the changes in its journal.
+    pub(crate) fn open_folder(&self, journal: OpenJournal) -> Result<Index, OpenError> {
+        let index = self.open_file(&journal.snapshot())?;
+        typed!(index, typed => {
+            let journal = journal.replay(typed, &mut self.progress.report())?;
+            typed.changes.set_journal(journal);
+        });
+        Ok(index)
+    }
+
+    /// Opens an index file, or the folder of a sharded index.
+    fn open_file(&self, path: &Path) -> Result<Index, OpenError> {
+        let _opening = self.open_device()?;
+        let index = with_element!(element_of(path)?, T => Index::from(self.open_on_host::<T>(path)?));
+        self.move_to_device(index)
+    }
+
+    /// As [`Self::open_file`], in host memory.
+    fn open_on_host<T: Element>(&self, path: &Path) -> Result<TypedIndex<T>, FileError> {
+        let open = |path: &Path| {
+            if self.is_mapped { Graph::map(path) } else { Graph::open(path, &mut self.progress.report()) }
+        };
+        if !is_sharded(path) {
+            return self.index(open(path)?).map_err(|fault| FileError::new(path, fault));
+        }
+        let graphs = shard_files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+        let start = || -> Result<_, FileFault> {
+            graphs.iter().try_for_each(|graph| TunedSearch::stored(graph).map(drop))?;
+            Ok(Arc::new(CpuExecutor::new(self.threads).map_err(io::Error::other)?))
+        };
+        let executor = start().map_err(|fault| FileError::new(path, fault))?;
+        Ok(TypedIndex::from_shards(graphs, executor, self.exact_linking))
+    }
+
     /// An index over a graph that was read.
-    fn index<T: Element>(&self, graph: Graph<T>) -> Result<Index<T>, FileFault> {
+    fn index<T: Element>(&self, graph: Graph<T>) -> Result<TypedIndex<T>, FileFault> {
         let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
         TunedSearch::stored(&graph)?;
-        Ok(Index::new(graph, Arc::new(executor), self.exact_linking))
+        Ok(TypedIndex::new(graph, Arc::new(executor), self.exact_linking))
     }
 
     /// Starts to open the device, if there is one, while the caller reads the index.
@@ -103,87 +178,14 @@ impl OpenOptions {
     }
 
     /// Moves an index that was opened to the device, if there is one.
-    fn move_to_device<T: Element>(&self, index: Index<T>) -> Result<Index<T>, OpenError> {
+    fn move_to_device(&self, index: Index) -> Result<Index, OpenError> {
         let Some((device, options)) = self.device else { return Ok(index) };
         Ok(index.to_device_with(device, options).map_err(DeviceError::from)?)
     }
-
-    /// As [`Self::open_file`], in host memory.
-    pub(crate) fn open_on_host<T: Element>(
-        &self,
-        path: &Path,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Index<T>, FileError> {
-        let mut open =
-            |path: &Path| if self.is_mapped { Graph::map(path) } else { Graph::open(path, progress) };
-        if !is_sharded(path) {
-            return self.index(open(path)?).map_err(|fault| FileError::new(path, fault));
-        }
-        let graphs = shard_files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
-        let start = || -> Result<_, FileFault> {
-            graphs.iter().try_for_each(|graph| TunedSearch::stored(graph).map(drop))?;
-            Ok(Arc::new(CpuExecutor::new(self.threads).map_err(io::Error::other)?))
-        };
-        let executor = start().map_err(|fault| FileError::new(path, fault))?;
-        Ok(Index::from_shards(graphs, executor, self.exact_linking))
-    }
-
-    /// Opens an index file, or the folder of a sharded index.
-    fn open_file<T: Element>(
-        &self,
-        path: &Path,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Index<T>, OpenError> {
-        let _opening = self.open_device()?;
-        let index = self.open_on_host::<T>(path, progress)?;
-        self.move_to_device(index)
-    }
-
-    /// Opens a durable index, and makes the changes in its journal.
-    pub(crate) fn open_folder<T: Element>(
-        &self,
-        journal: OpenJournal,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Index<T>, OpenError> {
-        let index = self.open_file(&journal.snapshot(), progress)?;
-        index.changes.set_journal(journal.replay(&index, progress)?);
-        Ok(index)
-    }
 }
 
-// `options` is the `self` of the calls.
-long_calls! {
-    impl OpenOptions as (options, progress);
-
-    /// Opens an index file, the folder of a [sharded index](crate::IndexBuilder::shards), which may be opened on any
-    /// number of devices, or the folder of a [durable index](Index::open_durable). [`Self::open_any`] opens one whose
-    /// element type is not known.
-    ///
-    /// # Errors
-    /// Returns [`OpenError`], also if the file has another element type, or threads cannot be started.
-    pub fn open<T: Element>(path: impl AsRef<Path>) -> Result<Index<T>, OpenError> {
-        let path = path.as_ref();
-        if path.is_dir() && !is_sharded(path) {
-            options.open_folder(OpenJournal::new(path)?, progress)
-        } else {
-            options.open_file(path, progress)
-        }
-    }
-
-    /// Opens the bytes of an index file, which [`Index::to_bytes`] returns. They are copied, [mapped](Self::mapped) or
-    /// not.
-    ///
-    /// # Errors
-    /// As [`Self::open`], with `<bytes>` for a path.
-    pub fn open_bytes<T: Element>(bytes: &[u8]) -> Result<Index<T>, OpenError> {
-        let _opening = options.open_device()?;
-        let graph = Graph::read_from(bytes, progress);
-        let index = graph.and_then(|graph| options.index(graph)).map_err(in_bytes)?;
-        options.move_to_device(index)
-    }
-}
-
-/// The error of bytes, which have no path.
-pub(crate) fn in_bytes(fault: FileFault) -> FileError {
-    FileError::new(Path::new("<bytes>"), fault)
+/// The element type of an index file, or of the shards in a folder.
+fn element_of(path: &Path) -> Result<ElementKind, FileError> {
+    let file = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
+    Ok(IndexInfo::read(file)?.element)
 }

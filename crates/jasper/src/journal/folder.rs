@@ -111,16 +111,16 @@ fn find_obstacle(folder: &Path) -> Result<(), JournalFault> {
     Ok(())
 }
 
-/// Whether the path is the folder of a [durable index](crate::Index::open_durable).
+/// Whether the path is the folder of a [durable index](crate::Index::save_durable).
 ///
 /// ```
 /// use jasper::file::is_durable;
-/// use jasper::{IndexBuilder, Metric};
+/// use jasper::{ElementKind, IndexBuilder, Metric};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path().join("vectors");
 /// assert!(!is_durable(&folder));
-/// IndexBuilder::new(Metric::L2).empty::<u8>(2)?.save_durable(&folder)?;
+/// IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2)?.save_durable(&folder)?;
 /// assert!(is_durable(&folder));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -129,16 +129,16 @@ pub fn is_durable(path: impl AsRef<Path>) -> bool {
     fs::metadata(store_path(path.as_ref())).is_ok_and(|data| data.is_file() && data.len() > 0)
 }
 
-/// The contents of the folder of a [durable index](crate::Index::open_durable).
+/// The contents of the folder of a [durable index](crate::Index::save_durable).
 ///
 /// ```
 /// use jasper::file::{DurableInfo, IndexInfo};
-/// use jasper::{Index, IndexBuilder, Metric};
+/// use jasper::{ElementKind, Index, IndexBuilder, Metric};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path().join("vectors");
-/// IndexBuilder::new(Metric::L2).empty::<u8>(2)?.save_durable(&folder)?;
-/// Index::<u8>::open_durable(&folder)?.insert_one(&[1, 2], 7)?;
+/// IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2)?.save_durable(&folder)?;
+/// Index::open(&folder)?.insert(&[1_u8, 2], &[7])?;
 ///
 /// let info = DurableInfo::read(&folder)?;
 /// assert_eq!(info.changes, 1);

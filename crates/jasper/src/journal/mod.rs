@@ -55,7 +55,7 @@ use jasper_data::{FileLock, PathError};
 use jasper_graph::{FileError, SaveStats, VectorError, header_checksum};
 use jasper_vamana::UpdateError;
 
-use crate::Index;
+use crate::typed::TypedIndex;
 pub(crate) use change::Change;
 pub(crate) use digest::Digest;
 pub use folder::{DurableInfo, check_new_durable, is_durable};
@@ -74,7 +74,7 @@ pub type JournalError = PathError<JournalFault>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalFault {
-    /// Another process, or another [`Index`] of this one, has the folder open.
+    /// Another process, or another [`Index`](crate::Index) of this one, has the folder open.
     #[error("is open already, in this process or another; a durable index is open once at a time")]
     InUse,
     /// The folder is not that of a durable index.
@@ -214,7 +214,7 @@ impl OpenJournal {
     /// Makes all changes of the log in `index`, which was opened from the snapshot.
     pub(crate) fn replay<T: Element>(
         self,
-        index: &Index<T>,
+        index: &TypedIndex<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Journal, JournalError> {
         let (last, logged_bytes, snapshot_bytes) =
@@ -233,7 +233,7 @@ impl OpenJournal {
     /// Returns the number of the last change, and the bytes of the log and of the snapshot.
     fn replay_all<T: Element>(
         &self,
-        index: &Index<T>,
+        index: &TypedIndex<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<(Option<u64>, u64, u64), JournalFault> {
         let numbers = self.log.numbers()?;

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::io;
 
-use jasper_core::{Element, Key, VectorSource};
+use jasper_core::{Element, Key, VectorSource, no_progress};
 use jasper_graph::TunedSearch;
 use jasper_quant::Quantization;
 use jasper_vamana::{NewVectors, OnConflict, UpdateError};
 
 use super::store::{CHUNK_BYTES, Log, StoredChange};
-use crate::Index;
+use crate::changes::NewKeys;
+use crate::typed::TypedIndex;
 
 /// A change, with what determines its result.
 pub(crate) enum Record<'a, T> {
@@ -104,7 +105,7 @@ pub(super) fn for_each_chunk<T: Element>(
 }
 
 /// Makes a change of the log. Returns the bytes that it takes there.
-pub(super) fn replay<T: Element>(index: &Index<T>, log: &Log, number: u64) -> Result<u64, UpdateError> {
+pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) -> Result<u64, UpdateError> {
     let (kind, argument) = log.change(number).map_err(UpdateError::Journal)?;
     let keys = || -> Vec<Key> { bytemuck::pod_collect_to_vec(&argument) };
     let vectors = |len| log.vectors(number, len, index.dimension());
@@ -115,20 +116,20 @@ pub(super) fn replay<T: Element>(index: &Index<T>, log: &Log, number: u64) -> Re
         "insert" | "upsert" => {
             let keys = keys();
             rows = keys.len();
-            let insert = if kind == "insert" { Index::insert } else { Index::upsert };
-            insert(index, &vectors(rows), &keys)?;
+            let on_conflict = if kind == "insert" { OnConflict::Refuse } else { OnConflict::Replace };
+            index.insert(&vectors(rows), NewKeys::Given(&keys, on_conflict))?;
         }
         "insert auto" => {
             rows = u64::from_le_bytes(argument[..].try_into().map_err(|_| invalid())?) as usize;
-            index.insert_auto(&vectors(rows))?;
+            index.insert(&vectors(rows), NewKeys::Next)?;
         }
         "delete" => index.delete(&keys())?,
         "undelete" => index.undelete(&keys())?,
-        "consolidate" => drop(index.consolidate()?),
-        "compact" => drop(index.compact()?),
+        "consolidate" => drop(index.consolidate(&mut no_progress)?),
+        "compact" => drop(index.compact(&mut no_progress)?),
         "quantize" => {
             let name = std::str::from_utf8(&argument).map_err(|_| invalid())?;
-            index.force_quantize(name.parse().map_err(|_| invalid())?)?;
+            index.force_quantize(name.parse().map_err(|_| invalid())?, &mut no_progress)?;
         }
         "drop codes" => index.drop_codes()?,
         "drop vectors" => index.drop_vectors()?,

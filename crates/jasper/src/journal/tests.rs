@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use jasper_core::{MatrixView, Metric, no_progress};
+use jasper_core::{ElementKind, MatrixView, Metric, VectorSource, Vectors, no_progress};
 use redb::{Builder, StorageBackend};
 
 use super::*;
-use crate::{IndexBuilder, OpenOptions, WithProgress};
+use crate::{Index, IndexBuilder, OpenOptions};
 
 /// A file in memory, whose calls that change it fail or wait on demand.
 #[derive(Clone, Debug, Default)]
@@ -112,12 +112,16 @@ impl StorageBackend for Disk {
     }
 }
 
-fn empty() -> Index<u8> {
-    IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(8).empty(2).unwrap()
+fn typed(index: &Index) -> &TypedIndex<u8> {
+    index.of().unwrap()
+}
+
+fn empty() -> Index {
+    IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(8).empty(ElementKind::U8, 2).unwrap()
 }
 
 /// An empty index with a journal on a disk.
-fn durable(disk: &Disk, folder: &Path) -> Index<u8> {
+fn durable(disk: &Disk, folder: &Path) -> Index {
     let journal = Journal {
         folder: folder.to_owned(),
         turns: Turns::new(0),
@@ -128,35 +132,35 @@ fn durable(disk: &Disk, folder: &Path) -> Index<u8> {
         lock: Ok(acquire(folder).unwrap()),
     };
     let index = empty();
-    index.changes.set_journal(journal);
+    typed(&index).changes.set_journal(journal);
     index
 }
 
 /// The changes of a log, made again.
-fn replayed(disk: &Disk) -> Index<u8> {
+fn replayed(disk: &Disk) -> Index {
     let store = disk.store();
     let log = store.read().unwrap();
     let index = empty();
     for number in log.numbers().unwrap() {
-        record::replay(&index, &log, number).unwrap();
+        record::replay(typed(&index), &log, number).unwrap();
     }
     index
 }
 
-fn insert(index: &Index<u8>, keys: Option<Range<u64>>) -> Result<(), UpdateError> {
+fn insert(index: &Index, keys: Option<Range<u64>>) -> Result<(), UpdateError> {
     let rows: Vec<u8> = (0..80).collect();
     let rows = MatrixView::new(&rows, 2).unwrap();
     match keys {
-        Some(keys) => index.insert(&rows, &keys.collect::<Vec<_>>()).map(drop),
-        None => index.insert_auto(&rows).map(drop),
+        Some(keys) => index.insert(rows, &keys.collect::<Vec<_>>()).map(drop),
+        None => index.insert_auto(rows).map(drop),
     }
 }
 
-type Step = fn(&Index<u8>) -> Result<(), UpdateError>;
+type Step = fn(&Index) -> Result<(), UpdateError>;
 
 const STEPS: [Step; 6] = [
     |index| insert(index, Some(100..140)),
-    |index| index.upsert_one(&[200, 3], 7).map(drop),
+    |index| index.upsert(&[200_u8, 3], &[7]).map(drop),
     |index| index.delete(&[7]),
     |index| insert(index, None),
     |index| index.consolidate().map(drop),
@@ -166,7 +170,7 @@ const STEPS: [Step; 6] = [
 
 /// Takes the steps, and those that the journal does not refuse in `reference` as well. Returns the first that it
 /// refuses; the index is then as before.
-fn take_steps(index: &Index<u8>, reference: &Index<u8>) -> Option<usize> {
+fn take_steps(index: &Index, reference: &Index) -> Option<usize> {
     let mut refused = None;
     for (number, step) in STEPS.iter().enumerate() {
         let before = index.to_bytes().unwrap();
@@ -207,7 +211,7 @@ fn fail_at_each(count: u64) -> usize {
         // Or it goes on, with a disk that works.
         disk.fail(0..0);
         for index in [&index, &reference] {
-            index.insert_one(&[9, 9], 1 << 40).unwrap();
+            index.insert(&[9_u8, 9], &[1 << 40]).unwrap();
         }
         drop(index);
         assert!(replayed(&disk).to_bytes().unwrap() == reference.to_bytes().unwrap(), "call {call}, later");
@@ -264,24 +268,24 @@ fn what_is_logged_is_what_is_inserted() {
         let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
         let index = durable(&disk, folder.path());
         let source = Fickle { rows, reads: AtomicU64::new(0), fails: false };
-        let inserted = index.insert_auto(&source);
+        let inserted = index.insert_auto(Vectors::from_source(&source));
         if is_large {
             assert!(matches!(inserted, Err(UpdateError::Read(_))), "{inserted:?}");
         } else {
             inserted.unwrap();
         }
-        let failing = index.insert_auto(&Fickle { fails: true, ..source });
+        let failing = index.insert_auto(Vectors::from_source(&Fickle { fails: true, ..source }));
         assert!(
             matches!(&failing, Err(UpdateError::Read(error)) if error.kind() == io::ErrorKind::PermissionDenied),
             "{failing:?}"
         );
-        index.insert_one(&[9, 9], 1 << 40).unwrap();
+        index.insert(&[9_u8, 9], &[1 << 40]).unwrap();
         assert_eq!(index.len(), if is_large { 1 } else { rows + 1 });
         assert!(replayed(&disk.after_crash()).to_bytes().unwrap() == index.to_bytes().unwrap());
     }
 }
 
-type MakeChange = fn(WithProgress<'_, Index<u8>>) -> Result<(), UpdateError>;
+type MakeChange = fn(&Index) -> Result<(), UpdateError>;
 
 fn more() -> MatrixView<'static, u8> {
     MatrixView::new(b"some thirty vectors of two bytes, which are text, not digits", 2).unwrap()
@@ -289,15 +293,15 @@ fn more() -> MatrixView<'static, u8> {
 
 /// Changes with a commit point, which are logged while they are computed.
 const WITH_COMMIT_POINT: [MakeChange; 4] = [
-    |index| index.insert(&more(), &(300..330).collect::<Vec<_>>()).map(drop),
-    |index| index.upsert(&more(), &(20..50).collect::<Vec<_>>()).map(drop),
-    |index| index.insert_auto(&more()).map(drop),
+    |index| index.insert(more(), &(300..330).collect::<Vec<_>>()).map(drop),
+    |index| index.upsert(more(), &(20..50).collect::<Vec<_>>()).map(drop),
+    |index| index.insert_auto(more()).map(drop),
     |index| index.consolidate().map(drop),
 ];
 
 /// A durable index with live and deleted keys, and one without a journal.
-fn durable_pair(disk: &Disk, folder: &Path) -> (Index<u8>, Index<u8>) {
-    let (index, reference) = (durable(disk, folder), empty());
+fn durable_pair(disk: &Disk, folder: &Path) -> (Arc<Index>, Arc<Index>) {
+    let (index, reference) = (Arc::new(durable(disk, folder)), Arc::new(empty()));
     for index in [&index, &reference] {
         insert(index, Some(0..40)).unwrap();
         index.delete(&(5..15).collect::<Vec<_>>()).unwrap();
@@ -305,12 +309,12 @@ fn durable_pair(disk: &Disk, folder: &Path) -> (Index<u8>, Index<u8>) {
     (index, reference)
 }
 
-fn assert_equal(a: &Index<u8>, b: &Index<u8>) {
+fn assert_equal(a: &Index, b: &Index) {
     assert!(a.to_bytes().unwrap() == b.to_bytes().unwrap());
 }
 
 /// Makes a change in both, after which they and the log must be equal.
-fn assert_usable(index: &Index<u8>, reference: &Index<u8>, disk: &Disk) {
+fn assert_usable(index: &Index, reference: &Index, disk: &Disk) {
     for index in [index, reference] {
         insert(index, None).unwrap();
     }
@@ -319,9 +323,9 @@ fn assert_usable(index: &Index<u8>, reference: &Index<u8>, disk: &Disk) {
 }
 
 /// Waits until the log has this number of changes.
-fn wait_for_log(index: &Index<u8>, changes: usize) {
+fn wait_for_log(index: &Index, changes: usize) {
     let start = Instant::now();
-    let journal = index.changes.journal.get().unwrap();
+    let journal = typed(index).changes.journal.get().unwrap();
     while lock(&journal.store).read().unwrap().numbers().unwrap().len() < changes {
         assert!(start.elapsed() < PATIENCE, "the change is not logged");
         std::thread::yield_now();
@@ -337,10 +341,12 @@ fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
             let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
             let (index, reference) = durable_pair(&disk, folder.path());
             disk.hold();
-            let made = make(index.with_progress(&mut |report| {
+            let shared = (disk.clone(), Arc::clone(&index), Arc::clone(&reference));
+            let made = make(&index.with_progress(move |report| {
+                let (disk, index, reference) = &shared;
                 if report.stage == Stage::Committing {
                     assert_eq!(index.keys(), reference.keys(), "nothing is visible yet");
-                    assert_equal(&replayed(&disk.after_crash()), &reference);
+                    assert_equal(&replayed(&disk.after_crash()), reference);
                     disk.fail(call..call + 1);
                     disk.release();
                 }
@@ -350,7 +356,7 @@ fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
                 Err(UpdateError::Journal(error)) => assert_eq!(error.kind(), io::ErrorKind::StorageFull),
                 made => {
                     made.unwrap();
-                    make(reference.with_progress(&mut no_progress)).unwrap();
+                    make(&reference).unwrap();
                 }
             }
             assert_equal(&index, &reference);
@@ -379,14 +385,16 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
             let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
             let (index, reference) = durable_pair(&disk, folder.path());
             let before = reference.to_bytes().unwrap();
-            let mut crashed = None;
-            let mut progress = |report: Progress| {
+            let crashed = Arc::new(Mutex::new(None));
+            let shared = (disk.clone(), Arc::clone(&index), Arc::clone(&reference), Arc::clone(&crashed));
+            let progress = move |report: Progress| {
+                let (disk, index, reference, crashed) = &shared;
                 if report.stage != Stage::Committing {
                     return ControlFlow::Continue(());
                 }
-                wait_for_log(&index, 3);
+                wait_for_log(index, 3);
                 assert_eq!(index.keys(), reference.keys(), "nothing is visible yet");
-                crashed = Some(disk.after_crash());
+                *lock(crashed) = Some(disk.after_crash());
                 match way {
                     0 => {}
                     1 => disk.fail(0..u64::MAX),
@@ -394,7 +402,7 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
                 }
                 ControlFlow::Break(())
             };
-            let made = catch_unwind(AssertUnwindSafe(|| make(index.with_progress(&mut progress))));
+            let made = catch_unwind(AssertUnwindSafe(|| make(&index.with_progress(progress))));
             match (way, made) {
                 (0, Ok(Err(UpdateError::Cancelled(_)))) | (1, Ok(Err(UpdateError::Journal(_)))) => {
                     assert_equal(&index, &reference);
@@ -405,8 +413,8 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
                 (_, made) => panic!("{made:?}"),
             }
             let with_change = OpenOptions::new().open_bytes(&before).unwrap();
-            make(with_change.with_progress(&mut no_progress)).unwrap();
-            assert_equal(&replayed(&crashed.unwrap()), &with_change);
+            make(&with_change).unwrap();
+            assert_equal(&replayed(lock(&crashed).as_ref().unwrap()), &with_change);
         }
     }
 }
@@ -415,19 +423,19 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
 fn changes_that_wait_share_a_commit() {
     let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
     let index = durable(&disk, folder.path());
-    let journal = index.changes.journal.get().unwrap();
+    let journal = typed(&index).changes.journal.get().unwrap();
     let before = disk.state().calls;
-    index.insert_one(&[0, 0], 1000).unwrap();
+    index.insert(&[0_u8, 0], &[1000]).unwrap();
     let calls_alone = disk.state().calls - before;
     let store = lock(&journal.store);
     std::thread::scope(|scope| {
-        for key in 0..10 {
+        for key in 0..10_u8 {
             let index = &index;
             // Calls with progress are not made together.
             let insert = move || {
                 let vectors = [key, key];
                 let vectors = MatrixView::new(&vectors, 2).unwrap();
-                index.with_progress(&mut no_progress).insert(&vectors, &[key.into()]).unwrap();
+                index.with_progress(no_progress).insert(vectors, &[key.into()]).unwrap();
             };
             scope.spawn(insert);
         }
@@ -459,28 +467,16 @@ fn a_snapshot_that_fails_loses_nothing() {
         };
         assert!(log.snapshot.is_some() || snapshot.is_err(), "call {call}");
         for number in log.numbers().unwrap() {
-            record::replay(&left, &log, number).unwrap();
+            record::replay(typed(&left), &log, number).unwrap();
         }
         assert!(left.to_bytes().unwrap() == index.to_bytes().unwrap(), "call {call}: {snapshot:?}");
     }
 }
 
-fn saved(folder: &Path) -> Index<u8> {
+fn saved(folder: &Path) -> Index {
     let index = empty();
     index.save_durable(folder).unwrap();
-    Index::open_durable(folder).unwrap()
-}
-
-#[test]
-fn a_durable_folder_is_told_from_an_index_file() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(saved(folder.path()));
-    let of_one_element = Index::<u8>::open(folder.path()).map(drop);
-    let of_any = crate::AnyIndex::open(folder.path()).map(drop);
-    for refused in [of_one_element, of_any] {
-        assert!(refused.unwrap_err().to_string().ends_with("is a folder, not an index file"));
-    }
-    assert!(OpenOptions::new().open::<u8>(folder.path()).is_ok());
+    Index::open(folder).unwrap()
 }
 
 #[test]
@@ -498,8 +494,8 @@ fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
     let found = files();
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem] {
         let journal = OpenJournal::with_store(folder, Err(io::Error::from(kind).into())).unwrap();
-        let index = Index::<u8>::open(journal.snapshot()).unwrap();
-        index.changes.set_journal(journal.replay(&index, &mut no_progress).unwrap());
+        let index = Index::open(journal.snapshot()).unwrap();
+        typed(&index).changes.set_journal(journal.replay(typed(&index), &mut no_progress).unwrap());
         assert!(index.to_bytes().unwrap() == before);
         for step in STEPS {
             let refused = step(&index).unwrap_err();
@@ -526,5 +522,5 @@ fn a_log_without_a_checksum_of_its_snapshot_is_read() {
     assert!(transaction.delete_table(table).unwrap());
     transaction.commit().unwrap();
     drop(database);
-    assert_eq!(Index::<u8>::open_durable(folder).unwrap().len(), 40);
+    assert_eq!(Index::open(folder).unwrap().len(), 40);
 }

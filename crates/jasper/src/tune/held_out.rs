@@ -7,7 +7,7 @@ use jasper_data::GroundTruth;
 use jasper_vamana::{Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
-use crate::Index;
+use crate::typed::TypedIndex;
 
 /// Queries to tune a search with, and their true neighbors.
 pub(crate) struct HeldOut<T> {
@@ -57,7 +57,7 @@ impl<T: Element> HeldOut<T> {
     /// `nearest` finds, which gets the queries and the number of neighbors of each, itself included. Also returns the
     /// vertices of the sample, which must have no edges while it is searched for. The caller holds the writer lock.
     pub(crate) fn sampled(
-        index: &Index<T>,
+        index: &TypedIndex<T>,
         count: usize,
         k: usize,
         seed: u64,

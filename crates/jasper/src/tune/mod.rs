@@ -24,15 +24,16 @@ mod search;
 mod stored;
 mod width;
 
-use jasper_core::{Element, Key, MatrixView, Neighbor, ProgressFn, Slot};
+use jasper_core::{Element, Key, MatrixView, Neighbor, ProgressFn, Slot, Vectors};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
 use jasper_vamana::{SearchError, SearchParams};
 
+use crate::DeviceError;
+use crate::index::vector_error;
 use crate::journal::Record;
-use crate::progress::long_calls;
-use crate::{DeviceError, Index};
+use crate::typed::TypedIndex;
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
 pub(crate) use width::least_width;
@@ -47,7 +48,7 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// Checks `k` and the recall, as [`Index::tune`] does.
+    /// Checks `k` and the recall, as [`Index::tune`](crate::Index::tune) does.
     ///
     /// # Errors
     /// Returns [`TuneError`] if one of them is out of bounds.
@@ -59,12 +60,12 @@ impl Goal {
 
 /// The queries that a search is tuned with.
 #[derive(Clone, Copy, Debug)]
-pub enum TuneQueries<'a, Q> {
+pub enum TuneQueries<'a> {
     /// Queries that are not in the index, and their true neighbors, as [`exact_knn`](crate::data::exact_knn) finds
     /// them. Best are queries like those that the index will serve.
     Given {
         /// The queries.
-        queries: Q,
+        queries: Vectors<'a>,
         /// Their true neighbors by key, at least k per query.
         truth: &'a GroundTruth,
     },
@@ -82,7 +83,7 @@ pub enum TuneQueries<'a, Q> {
     },
 }
 
-impl<Q> TuneQueries<'_, Q> {
+impl TuneQueries<'_> {
     /// Default size of a sample. Half of it measures a recall of 0.95 to about 0.002.
     pub const SAMPLE: usize = 2000;
 
@@ -106,50 +107,44 @@ pub struct TuneReport {
 /// Queries per call: one, a few, and enough to keep any device busy.
 pub const BATCHES: [usize; 3] = [1, 100, 10_000];
 
-// `index` is the `self` of the calls.
-long_calls! {
-    impl<T: Element> Index<T> as (index, progress);
-
-    /// Finds the fastest searches that reach `goal` on the device of the index, and stores them with it: see
-    /// [`crate::tune`]. Replaces searches tuned before for the same goal and device.
-    ///
-    /// Changes wait meanwhile. Searches do not, but their recall is slightly lower if queries are sampled, because the
-    /// sampled vectors have no edges meanwhile.
-    ///
-    /// The cost is dozens of searches of all queries, and a second of timing, or twenty on a GPU. For a sample, the
-    /// distance from each of its vectors to every other is also computed.
-    ///
-    /// # Errors
-    /// Returns [`TuneError`], also if queries are sampled and the index has several shards; the index is unchanged.
-    pub fn tune(goal: Goal, queries: TuneQueries<'_, MatrixView<'_, T>>) -> Result<TuneReport, TuneError> {
+impl<T: Element> TypedIndex<T> {
+    pub(crate) fn tune(
+        &self,
+        goal: Goal,
+        queries: TuneQueries<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<TuneReport, TuneError> {
         goal.check()?;
         if let TuneQueries::Sampled { .. } = queries {
-            index.backend.require_one_graph("tuning with sampled vectors")?;
+            self.backend.require_one_graph("tuning with sampled vectors")?;
         }
-        index.changes.change(None, progress, |change, hooks| {
-            index.backend.sync_host_edges()?;
+        self.changes.change(None, progress, |change, hooks| {
+            self.backend.sync_host_edges()?;
             // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
-            let fingerprint = index.backend.read(|graph| graph.fingerprint());
+            let fingerprint = self.backend.read(|graph| graph.fingerprint());
             let (held_out, vertices) = match queries {
-                TuneQueries::Given { queries, truth } => (HeldOut::given(queries, truth)?, Vec::new()),
+                TuneQueries::Given { queries, truth } => {
+                    let given = queries.with_matrix(|queries| HeldOut::given(queries, truth));
+                    (given.map_err(vector_error).map_err(SearchError::from)??, Vec::new())
+                }
                 TuneQueries::Sampled { count, seed } => {
-                    HeldOut::sampled(index, count, goal.k, seed, |queries, k| {
-                        index.true_neighbors(queries, k, hooks.progress)
+                    HeldOut::sampled(self, count, goal.k, seed, |queries, k| {
+                        self.true_neighbors(queries, k, hooks.progress)
                     })?
                 }
             };
             held_out.check(goal.k)?;
-            let searches = index.without_edges(&vertices, || {
-                index.fastest_searches(goal, &held_out, fingerprint, hooks.progress)
+            let searches = self.without_edges(&vertices, || {
+                self.fastest_searches(goal, &held_out, fingerprint, hooks.progress)
             })?;
-            let before = index.backend.read(|graph| graph.encoded_tuned_searches().to_vec());
+            let before = self.backend.read(|graph| graph.encoded_tuned_searches().to_vec());
             let store = |graph: &mut Graph<T>| {
                 searches.iter().for_each(|search| search.store(graph));
                 graph.encoded_tuned_searches().to_vec()
             };
-            let after = index.backend.change(store)?;
+            let after = self.backend.change(store)?;
             if let Err(error) = change.log::<T>(&Record::Tune(after)) {
-                index.backend.change(|graph| graph.set_encoded_tuned_searches(before.clone()))?;
+                self.backend.change(|graph| graph.set_encoded_tuned_searches(before.clone()))?;
                 return Err(error.into());
             }
             Ok(TuneReport { searches, queries: held_out.len() })
@@ -157,7 +152,7 @@ long_calls! {
     }
 }
 
-impl<T: Element> Index<T> {
+impl<T: Element> TypedIndex<T> {
     /// At least the `k` nearest keys of each query, if there are as many, by brute force.
     fn true_neighbors(
         &self,

@@ -9,7 +9,8 @@ use jasper_vamana::{LaunchParams, Matches, SearchParams};
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;
 use super::{BATCHES, Goal, TuneError};
-use crate::{Device, Index};
+use crate::Device;
+use crate::typed::TypedIndex;
 
 /// The widest beam tried, if the device supports it.
 const WIDEST: usize = 4096;
@@ -20,7 +21,7 @@ const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_BUCKETS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
-impl<T: Element> Index<T> {
+impl<T: Element> TypedIndex<T> {
     /// The fastest search that reaches the goal, for each of [`BATCHES`]. `fingerprint` is that of the graph before
     /// queries were held out.
     pub(super) fn fastest_searches(
@@ -61,7 +62,7 @@ impl<T: Element> Index<T> {
                         continue;
                     }
                     *fastest = Some(TunedSearch {
-                        device: self.device_name(),
+                        device: self.backend.device_name(),
                         k: goal.k,
                         target: goal.recall,
                         batch,

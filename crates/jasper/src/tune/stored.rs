@@ -5,7 +5,8 @@ use jasper_graph::TunedSearch;
 use jasper_vamana::{LaunchParams, SearchParams};
 
 use super::Goal;
-use crate::{Device, Index};
+use crate::Device;
+use crate::typed::TypedIndex;
 
 /// Recalls that differ by less are equal.
 const SAME: f64 = 1e-9;
@@ -23,22 +24,18 @@ fn suits_cpu(search: &TunedSearch) -> bool {
     search.launch.is_none_or(|launch| launch.expansions == 1)
 }
 
-impl<T: Element> Index<T> {
-    /// Returns the search [tuned](Self::tune) for `goal`, or for the next higher recall, in calls of about `queries`
-    /// queries. Returns a search tuned on another device if there is none of this one, and `None` if there is none at
-    /// all.
-    pub fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
+impl<T: Element> TypedIndex<T> {
+    pub(crate) fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
         let is_on_cpu = self.device() == Device::Cpu;
         let widest = self.backend.max_beam_width();
         let takes =
             |search: &TunedSearch| if is_on_cpu { suits_cpu(search) } else { search.beam_width <= widest };
         self.backend.read(|graph| {
-            lookup(&TunedSearch::stored(graph).ok()?, &self.device_name(), takes, goal, queries)
+            lookup(&TunedSearch::stored(graph).ok()?, &self.backend.device_name(), takes, goal, queries)
         })
     }
 
-    /// All tuned searches stored with the index.
-    pub fn tuned_searches(&self) -> Vec<TunedSearch> {
+    pub(crate) fn tuned_searches(&self) -> Vec<TunedSearch> {
         self.backend.read(|graph| TunedSearch::stored(graph).unwrap_or_default())
     }
 }

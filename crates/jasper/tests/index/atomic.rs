@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use jasper::error::CheckError;
 use jasper::{
-    BuildError, Element, Index, IndexBuilder, Key, Metric, Progress, Quantization, Stage, UpdateError,
-    VectorSource, bench::synthetic::Clusters, f16,
+    BuildError, Element, ElementKind, Index, IndexBuilder, Key, Metric, Progress, Quantization, Stage,
+    UpdateError, VectorSource, Vectors, bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{SearchHits, bytes_of, everything, view};
@@ -18,41 +20,42 @@ const DIMENSION: usize = 6;
 /// Cancels a call at its `stop`-th report, and records the stage.
 struct Stopper {
     stop: usize,
-    reports: usize,
-    stopped: Option<Stage>,
+    reports: AtomicUsize,
+    stopped: OnceLock<Stage>,
 }
 
 impl Stopper {
-    fn at(stop: usize) -> Self {
-        Self { stop, reports: 0, stopped: None }
+    fn at(stop: usize) -> Arc<Self> {
+        Arc::new(Self { stop, reports: AtomicUsize::new(0), stopped: OnceLock::new() })
     }
 
-    fn report(&mut self, progress: Progress) -> ControlFlow<()> {
-        assert!(progress.done <= progress.total, "{progress:?}");
-        self.reports += 1;
-        if self.reports <= self.stop {
-            return ControlFlow::Continue(());
+    fn callback(self: &Arc<Self>) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
+        let stopper = Arc::clone(self);
+        move |progress| {
+            assert!(progress.done <= progress.total, "{progress:?}");
+            if stopper.reports.fetch_add(1, Relaxed) < stopper.stop {
+                return ControlFlow::Continue(());
+            }
+            stopper.stopped.set(progress.stage).expect("not asked again after it was stopped");
+            ControlFlow::Break(())
         }
-        assert!(self.stopped.is_none(), "asked again after it was stopped");
-        self.stopped = Some(progress.stage);
-        ControlFlow::Break(())
     }
 }
 
 /// An index with free slots, tombstones, restorable keys and shared vertices.
-fn used<T: Element>(metric: Metric) -> Index<T> {
-    used_with(metric, 6, 8)
+fn used<T: Element>(metric: Metric) -> Index {
+    used_with::<T>(metric, 6, 8)
 }
 
 /// As [`used`], with these build parameters. With few edges, some vertices are reconnected.
-fn used_with<T: Element>(metric: Metric, max_degree: usize, build_beam_width: usize) -> Index<T> {
+fn used_with<T: Element>(metric: Metric, max_degree: usize, build_beam_width: usize) -> Index {
     let rows: Vec<T> = Clusters::new(DIMENSION, 31).rows(900, 0);
     let builder =
         IndexBuilder::new(metric).max_degree(max_degree).build_beam_width(build_beam_width).threads(2);
-    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder.build(view(&rows, DIMENSION)).unwrap();
     index.delete(&(100..400).collect::<Vec<_>>()).unwrap();
     index.consolidate().unwrap();
-    index.insert(&view(&rows[..3 * DIMENSION], DIMENSION), &[5000, 5001, 5002]).unwrap();
+    index.insert(view(&rows[..3 * DIMENSION], DIMENSION), &[5000, 5001, 5002]).unwrap();
     index.delete(&(500..600).collect::<Vec<_>>()).unwrap();
     index.delete(&[5001, 2]).unwrap();
     index
@@ -72,24 +75,25 @@ fn fresh<T: Element>() -> (Vec<T>, Vec<Key>) {
 }
 
 /// Cancels `call` at each of its reports, and finally lets it finish. Returns the stages in which it was cancelled.
-fn stop_everywhere<T: Element, E: std::fmt::Debug>(
-    index: &mut Index<T>,
-    mut call: impl FnMut(&mut Index<T>, &mut Stopper) -> Result<(), E>,
+fn stop_everywhere<E: std::fmt::Debug>(
+    index: &Index,
+    call: impl Fn(&Index) -> Result<(), E>,
     is_cancel: impl Fn(&E) -> bool,
 ) -> BTreeSet<String> {
     let before = bytes_of(index);
     assert!(index.check().unwrap().is_sound());
     let mut stages = BTreeSet::new();
     for stop in 0.. {
-        let mut stopper = Stopper::at(stop);
-        match call(index, &mut stopper) {
+        let stopper = Stopper::at(stop);
+        match call(&index.with_progress(stopper.callback())) {
             Ok(()) => {
-                assert_eq!((stopper.reports, stopper.stopped), (stop, None), "a stop was not heard");
+                assert!(stopper.stopped.get().is_none(), "a stop was not heard");
+                assert_eq!(stopper.reports.load(Relaxed), stop);
                 return stages;
             }
             Err(error) => {
                 assert!(is_cancel(&error), "{error:?}");
-                stages.insert(stopper.stopped.expect("nobody else cancels").to_string());
+                stages.insert(stopper.stopped.get().expect("nobody else cancels").to_string());
             }
         }
         assert!(bytes_of(index) == before, "stopped at report {stop}: something is left behind");
@@ -100,18 +104,18 @@ fn stop_everywhere<T: Element, E: std::fmt::Debug>(
 }
 
 fn stops<T: Element>(metric: Metric) {
-    let mut index = used_with::<T>(metric, 5, 6);
+    let index = used_with::<T>(metric, 5, 6);
     let untouched = used_with::<T>(metric, 5, 6);
     let (rows, keys) = fresh::<T>();
     let rows = view(&rows, DIMENSION);
 
     let inserted = stop_everywhere(
-        &mut index,
-        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).insert(&rows, &keys).map(|_| ()),
+        &index,
+        |index| index.insert(rows, &keys).map(|_| ()),
         |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert_eq!(inserted, ["committing", "linking", "reading", "reconnecting"].map(String::from).into());
-    untouched.insert(&rows, &keys).unwrap();
+    untouched.insert(rows, &keys).unwrap();
     assert!(
         bytes_of(&index) == bytes_of(&untouched),
         "{} {metric}: an insert remembers what it was stopped in",
@@ -121,11 +125,7 @@ fn stops<T: Element>(metric: Metric) {
     let gone: Vec<Key> = (600..800).collect();
     index.delete(&gone).unwrap();
     untouched.delete(&gone).unwrap();
-    let consolidated = stop_everywhere(
-        &mut index,
-        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).consolidate().map(|_| ()),
-        |_| true,
-    );
+    let consolidated = stop_everywhere(&index, |index| index.consolidate().map(|_| ()), |_| true);
     assert_eq!(consolidated, ["committing", "consolidating", "reconnecting"].map(String::from).into());
     untouched.consolidate().unwrap();
     assert!(bytes_of(&index) == bytes_of(&untouched), "{} {metric}: consolidation", T::KIND);
@@ -142,28 +142,19 @@ fn a_call_stopped_at_any_report_has_done_nothing() {
 
 #[test]
 fn quantizing_compacting_and_checking_stop_at_any_report() {
-    let mut index = used::<f32>(Metric::L2);
+    let index = used::<f32>(Metric::L2);
     let is_cancel = |error: &UpdateError| matches!(error, UpdateError::Cancelled(_));
-    let quantized = stop_everywhere(
-        &mut index,
-        |index, stopper| {
-            index.with_progress(&mut |p| stopper.report(p)).quantize(Quantization::Rabitq { bits: 2 })
-        },
-        is_cancel,
-    );
+    let quantized =
+        stop_everywhere(&index, |index| index.quantize(Quantization::Rabitq { bits: 2 }), is_cancel);
     assert_eq!(quantized, ["quantizing".to_owned()].into());
     assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 2 }));
     let free = index.stats().free_slots;
-    let compacted = stop_everywhere(
-        &mut index,
-        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).compact().map(|_| ()),
-        is_cancel,
-    );
+    let compacted = stop_everywhere(&index, |index| index.compact().map(|_| ()), is_cancel);
     assert_eq!(compacted, ["compacting".to_owned()].into());
     assert!(free > 0 && index.stats().free_slots == 0);
     let checked = stop_everywhere(
-        &mut index,
-        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).check().map(|_| ()),
+        &index,
+        |index| index.check().map(|_| ()),
         |error| matches!(error, CheckError::Cancelled(_)),
     );
     assert_eq!(checked, ["checking".to_owned()].into());
@@ -174,10 +165,10 @@ fn an_empty_index_stays_empty_when_its_first_insert_is_stopped() {
     let rows: Vec<f32> = Clusters::new(DIMENSION, 32).rows(1500, 0);
     let rows = view(&rows, DIMENSION);
     let keys: Vec<Key> = (0..1500).collect();
-    let mut index = IndexBuilder::new(Metric::L2).threads(2).empty::<f32>(DIMENSION).unwrap();
+    let index = IndexBuilder::new(Metric::L2).threads(2).empty(ElementKind::F32, DIMENSION).unwrap();
     let stages = stop_everywhere(
-        &mut index,
-        |index, stopper| index.with_progress(&mut |p| stopper.report(p)).insert(&rows, &keys).map(|_| ()),
+        &index,
+        |index| index.insert(rows, &keys).map(|_| ()),
         |error| matches!(error, UpdateError::Cancelled(_)),
     );
     assert!(stages.contains("reading") && stages.contains("linking"));
@@ -189,11 +180,11 @@ fn a_build_can_be_stopped_at_any_report() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 33).rows(1500, 0);
     let rows = view(&rows, DIMENSION);
     let builder = IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(6).threads(2);
-    let expected = bytes_of(&builder.build(&rows).unwrap());
+    let expected = bytes_of(&builder.build(rows).unwrap());
     let mut stages = BTreeSet::new();
     for stop in 0.. {
-        let mut stopper = Stopper::at(stop);
-        match builder.with_progress(&mut |p| stopper.report(p)).build(&rows) {
+        let stopper = Stopper::at(stop);
+        match builder.clone().with_progress(stopper.callback()).build(rows) {
             Ok(index) => {
                 let report = index.build_report().unwrap();
                 assert!(report.reconnected > 0, "the set is such that some vertices are lost");
@@ -201,7 +192,7 @@ fn a_build_can_be_stopped_at_any_report() {
                 break;
             }
             Err(BuildError::Cancelled(cancelled)) => {
-                assert_eq!(Some(cancelled.stage), stopper.stopped);
+                assert_eq!(Some(&cancelled.stage), stopper.stopped.get());
                 stages.insert(cancelled.stage.to_string());
             }
             Err(error) => panic!("{error}"),
@@ -236,6 +227,10 @@ impl<T: Element> VectorSource<T> for Broken<'_, T> {
     }
 }
 
+fn source<'a>(broken: &'a Broken<'_, u8>) -> Vectors<'a> {
+    Vectors::from_source(broken)
+}
+
 #[test]
 fn rows_that_cannot_be_read_leave_no_trace() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 34).rows(3000, 1);
@@ -244,15 +239,15 @@ fn rows_that_cannot_be_read_leave_no_trace() {
     let before = bytes_of(&index);
     for bad in [0, 1023, 1024, 2999] {
         let broken = Broken { rows: &rows, bad, panics: false };
-        for result in [index.insert(&broken, &keys), index.upsert(&broken, &keys)] {
+        for result in [index.insert(source(&broken), &keys), index.upsert(source(&broken), &keys)] {
             let error = result.unwrap_err();
             assert!(
                 matches!(&error, UpdateError::Read(cause) if cause.to_string() == "the disk is gone"),
                 "{error}"
             );
         }
-        assert!(matches!(index.insert_auto(&broken), Err(UpdateError::Read(_))));
-        let error = IndexBuilder::new(Metric::L2).build(&broken).unwrap_err();
+        assert!(matches!(index.insert_auto(source(&broken)), Err(UpdateError::Read(_))));
+        let error = IndexBuilder::new(Metric::L2).build(source(&broken)).unwrap_err();
         assert!(matches!(error, BuildError::Input(UpdateError::Read(_))), "{error}");
         assert!(bytes_of(&index) == before, "rows from {bad} on");
     }
@@ -262,11 +257,11 @@ fn rows_that_cannot_be_read_leave_no_trace() {
     bad[2500 * DIMENSION + 1] = f32::NAN;
     let index = used::<f32>(Metric::InnerProduct);
     let before = bytes_of(&index);
-    assert!(matches!(index.insert(&view(&bad, DIMENSION), &keys), Err(UpdateError::Vector(_))));
+    assert!(matches!(index.insert(view(&bad, DIMENSION), &keys), Err(UpdateError::Vector(_))));
     assert!(bytes_of(&index) == before);
-    index.insert(&view(&rows, DIMENSION), &keys).unwrap();
+    index.insert(view(&rows, DIMENSION), &keys).unwrap();
     let untouched = used::<f32>(Metric::InnerProduct);
-    untouched.insert(&view(&rows, DIMENSION), &keys).unwrap();
+    untouched.insert(view(&rows, DIMENSION), &keys).unwrap();
     assert!(bytes_of(&index) == bytes_of(&untouched));
 }
 
@@ -279,7 +274,7 @@ fn a_panic_of_the_callers_code_leaves_an_index_that_works() {
     let before = everything(&index, query);
     let broken = Broken { rows: &rows, bad: 2000, panics: true };
     let panicked = |call: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err();
-    assert!(panicked(&|| drop(index.insert(&broken, &keys))));
+    assert!(panicked(&|| drop(index.insert(source(&broken), &keys))));
     let never = |_| panic!("a filter that panics");
     let filtered = jasper::SearchParams::new(5).filter(jasper::Filter::Predicate(&never));
     assert!(panicked(&|| drop(index.search(query, filtered))));
@@ -290,7 +285,7 @@ fn a_panic_of_the_callers_code_leaves_an_index_that_works() {
     ))));
     assert_eq!(everything(&index, query), before);
     assert!(index.check().unwrap().is_sound());
-    index.insert(&view(&rows, DIMENSION), &keys).unwrap();
+    index.insert(view(&rows, DIMENSION), &keys).unwrap();
     index.consolidate().unwrap();
     assert!(index.check().unwrap().is_sound(), "{:?}", index.check().unwrap());
     assert_eq!(everything(&index, query).len(), before.len() + 3000);

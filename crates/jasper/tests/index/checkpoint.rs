@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jasper::file::remove_checkpoint;
@@ -37,7 +38,7 @@ fn stop_at(linked: usize) -> impl FnMut(Progress) -> ControlFlow<()> {
 /// Stops the build at `linked`, which leaves a checkpoint at `path`.
 fn stopped<T: Element>(builder: IndexBuilder<'_>, rows: &[T], path: &Path, linked: usize, every: Duration) {
     let builder = builder.checkpoint(path, every);
-    let error = builder.with_progress(&mut stop_at(linked)).build(&view(rows, DIMENSION)).unwrap_err();
+    let error = builder.with_progress(stop_at(linked)).build(view(rows, DIMENSION)).unwrap_err();
     assert!(matches!(error, BuildError::Cancelled(_)), "{error}");
     assert!(path.exists());
 }
@@ -47,25 +48,28 @@ fn goes_on<T: Element>() {
     let path = folder.path().join("checkpoint");
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
-        let index = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
+        let index = builder(metric).build(view(&rows, DIMENSION)).unwrap();
         let whole = index.build_report().unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);
             }
-            let mut first = None;
+            let first = Arc::new(OnceLock::<usize>::new());
             let found = builder(metric)
                 .threads(1)
                 .checkpoint(&path, every)
-                .with_progress(&mut |progress| {
-                    if progress.stage == Stage::Linking {
-                        first.get_or_insert(progress.done);
+                .with_progress({
+                    let first = Arc::clone(&first);
+                    move |progress| {
+                        if progress.stage == Stage::Linking {
+                            first.get_or_init(|| progress.done);
+                        }
+                        ControlFlow::Continue(())
                     }
-                    ControlFlow::Continue(())
                 })
-                .build(&view(&rows, DIMENSION))
+                .build(view(&rows, DIMENSION))
                 .unwrap();
-            assert!(first.unwrap() >= ROWS - 100, "it begins where the last was stopped");
+            assert!(*first.get().unwrap() >= ROWS - 100, "it begins where the last was stopped");
             assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);
             // On a device, how many distances are computed twice depends on the order in which lanes write.
             let report = found.build_report().unwrap();
@@ -87,7 +91,7 @@ fn a_build_that_was_stopped_goes_on_to_the_same_index() {
 fn refusal(builder: IndexBuilder<'_>, rows: &[f32], path: &Path) -> String {
     let content = fs::read(path).unwrap();
     let builder = builder.checkpoint(path, Duration::MAX);
-    let error = builder.build(&view(rows, DIMENSION)).unwrap_err();
+    let error = builder.build(view(rows, DIMENSION)).unwrap_err();
     assert!(fs::read(path).unwrap() == content);
     let mut message = error.to_string();
     let mut cause = error.source();
@@ -130,9 +134,9 @@ fn a_checkpoint_of_another_build_is_refused() {
         let reason = "of a build of other vectors, or with another setting of exact linking";
         assert!(message.contains(reason), "{message}");
     }
-    let error = Index::<f32>::open(&path).unwrap_err().to_string();
+    let error = Index::open(&path).unwrap_err().to_string();
     assert!(error.contains("is the checkpoint of a build, not an index"), "{error}");
-    let index = builder(Metric::L2).build(&view(&ours, DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(view(&ours, DIMENSION)).unwrap();
     index.save(&path).unwrap();
     let message = refusal(builder(Metric::L2), &ours, &path);
     assert!(message.contains("lacks section `checkpoint`"), "{message}");
@@ -165,7 +169,7 @@ fn a_damaged_checkpoint_is_refused_and_its_section_named() {
     let message = refusal(builder(Metric::L2), &rows, &path);
     assert!(message.contains("expected"), "{message}");
     fs::write(&path, &whole).unwrap();
-    builder(Metric::L2).checkpoint(&path, Duration::MAX).build(&view(&rows, DIMENSION)).unwrap();
+    builder(Metric::L2).checkpoint(&path, Duration::MAX).build(view(&rows, DIMENSION)).unwrap();
 }
 
 #[test]
@@ -188,6 +192,6 @@ fn a_checkpoint_that_cannot_be_written_ends_the_build() {
     let path = folder.path().join("none/checkpoint");
     let rows = rows::<f32>(5);
     let error =
-        builder(Metric::L2).checkpoint(&path, Duration::ZERO).build(&view(&rows, DIMENSION)).unwrap_err();
+        builder(Metric::L2).checkpoint(&path, Duration::ZERO).build(view(&rows, DIMENSION)).unwrap_err();
     assert!(error.to_string().starts_with("the checkpoint cannot be written"), "{error}");
 }

@@ -58,14 +58,14 @@ impl Churn {
                 format!("{} rows are too few to replace {replaced} of {}", rows.len(), self.live).into()
             );
         }
-        let index = builder.build(&view(&gather(rows, &inside), rows))?;
+        let index = builder.build(view(&gather(rows, &inside), rows))?;
         report(self.measure(&index, 0, rows, queries, &inside)?);
         for number in 1..=self.rounds {
             let order = permutation(inside.len(), number as u64);
             let gone: Vec<Key> = order[..replaced].iter().map(|&i| inside[i as usize]).collect();
             let come: Vec<Key> = outside.drain(..replaced).collect();
             index.delete(&gone)?;
-            index.insert(&view(&gather(rows, &come), rows), &come)?;
+            index.insert(view(&gather(rows, &come), rows), &come)?;
             order[..replaced].iter().zip(&come).for_each(|(&i, &key)| inside[i as usize] = key);
             outside.extend(gone);
             let stats = index.stats();
@@ -76,13 +76,13 @@ impl Churn {
             }
             report(self.measure(&index, number, rows, queries, &inside)?);
         }
-        let fresh = builder.keys(&inside).build(&view(&gather(rows, &inside), rows))?;
+        let fresh = builder.keys(&inside).build(view(&gather(rows, &inside), rows))?;
         recall(&fresh, rows, &inside, queries, self.search())
     }
 
     fn measure<T: Element>(
         &self,
-        index: &Index<T>,
+        index: &Index,
         number: usize,
         rows: MatrixView<'_, T>,
         queries: MatrixView<'_, T>,
@@ -105,7 +105,7 @@ impl Churn {
 /// Mean recall over the queries of an index that holds the rows `inside` under their numbers, against the exact
 /// neighbors among these.
 pub fn recall<T: Element>(
-    index: &Index<T>,
+    index: &Index,
     rows: MatrixView<'_, T>,
     inside: &[Key],
     queries: MatrixView<'_, T>,

@@ -4,8 +4,9 @@ use jasper::error::TrainError;
 use jasper::graph::Graph;
 use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
 use jasper::{
-    BuildError, Device, Distances, Element, Filter, Hit, Index, IndexBuilder, KeyFilter, MatrixView, Metric,
-    OpenOptions, Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, f16,
+    BuildError, Device, Distances, Element, ElementKind, Filter, Hit, Index, IndexBuilder, KeyFilter,
+    MatrixView, Metric, OpenOptions, Quantization, SearchError, SearchParams, UpdateError,
+    bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{SearchHits, bytes_of, view};
@@ -13,9 +14,9 @@ use crate::common::{SearchHits, bytes_of, view};
 const D: usize = 48;
 const K: usize = 10;
 
-fn index<T: Element>(metric: Metric, rows: &[T]) -> Index<T> {
+fn index<T: Element>(metric: Metric, rows: &[T]) -> Index {
     let builder = IndexBuilder::new(metric).max_degree(32).build_beam_width(64).threads(2);
-    builder.build(&view(rows, D)).unwrap()
+    builder.build(view(rows, D)).unwrap()
 }
 
 /// Rows to index, and queries.
@@ -45,7 +46,7 @@ fn finds_as_much<T: Element>(metric: Metric) {
     for code in codes {
         index.quantize(code).unwrap();
         assert_eq!(index.search_hits(queries, params.distances(Distances::Exact)).unwrap(), exact);
-        assert_eq!(index.search_hits(view(&[], D), params).unwrap(), []);
+        assert_eq!(index.search_hits(view::<f32>(&[], D), params).unwrap(), []);
         let found = index.search_hits(queries, params).unwrap();
         let share = overlap(&exact, &found);
         assert!(share > 0.97, "{metric} {code}: {share}");
@@ -135,7 +136,7 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
             index.consolidate().unwrap();
         }
         let first = (round as usize * 100) % 1400;
-        index.insert_auto(&view(&rows[first * D..][..100 * D], D)).unwrap();
+        index.insert_auto(view(&rows[first * D..][..100 * D], D)).unwrap();
         if round % 7 == 6 {
             index.compact().unwrap();
         }
@@ -165,7 +166,7 @@ fn the_same_index_has_the_same_codes_on_any_number_of_threads() {
     let (rows, _) = set::<f32>(2000);
     let bytes = [1, 3].map(|threads| {
         let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32).threads(threads);
-        let index = builder.build(&view(&rows, D)).unwrap();
+        let index = builder.build(view(&rows, D)).unwrap();
         index.quantize(Quantization::Mixed { sectors: 2 }).unwrap();
         bytes_of(&index)
     });
@@ -177,7 +178,7 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let set = Clusters::new(128, 9);
     let rows = set.rows::<f32>(4000, 0);
     let index =
-        IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
+        IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
     let queries = set.rows::<f32>(200, 1);
     let queries = view(&queries, 128);
@@ -209,7 +210,7 @@ fn chosen(report: &QuantizeReport) -> &QuantizeTrial {
 fn a_trial_on_the_cpu_keeps_exact_distances_of_bytes() {
     let rows: Vec<u8> = Clusters::new(128, 9).rows(4000, 0);
     let index =
-        IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(&view(&rows, 128)).unwrap();
+        IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
     index.quantize(Quantization::Rabitq { bits: 1 }).unwrap();
     let trial = index.auto_quantize(Device::Cpu).unwrap();
@@ -237,7 +238,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let (rows, queries) = (set.rows::<f32>(3000, 0), set.rows::<f32>(200, 1));
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
-    let index = builder.build(&rows).unwrap();
+    let index = builder.build(rows).unwrap();
     let trial = index.auto_quantize(Device::Cuda(0)).unwrap();
     assert_eq!(index.stats().quantization, trial.chosen);
     let width = chosen(&trial).beam_width.unwrap();
@@ -270,7 +271,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("codes.jasper");
     index.save(&path).unwrap();
-    for index in [Index::<f32>::open(&path).unwrap(), OpenOptions::new().mapped(true).open(&path).unwrap()] {
+    for index in [Index::open(&path).unwrap(), OpenOptions::new().mapped(true).open(&path).unwrap()] {
         assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
         assert!(index.check().unwrap().is_sound() && index.vector(7).is_none());
         index.delete(&[before[0].key]).unwrap();
@@ -282,7 +283,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         let message = |error: &dyn std::error::Error| {
             assert!(error.to_string().contains("stores codes only"), "{error}");
         };
-        message(&index.insert(&view(&rows[..D], D), &[90_000]).unwrap_err());
+        message(&index.insert(view(&rows[..D], D), &[90_000]).unwrap_err());
         message(&index.consolidate().unwrap_err());
         message(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
         message(&index.auto_quantize(Device::Cpu).unwrap_err());
@@ -305,16 +306,16 @@ fn what_is_saved_with_codes_of_any_length_is_opened() {
         .max_degree(4)
         .build_beam_width(8)
         .quantize(Quantization::Rabitq { bits: 4 })
-        .build(&view(&rows, D))
+        .build(view(&rows, D))
         .unwrap();
     rows[..D].fill(1e15);
     rows[1] = 0.0;
-    index.insert(&view(&rows[..D], D), &[90_000]).unwrap();
+    index.insert(view(&rows[..D], D), &[90_000]).unwrap();
     assert_eq!(index.stats().code_bytes, 7001 * 48);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("coded.jasper");
     index.save(&path).unwrap();
-    let opened = Index::<f32>::open(&path).unwrap();
+    let opened = Index::open(&path).unwrap();
     assert!(bytes_of(&opened) == bytes_of(&index));
 }
 
@@ -339,7 +340,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     // Other clusters, elsewhere.
     let others: Vec<f32> = Clusters::new(D, 77).rows::<f32>(2000, 0).iter().map(|x| x + 500.0).collect();
     index.delete(&(0..2000).collect::<Vec<_>>()).unwrap();
-    index.insert_auto(&view(&others, D)).unwrap();
+    index.insert_auto(view(&others, D)).unwrap();
     index.consolidate().unwrap();
     let drifted = index.measure_code_error().unwrap().unwrap();
     assert!(drifted.error > 1.5 * drifted.retrained_error && drifted.has_drifted(), "{drifted:?}");
@@ -352,24 +353,39 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
 fn a_build_makes_codes_and_plans_for_them() {
     let rows = Clusters::new(D, 5).rows::<f32>(1000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
-    let with = builder.quantize(Quantization::Rabitq { bits: 4 });
-    let index = with.build(&view(&rows, D)).unwrap();
-    assert!(builder.quantize(Quantization::Rabitq { bits: 64 }).memory_plan::<f32>(10, D).is_err());
-    let plan = with.memory_plan::<f32>(1000, D).unwrap();
+    let with = builder.clone().quantize(Quantization::Rabitq { bits: 4 });
+    let index = with.build(view(&rows, D)).unwrap();
+    assert!(
+        builder
+            .clone()
+            .quantize(Quantization::Rabitq { bits: 64 })
+            .memory_plan(ElementKind::F32, 10, D)
+            .is_err()
+    );
+    let plan = with.memory_plan(ElementKind::F32, 1000, D).unwrap();
     let codes = plan.parts().iter().find(|part| part.name == "codes").unwrap();
     assert_eq!(codes.bytes, index.stats().code_bytes as u64);
-    assert!(!builder.memory_plan::<f32>(1000, D).unwrap().parts().iter().any(|part| part.name == "codes"));
+    assert!(
+        !builder
+            .memory_plan(ElementKind::F32, 1000, D)
+            .unwrap()
+            .parts()
+            .iter()
+            .any(|part| part.name == "codes")
+    );
     for code in [
         Quantization::Rabitq { bits: 1 },
         Quantization::Rabitq { bits: 7 },
         Quantization::Mixed { sectors: 3 },
     ] {
-        let with = builder.quantize(code);
-        let index = with.build(&view(&rows, D)).unwrap();
+        let with = builder.clone().quantize(code);
+        let index = with.build(view(&rows, D)).unwrap();
         assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
         let bytes = planned(with, D);
         let learnt = index
-            .read_graph(|graph| graph.vectors().codes().unwrap().quantizer().to_bytes().len() as u64)
+            .read_graph(|graph: &Graph<f32>| {
+                graph.vectors().codes().unwrap().quantizer().to_bytes().len() as u64
+            })
             .unwrap();
         assert!(
             bytes[0] == 1000 * code.bytes(D) as u64 && bytes[1] + 64 > learnt,
@@ -380,7 +396,7 @@ fn a_build_makes_codes_and_plans_for_them() {
 
 /// The planned bytes of codes and of their quantizer.
 fn planned(builder: IndexBuilder<'_>, dimension: usize) -> Vec<u64> {
-    let plan = builder.memory_plan::<f32>(1000, dimension).unwrap();
+    let plan = builder.memory_plan(ElementKind::F32, 1000, dimension).unwrap();
     let of = |name| plan.parts().iter().find(|part| part.name == name).map(|part| part.bytes);
     ["codes", "quantizer"].into_iter().filter_map(of).collect()
 }
@@ -391,23 +407,23 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     const LONG: usize = 256;
     let rows = Clusters::new(LONG, 5).rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
-    let behind = builder.build(&view(&rows, LONG)).unwrap();
+    let behind = builder.build(view(&rows, LONG)).unwrap();
     let trial = behind.auto_quantize(behind.build_report().unwrap().device).unwrap();
     assert!(trial.chosen.is_some(), "{trial:?}");
-    let index = builder.auto_quantize().build(&view(&rows, LONG)).unwrap();
+    let index = builder.clone().auto_quantize().build(view(&rows, LONG)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = 1000 * Quantization::Rabitq { bits: 4 }.bytes(LONG) as u64;
-    assert_eq!(planned(builder.auto_quantize(), LONG)[0], largest);
-    let few = builder.auto_quantize().build(&view(&rows[..20 * LONG], LONG)).unwrap_err();
+    assert_eq!(planned(builder.clone().auto_quantize(), LONG)[0], largest);
+    let few = builder.auto_quantize().build(view(&rows[..20 * LONG], LONG)).unwrap_err();
     assert!(matches!(few, BuildError::AutoQuantize(_)), "{few}");
 }
 
 #[test]
 fn what_nothing_can_be_learnt_from_is_refused() {
-    let empty: Index<f32> = IndexBuilder::new(Metric::L2).empty(D).unwrap();
+    let empty: Index = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, D).unwrap();
     let error = empty.quantize(Quantization::Rabitq { bits: 4 }).unwrap_err();
     assert!(error.to_string().contains("training vectors are too few"), "{error}");
-    let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
+    let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1.0_f32, 2.0], 2).unwrap()).unwrap();
     assert!(index.quantize(Quantization::Rabitq { bits: 9 }).is_err());
     assert!(index.quantize(Quantization::Mixed { sectors: 1 }).is_err(), "components of one row");
     index.quantize(Quantization::Rabitq { bits: 1 }).unwrap();
@@ -427,14 +443,14 @@ fn codes_by_which_neighbors_are_lost_are_refused_unless_forced() {
     let rows = far_clusters();
     let builder = || IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16);
     assert!(matches!(
-        builder().quantize(code).build(&view(&rows, 16)),
+        builder().quantize(code).build(view(&rows, 16)),
         Err(BuildError::Input(UpdateError::CodesLose { .. }))
     ));
-    let index = builder().build(&view(&rows, 16)).unwrap();
+    let index = builder().build(view(&rows, 16)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("durable");
     index.save_durable(&folder).unwrap();
-    let index = Index::<f32>::open_durable(&folder).unwrap();
+    let index = Index::open(&folder).unwrap();
     index.quantize(Quantization::Rabitq { bits: 1 }).unwrap_err();
     let error = index.quantize(code).unwrap_err();
     assert!(matches!(error, UpdateError::CodesLose { recall, .. } if recall < 0.5), "{error}");
@@ -444,7 +460,7 @@ fn codes_by_which_neighbors_are_lost_are_refused_unless_forced() {
     assert_eq!(index.quantization(), Some(code), "a refusal leaves the codes");
     drop(index);
     // Neither a replay of the journal nor a rebuild refuses what was forced.
-    let index = Index::<f32>::open_durable(&folder).unwrap();
+    let index = Index::open(&folder).unwrap();
     assert_eq!(index.quantization(), Some(code));
     assert_eq!(index.rebuild(Device::Cpu).unwrap().quantization(), Some(code));
 }
@@ -455,7 +471,7 @@ fn codes_of_usual_vectors_are_not_refused() {
         let vectors = Clusters::new(dimension, 5).rows::<f32>(rows, 0);
         for metric in Metric::ALL {
             let builder = IndexBuilder::new(metric).max_degree(8).build_beam_width(16);
-            let index = builder.build(&view(&vectors, dimension)).unwrap();
+            let index = builder.build(view(&vectors, dimension)).unwrap();
             for code in ["rabitq:1", "rabitq:8", "mixed:1"] {
                 index.quantize(code.parse().unwrap()).unwrap();
             }
@@ -476,7 +492,7 @@ fn codes_of_odd_values_can_be_opened_or_are_refused() {
     let one_hot = with(&|i, _| f32::from(i % D == i / D % D));
     for rows in sets.into_iter().chain([one_long, nearly_constant, one_hot]) {
         for metric in Metric::ALL {
-            let Ok(index) = IndexBuilder::new(metric).max_degree(8).build(&view(&rows, D)) else { continue };
+            let Ok(index) = IndexBuilder::new(metric).max_degree(8).build(view(&rows, D)) else { continue };
             for code in ["rabitq:1", "rabitq:4", "rabitq:8", "mixed:1", "mixed:2", "mixed:4"] {
                 let code: Quantization = code.parse().unwrap();
                 if let Err(error) = index.force_quantize(code) {
@@ -486,7 +502,7 @@ fn codes_of_odd_values_can_be_opened_or_are_refused() {
                     continue;
                 }
                 let bytes = index.to_bytes().unwrap();
-                let opened: Index<f32> = OpenOptions::new().open_bytes(&bytes).unwrap();
+                let opened: Index = OpenOptions::new().open_bytes(&bytes).unwrap();
                 assert_eq!(opened.quantization(), Some(code));
                 assert!(opened.search(&rows[..D], SearchParams::new(K)).is_ok());
             }

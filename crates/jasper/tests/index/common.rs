@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jasper::report::SearchReport;
-use jasper::{Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams};
+use jasper::{
+    Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams, Vectors,
+};
 
 /// Calls a generic function of one element type, and any arguments, for all four.
 macro_rules! for_each_element {
@@ -27,7 +29,7 @@ pub fn small<'a>(metric: Metric) -> IndexBuilder<'a> {
 }
 
 /// The index as its file.
-pub fn bytes_of<T: Element>(index: &Index<T>) -> Vec<u8> {
+pub fn bytes_of(index: &Index) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("index.jasper");
     index.save(&path).expect("room on the disk");
@@ -98,7 +100,7 @@ pub fn exact<'a, T: Element>(
 }
 
 /// All hits, from a search whose frontier holds the whole index.
-pub fn everything<T: Element>(index: &Index<T>, query: &[T]) -> Vec<Hit> {
+pub fn everything<T: Element>(index: &Index, query: &[T]) -> Vec<Hit> {
     let wide = (index.stats().live_vertices + index.stats().tombstones).max(index.len()).max(1);
     index.search(query, SearchParams::new(wide).beam_width(wide)).expect("a valid query")
 }
@@ -109,34 +111,34 @@ pub fn keys(hits: &[Hit]) -> Vec<Key> {
 }
 
 /// Batches of searches as lists of hits, `k` per query, with [`Hit::NONE`] where there are fewer.
-pub trait SearchHits<T: Element> {
-    fn search_hits(
+pub trait SearchHits {
+    fn search_hits<'a>(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError>;
 
-    fn search_hits_into(
+    fn search_hits_into<'a>(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError>;
 }
 
-impl<T: Element> SearchHits<T> for Index<T> {
-    fn search_hits(
+impl SearchHits for Index {
+    fn search_hits<'a>(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         let (keys, distances) = self.search_batch(queries, params)?.into_arrays();
         Ok(keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance }).collect())
     }
 
-    fn search_hits_into(
+    fn search_hits_into<'a>(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
         hits: &mut [Hit],
     ) -> Result<SearchReport, SearchError> {
@@ -146,4 +148,9 @@ impl<T: Element> SearchHits<T> for Index<T> {
         hits.iter_mut().zip(found).for_each(|(hit, found)| *hit = found);
         Ok(report)
     }
+}
+
+/// A vector as an index returns it.
+pub fn floats<T: Element>(vector: &[T]) -> Vec<f32> {
+    vector.iter().map(|x| x.to_f32()).collect()
 }

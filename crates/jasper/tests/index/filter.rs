@@ -11,7 +11,7 @@ const DIMENSION: usize = 10;
 const ROWS: usize = 5000;
 
 /// A set with copies, so that some vertices have several keys; and queries.
-fn set(metric: Metric) -> (Index<i8>, Vec<i8>, Vec<i8>) {
+fn set(metric: Metric) -> (Index, Vec<i8>, Vec<i8>) {
     let set = Clusters::new(DIMENSION, 41);
     let mut rows: Vec<i8> = set.rows(ROWS, 0);
     for copy in 0..300 {
@@ -21,13 +21,13 @@ fn set(metric: Metric) -> (Index<i8>, Vec<i8>, Vec<i8>) {
         .max_degree(24)
         .build_beam_width(48)
         .threads(2)
-        .build(&view(&rows, DIMENSION));
+        .build(view(&rows, DIMENSION));
     (index.unwrap(), rows, set.rows(100, 1))
 }
 
 /// Results and report for all queries.
 fn answers(
-    index: &Index<i8>,
+    index: &Index,
     queries: &[i8],
     params: SearchParams<'_>,
 ) -> (Vec<Hit>, jasper::report::SearchReport) {
@@ -118,7 +118,7 @@ fn filters_that_go_with_the_queries_or_against_them_find_the_nearest() {
     let labels: Vec<usize> = (0..ROWS).map(|row| row * 7 % set.clusters).collect();
     let rows: Vec<i8> = set.rows_of(&labels, 0);
     let index = IndexBuilder::new(Metric::L2).max_degree(24).build_beam_width(48).threads(2);
-    let mut index = index.build(&view(&rows, DIMENSION)).unwrap();
+    let mut index = index.build(view(&rows, DIMENSION)).unwrap();
     let queries: Vec<i8> = set.rows_of(&[3; 100], 1);
     let kinds: [(&str, &dyn Fn(usize) -> bool); 5] = [
         ("theirs", &|label| label == 3),
@@ -187,7 +187,7 @@ fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
     ];
     let filters: Vec<KeyFilter> = sets.iter().map(|keys| keys.iter().copied().collect()).collect();
     let params = SearchParams::new(10).beam_width(30);
-    let check = |index: &Index<i8>| {
+    let check = |index: &Index| {
         for (filter, keys) in filters.iter().zip(&sets) {
             let anew: KeyFilter = keys.iter().copied().collect();
             let expected = answers(index, &queries, params.filter(&anew)).0;
@@ -201,7 +201,7 @@ fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
         index = index.to_device(device).unwrap();
         index.warm_up().unwrap();
         check(&index);
-        index.insert(&view(&rows[..500 * DIMENSION], DIMENSION), &(6000..6500).collect::<Vec<_>>()).unwrap();
+        index.insert(view(&rows[..500 * DIMENSION], DIMENSION), &(6000..6500).collect::<Vec<_>>()).unwrap();
         check(&index);
         index.delete(&(0..3000).filter(|key| key % 500 == round).collect::<Vec<_>>()).unwrap();
         index.delete(&[4992]).unwrap();
@@ -211,12 +211,12 @@ fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
         check(&index);
         index.compact().unwrap();
         check(&index);
-        index.upsert(&view(&rows[..3 * DIMENSION], DIMENSION), &[6000, 6001, 4]).unwrap();
+        index.upsert(view(&rows[..3 * DIMENSION], DIMENSION), &[6000, 6001, 4]).unwrap();
         check(&index);
-        let cancel = &mut |_: jasper::Progress| std::ops::ControlFlow::Break(());
+        let cancel = |_: jasper::Progress| std::ops::ControlFlow::Break(());
         let more = view(&queries, DIMENSION);
         let keys: Vec<Key> = (7000..7100).collect();
-        assert!(index.with_progress(cancel).insert(&more, &keys).is_err());
+        assert!(index.with_progress(cancel).insert(more, &keys).is_err());
         check(&index);
         index.delete(&(6000..6500).collect::<Vec<_>>()).unwrap();
     }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jasper::bench::synthetic::Clusters;
+use jasper::graph::Graph;
 use jasper::{
     Device, DeviceChoice, DeviceOptions, IndexBuilder, Metric, OpenOptions, Quantization, SearchParams,
 };
@@ -50,7 +51,7 @@ fn open_and_search(path: &Path, then: &str) {
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10));
     let begun = Instant::now();
     let options = OpenOptions::new().device(Device::Cuda(0), DeviceOptions::new());
-    let index = options.open::<u8>(path).unwrap();
+    let index = options.open(path).unwrap();
     let first = index.search(queries.row(0), params).unwrap();
     let batch = index.search_hits(queries.slice(0..16), params).unwrap();
     let submitted = block_on(index.submit(queries.row(0), params).unwrap()).unwrap();
@@ -59,7 +60,7 @@ fn open_and_search(path: &Path, then: &str) {
     match then {
         "read the graph" => {
             // The host's edges are freed after this, and no search waits for it.
-            let again = index.read_graph(|_| {
+            let again = index.read_graph(|_: &Graph<f32>| {
                 thread::sleep(Duration::from_millis(600));
                 index.search(queries.row(0), params).unwrap()
             });
@@ -90,7 +91,7 @@ fn it_does_not_wait_for_kernels() {
     }
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(20_000, 0);
     let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64);
-    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder.build(view(&rows, DIMENSION)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     for is_quantized in [false, true] {
         if is_quantized {

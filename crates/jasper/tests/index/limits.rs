@@ -1,6 +1,6 @@
 //! Limits of searches hold for every method, and on every backend that the index moves to.
 
-use jasper::{Device, Metric, SearchError, SearchLimits, SearchParams, bench::synthetic::Clusters};
+use jasper::{Device, Metric, SearchError, SearchLimits, SearchParams, Target, bench::synthetic::Clusters};
 
 use crate::common::{small, view};
 
@@ -9,14 +9,14 @@ const DIMENSION: usize = 8;
 #[test]
 fn every_search_is_limited() {
     let vectors: Vec<u8> = Clusters::new(DIMENSION, 3).rows(300, 0);
-    let index = small(Metric::L2).build(&view(&vectors, DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(&vectors, DIMENSION)).unwrap();
     index.set_limits(SearchLimits::new().max_k(10).max_beam_width(80).max_queries(3));
     let index = index.to_device(Device::Cpu).unwrap();
     let (query, batch) =
         (&vectors[..DIMENSION], |queries: usize| view(&vectors[..queries * DIMENSION], DIMENSION));
     let most = SearchParams::new(10).beam_width(80);
     assert_eq!(index.search(query, most).unwrap().len(), 10);
-    assert_eq!(index.search_by_key(0, most).unwrap().len(), 10);
+    assert_eq!(index.search(Target::key(0), most).unwrap().len(), 10);
     assert_eq!(index.search_batch(batch(3), most).unwrap().keys().len(), 30);
     assert!(index.submit(query, most).is_ok());
 
@@ -30,15 +30,21 @@ fn every_search_is_limited() {
         (SearchParams::new(10).beam_width(81), ("beam_width", 81, 80)),
     ] {
         assert_eq!(told(index.search(query, params).unwrap_err()), limit);
-        assert_eq!(told(index.search_by_key(0, params).unwrap_err()), limit);
-        assert_eq!(told(index.search_within(query, 1.0, params).unwrap_err()), limit);
+        assert_eq!(told(index.search(Target::key(0), params).unwrap_err()), limit);
+        assert_eq!(told(index.search(Target::within(query, 1.0), params).unwrap_err()), limit);
         assert_eq!(told(index.search_batch(batch(1), params).unwrap_err()), limit);
         assert_eq!(told(index.search_batch_into(batch(1), params, &mut [], &mut []).unwrap_err()), limit);
         assert_eq!(told(index.submit(query, params).err().unwrap()), limit);
     }
     assert_eq!(told(index.search_batch(batch(4), most).unwrap_err()), ("the number of queries", 4, 3));
     // All vectors are within the radius: more than may be found.
-    assert_eq!(told(index.search_within(query, f32::MAX, SearchParams::new(10)).unwrap_err()), ("k", 20, 10));
+    assert_eq!(
+        told(index.search(Target::within(query, f32::MAX), SearchParams::new(10)).unwrap_err()),
+        ("k", 20, 10)
+    );
     index.set_limits(SearchLimits::new());
-    assert_eq!(index.search_within(query, f32::MAX, SearchParams::new(10)).unwrap().len(), index.len());
+    assert_eq!(
+        index.search(Target::within(query, f32::MAX), SearchParams::new(10)).unwrap().len(),
+        index.len()
+    );
 }

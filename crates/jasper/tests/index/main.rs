@@ -5,6 +5,7 @@
 //! | [`memory`] | a build takes no more memory than estimated |
 //! | [`model`] | after any changes, an index has the results of a map from keys to vectors |
 //! | [`degenerate`] | degenerate sets and invalid input give right results or typed errors |
+//! | [`elements`] | vectors and queries of any element type are taken, or refused by name |
 //! | [`codes`] | searches with estimated distances find what exact ones find; codes are updated with every change |
 //! | [`checkpoint`] | an interrupted build resumes to the same index |
 //! | [`same_bytes`] | the same calls give the same file, on any number of threads |
@@ -29,6 +30,7 @@ mod churn;
 mod codes;
 mod common;
 mod degenerate;
+mod elements;
 mod filter;
 mod first_answer;
 mod limits;

@@ -15,8 +15,8 @@ const CHILD: &str = "JASPER_TEST_BUILD_FROM";
 /// Builds an index of the set in `file`, and prints the peak memory that the operating system reports, and the
 /// estimate.
 fn measure<T: Element>(builder: IndexBuilder<'_>, file: &VectorFile) {
-    let estimate = builder.memory_plan::<T>(file.len(), file.dimension()).unwrap();
-    let index = builder.build::<T>(file).unwrap();
+    let estimate = builder.memory_plan(T::KIND, file.len(), file.dimension()).unwrap();
+    let index = builder.build(file).unwrap();
     println!("peak {} estimate {} {:?}", peak_bytes(), estimate.total(MemorySpace::Host), estimate.parts());
     assert_eq!(index.len(), file.len());
 }

@@ -6,24 +6,24 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::bench::Measure;
 use jasper::{
-    BuildError, CudaSet, Device, DeviceChoice, DeviceError, DeviceOptions, Distances, Element, Hit, Index,
-    IndexBuilder, KeyFilter, MemorySpace, Metric, Quantization, SearchError, SearchParams,
-    bench::synthetic::Clusters,
+    BuildError, CudaSet, Device, DeviceChoice, DeviceError, DeviceOptions, Distances, Element, ElementKind,
+    Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric, Quantization, SearchError, SearchParams,
+    Target, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
 
 const DIMENSION: usize = 12;
 
-fn index<T: Element>(metric: Metric) -> Index<T> {
+fn index<T: Element>(metric: Metric) -> Index {
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
-    let index = small(metric).build(&view(&rows, DIMENSION)).unwrap();
+    let index = small(metric).build(view(&rows, DIMENSION)).unwrap();
     index.delete(&[5, 77, 200]).unwrap();
     index
 }
 
 /// Compares results on the host and on the device, which are equal bit for bit if sums are exact.
-fn compare<T: Element>(host: &Index<T>, index: &Index<T>, queries: &[T], params: SearchParams<'_>) {
+fn compare<T: Element>(host: &Index, index: &Index, queries: &[T], params: SearchParams<'_>) {
     index.warm_up().unwrap();
     let queries = view(queries, DIMENSION);
     let expected = host.search_hits(queries, params).unwrap();
@@ -99,7 +99,7 @@ fn changes_do_not_depend_on_the_device() {
     let device = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
-        let first = |index: &Index<u8>| index.insert_auto(&part(from, to)).unwrap().0;
+        let first = |index: &Index| index.insert_auto(part(from, to)).unwrap().0;
         assert_eq!(first(&host), first(&device));
         let keys: Vec<u64> = (0..900).filter(|key| key % 3 == round as u64 && host.contains(*key)).collect();
         host.delete(&keys).unwrap();
@@ -107,13 +107,13 @@ fn changes_do_not_depend_on_the_device() {
         host.undelete(&keys[..10]).unwrap();
         device.undelete(&keys[..10]).unwrap();
         let upserted: Vec<u64> = (900..950).collect();
-        host.upsert(&part(to, to + 50), &upserted).unwrap();
-        device.upsert(&part(to, to + 50), &upserted).unwrap();
+        host.upsert(part(to, to + 50), &upserted).unwrap();
+        device.upsert(part(to, to + 50), &upserted).unwrap();
         assert_eq!(host.consolidate().unwrap().freed, device.consolidate().unwrap().freed);
         if round == 1 {
             assert_eq!(host.compact().unwrap(), device.compact().unwrap());
         }
-        assert!(device.delete(&keys).is_err() && device.insert(&part(0, 1), &[900]).is_err());
+        assert!(device.delete(&keys).is_err() && device.insert(part(0, 1), &[900]).is_err());
         assert_eq!(device.len(), host.len());
         assert!(device.check().unwrap().is_sound());
         let stats = device.stats();
@@ -139,14 +139,14 @@ fn a_large_batch_does_not_depend_on_the_device() {
         IndexBuilder::new(Metric::L2)
             .max_degree(16)
             .build_beam_width(24)
-            .build(&view(&rows, DIMENSION))
+            .build(view(&rows, DIMENSION))
             .unwrap()
     };
     let device = built().to_device(Device::Cuda(0)).unwrap();
     let host = built();
     let rows: Vec<u8> = set.rows_of(&[3; 17_000], 1);
-    host.insert_auto(&view(&rows, DIMENSION)).unwrap();
-    device.insert_auto(&view(&rows, DIMENSION)).unwrap();
+    host.insert_auto(view(&rows, DIMENSION)).unwrap();
+    device.insert_auto(view(&rows, DIMENSION)).unwrap();
     assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
 }
 
@@ -172,8 +172,8 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
             compare(&host, &apart, &queries, params);
         }
         let part = view(&rows[round * 300 * DIMENSION..][..300 * DIMENSION], DIMENSION);
-        let (first, _) = apart.insert_auto(&part).unwrap();
-        assert_eq!([&host, &there].map(|index| index.insert_auto(&part).unwrap().0), [first; 2]);
+        let (first, _) = apart.insert_auto(part).unwrap();
+        assert_eq!([&host, &there].map(|index| index.insert_auto(part).unwrap().0), [first; 2]);
         let gone: Vec<u64> = (first..first + 40).collect();
         host.delete(&gone).unwrap();
         apart.delete(&gone).unwrap();
@@ -231,9 +231,8 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 #[test]
 fn what_a_device_has_to_hold_is_told_beforehand() {
     let index = index::<f32>(Metric::L2);
-    let bytes = |index: &Index<f32>, vectors| {
-        index.memory_plan_on_device(vectors).unwrap().total(MemorySpace::Device)
-    };
+    let bytes =
+        |index: &Index, vectors| index.memory_plan_on_device(vectors).unwrap().total(MemorySpace::Device);
     // 12 coordinates are a multiple of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
     assert_eq!(rows, 900 * 12 * 4);
@@ -268,7 +267,7 @@ fn searches_go_on_while_the_index_changes() {
             });
         }
         for chunk in rows.chunks(300 * DIMENSION) {
-            let (first, _) = index.insert_auto(&view(chunk, DIMENSION)).unwrap();
+            let (first, _) = index.insert_auto(view(chunk, DIMENSION)).unwrap();
             index.delete(&[first, first + 1]).unwrap();
             index.consolidate().unwrap();
         }
@@ -287,22 +286,22 @@ fn a_device_that_is_not_there_is_named() {
     let index = error.into_index();
     assert_eq!((index.len(), index.device()), (897, Device::Cpu));
     let rows = [0.5_f32; 4];
-    let error = small(Metric::L2).device(Device::Cuda(999)).build(&view(&rows, 2)).unwrap_err();
+    let error = small(Metric::L2).device(Device::Cuda(999)).build(view(&rows, 2)).unwrap_err();
     assert!(matches!(error, BuildError::Device(_)), "{error}");
 }
 
 #[test]
 fn an_index_stays_on_the_device_that_is_named() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(300, 0);
-    let build = |builder: IndexBuilder<'_>| builder.build(&view(&rows, DIMENSION)).unwrap();
+    let build = |builder: IndexBuilder<'_>| builder.build(view(&rows, DIMENSION)).unwrap();
     assert_eq!(build(small(Metric::L2)).device(), Device::Cpu, "of a device that was not named");
     let first = DeviceChoice::from(Device::Cuda(0));
     if first.resolve().is_ok() {
         let there = small(Metric::L2).device(first);
-        assert_eq!(build(there).device(), Device::Cuda(0));
-        assert_eq!(build(there.keep_on_host(true)).device(), Device::Cpu);
-        assert_eq!(there.empty::<u8>(DIMENSION).unwrap().device(), Device::Cuda(0));
-        assert_eq!(build(there).rebuild(first).unwrap().device(), Device::Cuda(0));
+        assert_eq!(build(there.clone()).device(), Device::Cuda(0));
+        assert_eq!(build(there.clone().keep_on_host(true)).device(), Device::Cpu);
+        assert_eq!(there.empty(ElementKind::U8, DIMENSION).unwrap().device(), Device::Cuda(0));
+        assert_eq!(build(there.clone()).rebuild(first).unwrap().device(), Device::Cuda(0));
     }
 }
 
@@ -325,7 +324,7 @@ fn a_refusal_names_the_device_and_the_way_out() {
 #[test]
 fn an_index_is_quantized_and_tuned_where_it_is() {
     let set: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 0);
-    let built = || small(Metric::L2).device(Device::Cpu).build(&view(&set, DIMENSION)).unwrap();
+    let built = || small(Metric::L2).device(Device::Cpu).build(view(&set, DIMENSION)).unwrap();
     let (host, device) = (built(), built().to_device(DeviceChoice::Auto).unwrap());
     device.warm_up().unwrap();
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(50, 1);
@@ -335,11 +334,12 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
     }
     compare(&host, &device, &queries, SearchParams::new(10));
     let params = SearchParams::new(10).distances(Distances::Exact);
-    let near = indexes.map(|index| index.search_by_key(7, params).unwrap());
+    let near = indexes.map(|index| index.search(Target::key(7), params).unwrap());
     assert_eq!(near[0], near[1]);
     assert!(near[0].len() == 10 && near[0].iter().all(|hit| hit.key != 7));
     let radius = near[0][5].distance;
-    let within = indexes.map(|index| index.search_within(&set[7 * DIMENSION..][..DIMENSION], radius, params));
+    let within =
+        indexes.map(|index| index.search(Target::within(&set[7 * DIMENSION..][..DIMENSION], radius), params));
     let [within, on_device] = within.map(Result::unwrap);
     assert_eq!(within, on_device);
     assert!(within.len() >= 7 && within.iter().all(|hit| hit.distance <= radius));

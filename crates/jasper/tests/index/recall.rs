@@ -1,6 +1,9 @@
 //! Recall after a build and after changes, in every metric.
 
-use jasper::{Element, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters, f16};
+use jasper::{
+    Element, ElementKind, Hit, Index, IndexBuilder, Key, Metric, SearchParams, bench::synthetic::Clusters,
+    f16,
+};
 
 use crate::common::SearchHits;
 
@@ -12,7 +15,7 @@ const DIMENSION: usize = 24;
 const K: usize = 10;
 
 /// Mean recall of an index that holds the rows `inside` under their numbers.
-fn recall<T: Element>(index: &Index<T>, rows: &[T], inside: &[Key], queries: &[T], beam_width: usize) -> f64 {
+fn recall<T: Element>(index: &Index, rows: &[T], inside: &[Key], queries: &[T], beam_width: usize) -> f64 {
     let params = SearchParams::new(K).beam_width(beam_width);
     churn::recall(index, view(rows, DIMENSION), inside, view(queries, DIMENSION), params).unwrap()
 }
@@ -30,12 +33,12 @@ fn a_stream_is_as_good_as_a_build(what: &str, labels: &[usize]) {
     let set = Clusters::new(DIMENSION, 51);
     let rows: Vec<f32> = set.rows_of(labels, 0);
     let queries: Vec<f32> = set.rows(300, 1);
-    let built = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
-    let at_once = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
-    at_once.insert_auto(&view(&rows, DIMENSION)).unwrap();
-    let by_and_by = builder(Metric::L2).empty::<f32>(DIMENSION).unwrap();
+    let built = builder(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
+    let at_once = builder(Metric::L2).empty(ElementKind::F32, DIMENSION).unwrap();
+    at_once.insert_auto(view(&rows, DIMENSION)).unwrap();
+    let by_and_by = builder(Metric::L2).empty(ElementKind::F32, DIMENSION).unwrap();
     for rows in rows.chunks(100 * DIMENSION) {
-        by_and_by.insert_auto(&view(rows, DIMENSION)).unwrap();
+        by_and_by.insert_auto(view(rows, DIMENSION)).unwrap();
     }
     for beam_width in [12, 24, 48] {
         let [built, at_once, by_and_by] = [&built, &at_once, &by_and_by]
@@ -64,7 +67,7 @@ fn sorted_streams_in_turn_are_as_good_as_a_build() {
 #[test]
 fn few_rows_apart_are_found() {
     let set = Clusters::new(DIMENSION, 58);
-    let index = builder(Metric::L2).build(&view(&set.rows::<f32>(9000, 0), DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(view(&set.rows::<f32>(9000, 0), DIMENSION)).unwrap();
     let mut rows: Vec<f32> = set.rows(1000, 2);
     for (number, burst) in [2, 4, 8, 16].into_iter().enumerate() {
         let first = 100 + 200 * number;
@@ -73,7 +76,7 @@ fn few_rows_apart_are_found() {
             row[i] += 1.0;
         }
     }
-    index.insert_auto(&view(&rows, DIMENSION)).unwrap();
+    index.insert_auto(view(&rows, DIMENSION)).unwrap();
     assert!(index.check().unwrap().is_sound());
     for (number, burst) in [2, 4, 8, 16].into_iter().enumerate() {
         let first = 100 + 200 * number;
@@ -93,7 +96,7 @@ fn a_consolidated_index_has_lost_nothing() {
     let set = Clusters::new(DIMENSION, 52);
     let rows: Vec<u8> = set.rows(12_000, 0);
     let queries: Vec<u8> = set.rows(300, 1);
-    let index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
     let all = numbers(&rows);
     let widths = [12, 24, 48];
     let before = widths.map(|width| recall(&index, &rows, &all, &queries, width));
@@ -145,11 +148,11 @@ fn inner_products_of_uneven_rows_are_found() {
     let rows = uneven(&set.rows::<f32>(8000, 0), |row| ((row * 7919 % 1000) as f32 / 250.0 - 2.0).exp());
     // The longest rows are near all others, and need all the edges that they get by default.
     let builder = IndexBuilder::new(Metric::InnerProduct).threads(2);
-    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder.build(view(&rows, DIMENSION)).unwrap();
     let built = recall(&index, &rows, &numbers(&rows), &queries, 64);
     // Three times as long as any before: every edge was chosen for another largest length.
     let long = uneven(&set.rows::<f32>(400, 2), |row| 20.0 + row as f32 / 100.0);
-    index.insert_auto(&view(&long, DIMENSION)).unwrap();
+    index.insert_auto(view(&long, DIMENSION)).unwrap();
     let all = [rows, long].concat();
     let grown = recall(&index, &all, &numbers(&all), &queries, 64);
     println!("inner product of uneven rows: {built:.4}, with longer ones {grown:.4}");
@@ -162,7 +165,7 @@ fn quantised<T: Element>(metric: Metric, floor: f64) {
     let queries: Vec<T> = set.rows(300, 1);
     let rows: Vec<f32> = set.rows::<T>(6000, 0).iter().map(|x| x.to_f32()).collect();
     let rows: Vec<T> = uneven(&rows, |row| (row % 5 + 4) as f32 / 8.0).into_iter().map(T::from_f32).collect();
-    let index = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder(metric).build(view(&rows, DIMENSION)).unwrap();
     let found = recall(&index, &rows, &numbers(&rows), &queries, 32);
     println!("{} {metric}: {found:.4}", T::KIND);
     assert!(found >= floor, "{} {metric}: {found}", T::KIND);
@@ -186,7 +189,7 @@ fn answers_do_not_depend_on_how_many_are_asked() {
     let set = Clusters::new(DIMENSION, 56);
     let rows: Vec<f32> = set.rows(3000, 0);
     let queries: Vec<f32> = set.rows(257, 1);
-    let index = builder(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
     for deleted in [0, 300] {
         index.delete(&(0..deleted).collect::<Vec<_>>()).unwrap();
         let params = SearchParams::new(7).beam_width(20);
@@ -212,8 +215,8 @@ fn sq8_links_find_as_much() {
         let [rows, queries] = [(9000, 0), (300, 1)].map(|(count, seed)| -> Vec<f32> {
             set.rows::<f32>(count, seed).into_iter().map(moved).collect()
         });
-        let exact = builder(metric).exact_linking(true).build(&view(&rows, DIMENSION)).unwrap();
-        let sq8 = builder(metric).build(&view(&rows, DIMENSION)).unwrap();
+        let exact = builder(metric).exact_linking(true).build(view(&rows, DIMENSION)).unwrap();
+        let sq8 = builder(metric).build(view(&rows, DIMENSION)).unwrap();
         assert!(!sq8.build_report().unwrap().exact_linking);
         for beam_width in [12, 24, 48] {
             let [exact, sq8] =
@@ -237,15 +240,15 @@ fn inner_products_of_uneven_lengths_are_found() {
     let rows = uneven(&set.rows::<f32>(9000, 0), length);
     let queries: Vec<f32> = set.rows(300, 1);
     let sq8 = builder(Metric::InnerProduct);
-    for builder in [sq8, sq8.exact_linking(true)] {
-        let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    for builder in [sq8.clone(), sq8.exact_linking(true)] {
+        let index = builder.build(view(&rows, DIMENSION)).unwrap();
         let found = recall(&index, &rows, &numbers(&rows), &queries, 48);
         println!("uneven lengths: {found:.4}");
         assert!(found >= 0.99);
     }
     let mut long = rows;
     long[..DIMENSION].iter_mut().for_each(|x| *x *= 1e5);
-    let index = builder(Metric::InnerProduct).build(&view(&long, DIMENSION)).unwrap();
+    let index = builder(Metric::InnerProduct).build(view(&long, DIMENSION)).unwrap();
     index.delete(&[0]).unwrap();
     index.consolidate().unwrap();
     let found = recall(&index, &long, &numbers(&long)[1..], &queries, 48);
@@ -258,11 +261,11 @@ fn inner_products_of_uneven_lengths_are_found() {
 fn short_rows_stay_reachable() {
     let set = Clusters::new(DIMENSION, 57);
     let index = builder(Metric::InnerProduct)
-        .build(&view(&uneven(&set.rows::<f32>(9000, 0), length), DIMENSION))
+        .build(view(&uneven(&set.rows::<f32>(9000, 0), length), DIMENSION))
         .unwrap();
     let insert = |rows: &[f32], first: Key| {
         let keys: Vec<Key> = (first..).take(rows.len() / DIMENSION).collect();
-        index.insert(&view(rows, DIMENSION), &keys).unwrap();
+        index.insert(view(rows, DIMENSION), &keys).unwrap();
         let lost = index.check().unwrap().unreachable;
         assert!(lost.is_empty(), "{lost:?} cannot be found");
     };
@@ -288,7 +291,7 @@ fn builds_follow_heavy_tails() {
             .collect::<Vec<f32>>()
     };
     let (rows, queries) = (draw(18_000, 0), draw(200, 1));
-    let build = |builder: IndexBuilder<'_>| builder.threads(2).build(&view(&rows, DIMENSION)).unwrap();
+    let build = |builder: IndexBuilder<'_>| builder.threads(2).build(view(&rows, DIMENSION)).unwrap();
     let index = build(IndexBuilder::new(Metric::L2));
     let recall = recall(&index, &rows, &numbers(&rows), &queries, 64);
     let report = index.build_report().unwrap();
@@ -315,12 +318,12 @@ fn negative_inner_products_are_found() {
     let (rows, queries) = (draw(6000, 0, 1.0), draw(100, 1, -1.0));
     let keys = numbers(&rows);
     let builder = IndexBuilder::new(Metric::InnerProduct).threads(2);
-    let built = builder.clone().build(&view(&rows, DIMENSION)).unwrap();
-    let grown = builder.empty::<f32>(DIMENSION).unwrap();
+    let built = builder.clone().build(view(&rows, DIMENSION)).unwrap();
+    let grown = builder.empty(ElementKind::F32, DIMENSION).unwrap();
     // One at a time at first, before there is a center.
     for range in (0..10).map(|i| i..i + 1).chain([10..300, 300..2000, 2000..6000]) {
         let new = &rows[range.start * DIMENSION..range.end * DIMENSION];
-        grown.insert(&view(new, DIMENSION), &keys[range]).unwrap();
+        grown.insert(view(new, DIMENSION), &keys[range]).unwrap();
     }
     for index in [&built, &grown] {
         let found = recall(index, &rows, &keys, &queries, 64);
@@ -338,7 +341,7 @@ fn recall_survives_the_consolidation_of_hubs() {
         set.rows::<f32>(n, stream).iter().zip(mean.iter().cycle()).map(|(x, mean)| x + 2.0 * mean).collect()
     };
     let (rows, queries) = (draw(8000, 0), draw(100, 1));
-    let index = IndexBuilder::new(Metric::InnerProduct).threads(2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = IndexBuilder::new(Metric::InnerProduct).threads(2).build(view(&rows, DIMENSION)).unwrap();
     let mut by_length = numbers(&rows);
     let length = |key: Key| rows[key as usize * DIMENSION..][..DIMENSION].iter().map(|x| x * x).sum::<f32>();
     by_length.sort_by(|&a, &b| length(b).total_cmp(&length(a)));
@@ -370,13 +373,11 @@ fn clusters_that_move_are_found() {
         moved(step + 1, &mut rows[(half + step * ROWS) * DIMENSION..][..ROWS * DIMENSION]);
         moved(step + 1, &mut queries[step * 32 * DIMENSION..][..32 * DIMENSION]);
     }
-    let index = builder(Metric::L2).build(&view(&rows[..half * DIMENSION], DIMENSION)).unwrap();
+    let index = builder(Metric::L2).build(view(&rows[..half * DIMENSION], DIMENSION)).unwrap();
     let keys = numbers(&rows);
     let (old, new) = keys.split_at(half);
     for (old, new) in old.chunks(ROWS).zip(new.chunks(ROWS)) {
-        index
-            .insert(&view(&rows[new[0] as usize * DIMENSION..][..ROWS * DIMENSION], DIMENSION), new)
-            .unwrap();
+        index.insert(view(&rows[new[0] as usize * DIMENSION..][..ROWS * DIMENSION], DIMENSION), new).unwrap();
         index.delete(old).unwrap();
         index.consolidate().unwrap();
     }

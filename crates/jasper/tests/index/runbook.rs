@@ -6,7 +6,7 @@ use std::fs;
 use jasper::bench::runbook::{Event, PlayError, Player, StepReport};
 use jasper::bench::synthetic::Clusters;
 use jasper::data::{GroundTruth, Operation, Runbook};
-use jasper::{Element, Index, Key, Metric, no_progress};
+use jasper::{Element, ElementKind, Index, Key, Metric};
 
 use crate::common::{assert_exact, for_each_element, small, view};
 
@@ -46,13 +46,13 @@ fn live_at_searches() -> BTreeMap<usize, BTreeMap<Key, usize>> {
     BTreeMap::from([(2, first), (4, deleted), (8, replaced), (11, last)])
 }
 
-fn empty<T: Element>(metric: Metric) -> Index<T> {
-    small(metric).empty(DIMENSION).unwrap()
+fn empty<T: Element>(metric: Metric) -> Index {
+    small(metric).empty(T::KIND, DIMENSION).unwrap()
 }
 
-fn played<T: Element>(player: &Player<'_, T>, index: &Index<T>) -> Vec<StepReport> {
+fn played<T: Element>(player: &Player<'_, T>, index: &Index) -> Vec<StepReport> {
     let mut moments = Vec::new();
-    player.play(index, &mut no_progress, &mut |moment| moments.push(moment)).unwrap();
+    player.play(index, &mut |moment| moments.push(moment)).unwrap();
     moments
 }
 
@@ -66,7 +66,7 @@ fn truths_are_those_of_the_moment() {
         for metric in [Metric::L2, Metric::InnerProduct, Metric::Cosine] {
             let folder = tempfile::tempdir().unwrap();
             let player = Player::new(&runbook, rows, queries).truths(folder.path()).threads(2);
-            played(&player, &empty(metric));
+            played(&player, &empty::<T>(metric));
             for (step, live) in live_at_searches() {
                 let truth = GroundTruth::read(folder.path().join(format!("step{step}.gt100"))).unwrap();
                 assert_eq!((truth.len(), truth.k()), (queries.len(), 100));
@@ -101,7 +101,7 @@ fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
         };
         (moment.step, moment.count, moment.stats, recall, cost)
     };
-    let again = played(&player, &empty(Metric::L2));
+    let again = played(&player, &empty::<i8>(Metric::L2));
     assert_eq!(
         moments.iter().map(message).collect::<Vec<_>>(),
         again.iter().map(message).collect::<Vec<_>>()
@@ -140,7 +140,7 @@ fn the_graph_is_mended_when_it_was_said() {
     let runbook = Runbook::sliding_window("set", ROWS as u32, 20).unwrap();
     let player = Player::new(&runbook, view(&rows, DIMENSION), view(&queries, DIMENSION));
     let tombstones = |share| {
-        let moments = played(&player.consolidate_at(share), &empty(Metric::L2));
+        let moments = played(&player.consolidate_at(share), &empty::<f32>(Metric::L2));
         let searches = moments.iter().filter(|moment| matches!(moment.event, Event::Search { .. }));
         searches.map(|moment| moment.stats.tombstones).collect::<Vec<_>>()
     };
@@ -155,9 +155,9 @@ fn what_does_not_fit_is_refused() {
     let rows: Vec<f32> = Clusters::new(DIMENSION, 5).rows(ROWS, 0);
     let (base, queries) = (view(&rows, DIMENSION), view(&rows[..5 * DIMENSION], DIMENSION));
     let runbook = mixed();
-    let empty = |dimension| small(Metric::L2).empty::<f32>(dimension).unwrap();
-    let refused = |player: Player<'_, f32>, index: Index<f32>, wanted: &str| {
-        let error: PlayError = player.play(&index, &mut no_progress, &mut |_| ()).unwrap_err();
+    let empty = |dimension| small(Metric::L2).empty(ElementKind::F32, dimension).unwrap();
+    let refused = |player: Player<'_, f32>, index: Index, wanted: &str| {
+        let error: PlayError = player.play(&index, &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with(wanted), "{error}");
     };
     let short = base.slice(0..599);
@@ -165,12 +165,13 @@ fn what_does_not_fit_is_refused() {
     let dimensions = "base, queries and index have dimensions 12, 12 and 11";
     refused(Player::new(&runbook, base, queries), empty(11), dimensions);
     refused(Player::new(&runbook, base, base.slice(0..0)), empty(12), "there are no queries");
-    let used = small(Metric::L2).build(&base.slice(0..3)).unwrap();
+    let used = small(Metric::L2).build(base.slice(0..3)).unwrap();
     refused(Player::new(&runbook, base, queries), used, "the index holds 3 keys");
     let narrow = Player::new(&runbook, base, queries).search(10, 0);
     refused(narrow, empty(12), "step 2: beam_width (0) must be at least 1");
-    let mut stopped = |_| std::ops::ControlFlow::Break(());
-    let error = Player::new(&runbook, base, queries).play(&empty(12), &mut stopped, &mut |_| ());
+    let index = empty(12);
+    let stopped = index.with_progress(|_| std::ops::ControlFlow::Break(()));
+    let error = Player::new(&runbook, base, queries).play(&stopped, &mut |_| ());
     assert!(error.unwrap_err().to_string().starts_with("step 1: cancelled"));
 
     let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use jasper::{
     Device, DeviceOptions, Element, Index, IndexBuilder, Key, Metric, OpenError, OpenOptions, VectorSource,
-    bench::synthetic::Clusters,
+    Vectors, bench::synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, view};
@@ -10,17 +10,13 @@ use crate::common::{bytes_of, for_each_element, view};
 const DIMENSION: usize = 9;
 const BUILT: usize = 1200;
 
-fn build<T: Element>(metric: Metric, threads: usize, rows: &dyn VectorSource<T>) -> Index<T> {
+fn build<T: Element>(metric: Metric, threads: usize, rows: &dyn VectorSource<T>) -> Index {
     let builder = IndexBuilder::new(metric).max_degree(12).build_beam_width(24).seed(5).threads(threads);
-    builder.build(rows).expect("sound rows")
+    builder.build(Vectors::from_source(rows)).expect("sound rows")
 }
 
 /// Built, deleted from, consolidated into holes, inserted into in an order of its own, deleted from again.
-fn life<T: Element>(
-    metric: Metric,
-    threads: usize,
-    mut pause: impl FnMut(Index<T>) -> Index<T>,
-) -> Vec<Vec<u8>> {
+fn life<T: Element>(metric: Metric, threads: usize, mut pause: impl FnMut(Index) -> Index) -> Vec<Vec<u8>> {
     let set = Clusters::new(DIMENSION, 21);
     let rows: Vec<T> = set.rows(BUILT, 0);
     // Cluster by cluster, and some of what is there already.
@@ -35,11 +31,11 @@ fn life<T: Element>(
     index.consolidate().unwrap();
     states.push(bytes_of(&index));
     index = pause(index);
-    index.insert_auto(&view(&more, DIMENSION)).unwrap();
+    index.insert_auto(view(&more, DIMENSION)).unwrap();
     states.push(bytes_of(&index));
     index.delete(&(BUILT as Key..BUILT as Key + 700).filter(|key| key % 2 == 0).collect::<Vec<_>>()).unwrap();
     index = pause(index);
-    index.upsert(&view(&more[..90 * DIMENSION], DIMENSION), &(2000..2090).collect::<Vec<_>>()).unwrap();
+    index.upsert(view(&more[..90 * DIMENSION], DIMENSION), &(2000..2090).collect::<Vec<_>>()).unwrap();
     states.push(bytes_of(&index));
     index = pause(index);
     index.consolidate().unwrap();
@@ -70,16 +66,16 @@ fn reopened<T: Element>() {
     let path = folder.path().join("life.jasper");
     for metric in Metric::ALL {
         let through = life::<T>(metric, 2, |index| index);
-        let open = |index: Index<T>| {
+        let open = |index: Index| {
             index.save(&path).unwrap();
             OpenOptions::new().threads(2).open(&path).unwrap()
         };
-        let map = |index: Index<T>| {
+        let map = |index: Index| {
             index.save(&path).unwrap();
             OpenOptions::new().mapped(true).open(&path).unwrap()
         };
-        assert!(through == life(metric, 2, open), "{} {metric}: opened", T::KIND);
-        assert!(through == life(metric, 2, map), "{} {metric}: mapped", T::KIND);
+        assert!(through == life::<T>(metric, 2, open), "{} {metric}: opened", T::KIND);
+        assert!(through == life::<T>(metric, 2, map), "{} {metric}: mapped", T::KIND);
     }
 }
 
@@ -125,7 +121,7 @@ fn from_any_source_of_the_same_rows() {
     assert!(expected == bytes_of(&build(Metric::L2, 2, &strided)));
     assert!(expected == bytes_of(&build::<u8>(Metric::L2, 2, &file)));
     let other = IndexBuilder::new(Metric::L2).max_degree(12).build_beam_width(24).seed(6);
-    assert!(expected != bytes_of(&other.build(&view(&rows, DIMENSION)).unwrap()), "the seed counts");
+    assert!(expected != bytes_of(&other.build(view(&rows, DIMENSION)).unwrap()), "the seed counts");
 }
 
 #[test]
@@ -136,14 +132,14 @@ fn bytes_open_and_fail_as_files_do() {
     let path = folder.path().join("vectors.jasper");
     for len in [0, 100, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..len]).unwrap();
-        let of_file = OpenOptions::new().open::<u8>(&path).unwrap_err().to_string();
-        let of_bytes = OpenOptions::new().open_bytes::<u8>(&bytes[..len]).unwrap_err().to_string();
+        let of_file = OpenOptions::new().open(&path).unwrap_err().to_string();
+        let of_bytes = OpenOptions::new().open_bytes(&bytes[..len]).unwrap_err().to_string();
         assert_eq!(of_bytes, of_file.replace(&path.display().to_string(), "<bytes>"));
-        let of_any = OpenOptions::new().open_any_bytes(&bytes[..len]).unwrap_err().to_string();
+        let of_any = OpenOptions::new().open_bytes(&bytes[..len]).unwrap_err().to_string();
         assert_eq!(of_any, of_bytes);
     }
     let other_device = OpenOptions::new().device(Device::Cuda(999), DeviceOptions::new());
-    assert!(matches!(other_device.open_bytes::<u8>(&bytes), Err(OpenError::Device(_))));
+    assert!(matches!(other_device.open_bytes(&bytes), Err(OpenError::Device(_))));
     let same_device = OpenOptions::new().device(Device::Cpu, DeviceOptions::new());
-    assert_eq!(same_device.open_bytes::<u8>(&bytes).unwrap().len(), 300);
+    assert_eq!(same_device.open_bytes(&bytes).unwrap().len(), 300);
 }

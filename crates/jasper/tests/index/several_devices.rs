@@ -21,11 +21,11 @@ fn options(spread: Spread) -> DeviceOptions {
     DeviceOptions::new().spread(spread)
 }
 
-fn change<T: Element>(index: &Index<T>) {
+fn change<T: Element>(index: &Index) {
     let more: Vec<T> = Clusters::new(DIMENSION, 40).rows(400, 2);
-    index.insert_auto(&view(&more, DIMENSION)).unwrap();
+    index.insert_auto(view(&more, DIMENSION)).unwrap();
     index.delete(&(100..300).collect::<Vec<_>>()).unwrap();
-    index.upsert(&view(&more, DIMENSION), &(700..1100).collect::<Vec<_>>()).unwrap();
+    index.upsert(view(&more, DIMENSION), &(700..1100).collect::<Vec<_>>()).unwrap();
     index.consolidate().unwrap();
     index.compact().unwrap();
     assert!(index.check().unwrap().is_sound());
@@ -35,7 +35,7 @@ fn change<T: Element>(index: &Index<T>) {
 fn replicas_are_equal<T: Element>() {
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(12_000, 1);
-    let built = || small(Metric::L2).device(Device::Cpu).build(&view(&rows, DIMENSION)).unwrap();
+    let built = || small(Metric::L2).device(Device::Cpu).build(view(&rows, DIMENSION)).unwrap();
     let one = built().to_device(Device::Cuda(0)).unwrap();
     let all = built().to_device_with(ALL, options(Spread::Replicated)).unwrap();
     assert!(matches!(all.device(), Device::CudaSet(_)) && all.shards() == 1);
@@ -56,7 +56,7 @@ fn replicas_are_equal<T: Element>() {
         }
     };
     compare();
-    [&one, &all].into_iter().for_each(change);
+    [&one, &all].into_iter().for_each(change::<T>);
     compare();
     assert!(bytes_of(&all) == bytes_of(&one));
     let dealt = all.to_device_with(ALL, options(Spread::Sharded)).unwrap();
@@ -74,13 +74,13 @@ fn replicas_on_devices_are_equal() {
 fn shards_find_all<T: Element>() {
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(500, 1);
-    let one = small(Metric::L2).device(Device::Cpu).build(&view(&rows, DIMENSION)).unwrap();
+    let one = small(Metric::L2).device(Device::Cpu).build(view(&rows, DIMENSION)).unwrap();
     let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
-    let index = builder.build(&view(&rows, DIMENSION)).unwrap();
+    let index = builder.build(view(&rows, DIMENSION)).unwrap();
     let report = index.build_report().unwrap();
     assert!(matches!(report.device, Device::CudaSet(_)) && index.shards() > 1);
     assert_eq!(index.device(), report.device);
-    [&one, &index].into_iter().for_each(change);
+    [&one, &index].into_iter().for_each(change::<T>);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10).beam_width(1000));
     let [expected, found] = [&one, &index].map(|index| index.search_batch(queries, params).unwrap());
     for (found, expected) in found.distances().iter().zip(expected.distances()) {
@@ -90,7 +90,7 @@ fn shards_find_all<T: Element>() {
     index.save(folder.path()).unwrap();
     // Fewer devices have several shards each.
     for device in [Device::Cuda(0).into(), ALL, Device::Cpu.into()] {
-        let opened = Index::<T>::open(folder.path()).unwrap().to_device(device).unwrap();
+        let opened = Index::open(folder.path()).unwrap().to_device(device).unwrap();
         assert_eq!((opened.shards(), opened.len()), (index.shards(), index.len()));
         let again = opened.search_batch(queries, params).unwrap();
         assert!(device == Device::Cpu.into() || again == found);

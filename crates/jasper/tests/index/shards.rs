@@ -1,5 +1,6 @@
 //! An index of several shards has the results of one graph, and its folder opens only if it is whole.
 
+use jasper::graph::Graph;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 use jasper::bench::synthetic::Clusters;
 use jasper::error::JournalFault;
 use jasper::{
-    AnyIndex, BuildError, Device, Element, Index, IndexBuilder, KeyFilter, Metric, OpenOptions, Progress,
-    Quantization, SearchParams, Spread, Stage, UpdateError,
+    BuildError, Device, Element, ElementKind, Index, IndexBuilder, KeyFilter, Metric, OpenOptions, Progress,
+    Quantization, SearchParams, Spread, Stage, Target, UpdateError,
 };
 
 use crate::common::{assert_exact, everything, for_each_element, keys, small, view};
@@ -23,8 +24,8 @@ fn builder<'a>(metric: Metric, shards: usize) -> IndexBuilder<'a> {
     small(metric).device(Device::Cpu).shards(shards)
 }
 
-fn sharded(count: usize, shards: usize) -> Index<u8> {
-    builder(Metric::L2, shards).build(&view(&vectors(count, 1), DIMENSION)).unwrap()
+fn sharded(count: usize, shards: usize) -> Index {
+    builder(Metric::L2, shards).build(view(&vectors::<u8>(count, 1), DIMENSION)).unwrap()
 }
 
 fn finds_all<T: Element>() {
@@ -32,9 +33,10 @@ fn finds_all<T: Element>() {
     let view = view(&rows, DIMENSION);
     for metric in Metric::ALL {
         for shards in [2, 5] {
-            let index = builder(metric, shards).build(&view).unwrap();
+            let index = builder(metric, shards).build(view).unwrap();
             assert_eq!((index.shards(), index.len(), index.stats().keys), (shards, 700, 700));
-            let stored: Vec<Vec<T>> = (0..700).map(|key| index.vector(key).unwrap()).collect();
+            let stored = |key| index.vector(key).unwrap().into_iter().map(T::from_f32).collect();
+            let stored: Vec<Vec<T>> = (0..700).map(stored).collect();
             for row in [3, 77, 500] {
                 let all = stored.iter().enumerate().map(|(key, row)| (key as u64, &row[..]));
                 let found = everything(&index, view.row(row));
@@ -52,10 +54,10 @@ fn a_sharded_index_finds_all_keys_in_order() {
 }
 
 /// Beams that hold everything find the same in one graph and in many.
-fn assert_same(index: &Index<u8>, one: &Index<u8>) {
+fn assert_same(index: &Index, one: &Index) {
     let queries = vectors::<u8>(300, 9);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(9).beam_width(3000));
-    let by_key = |index: &Index<u8>, params: SearchParams<'_>| -> Vec<Vec<(u32, u64)>> {
+    let by_key = |index: &Index, params: SearchParams<'_>| -> Vec<Vec<(u32, u64)>> {
         let matches = index.search_batch(queries, params).unwrap();
         let sorted = |hits: Vec<jasper::Hit>| {
             let last = hits.last().map_or(0.0, |hit| hit.distance);
@@ -85,25 +87,25 @@ fn assert_same(index: &Index<u8>, one: &Index<u8>) {
 #[test]
 fn changes_go_where_the_keys_are() {
     let (index, one) = (sharded(800, 3), sharded(800, 1));
-    let each = |change: &dyn Fn(&Index<u8>)| {
+    let each = |change: &dyn Fn(&Index)| {
         [&index, &one].into_iter().for_each(change);
         assert_same(&index, &one);
     };
     let more = vectors::<u8>(400, 2);
-    each(&|index| assert_eq!(index.insert_auto(&view(&more, DIMENSION)).unwrap().0, 800));
+    each(&|index| assert_eq!(index.insert_auto(view(&more, DIMENSION)).unwrap().0, 800));
     each(&|index| index.delete(&(100..250).collect::<Vec<_>>()).unwrap());
     each(&|index| index.undelete(&[110, 111]).unwrap());
     each(&|index| assert_eq!(index.delete_if_present(&[111, 260, 111, 120, 5000, 261]).unwrap(), 3));
     each(&|index| {
         let keys: Vec<u64> = (600..1000).collect();
-        assert_eq!(index.upsert(&view(&more, DIMENSION), &keys).unwrap().keys, 400);
+        assert_eq!(index.upsert(view(&more, DIMENSION), &keys).unwrap().keys, 400);
     });
     each(&|index| assert!(index.consolidate().is_ok()));
     each(&|index| assert!(index.compact().is_ok()));
     assert_eq!(index.stats().free_slots, 0);
     // Ties are ordered by key in shards, and by vertex in one graph.
     let near = [&index, &one].map(|index| {
-        let mut keys = keys(&index.search_by_key(300, SearchParams::new(4).beam_width(3000)).unwrap());
+        let mut keys = keys(&index.search(Target::key(300), SearchParams::new(4).beam_width(3000)).unwrap());
         keys.sort_unstable();
         keys
     });
@@ -122,7 +124,7 @@ fn changes_go_where_the_keys_are() {
 }
 
 /// What an index has, to compare with later.
-fn contents(index: &Index<u8>) -> (Vec<Option<Vec<u8>>>, usize, usize) {
+fn contents(index: &Index) -> (Vec<Option<Vec<f32>>>, usize, usize) {
     let stats = index.stats();
     ((0..3000).map(|key| index.vector(key)).collect(), stats.deleted_keys, stats.free_slots)
 }
@@ -137,11 +139,11 @@ fn a_change_that_one_shard_refuses_changes_none() {
     for key in [5, 1001] {
         let mut keys = keys.clone();
         keys[1999] = key;
-        let error = index.insert(&view, &keys).unwrap_err();
+        let error = index.insert(view, &keys).unwrap_err();
         assert!(matches!(error, UpdateError::Key(_) | UpdateError::RepeatedKey(_)), "{error}");
     }
     assert!(matches!(
-        index.insert(&view, &keys[1..]),
+        index.insert(view, &keys[1..]),
         Err(UpdateError::KeyCount { keys: 1999, vectors: 2000 })
     ));
     assert!(index.delete(&[1, 2, 3, 4, 5, 700]).is_err() && index.delete(&[1, 2, 1]).is_err());
@@ -149,11 +151,11 @@ fn a_change_that_one_shard_refuses_changes_none() {
     let mut reports = 0;
     loop {
         let mut left = reports;
-        let mut stop = |_: Progress| {
+        let stop = move |_: Progress| {
             left -= 1;
             if left < 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        match index.with_progress(&mut stop).insert(&view, &keys) {
+        match index.with_progress(stop).insert(view, &keys) {
             Err(UpdateError::Cancelled(_)) => assert!(contents(&index) == before),
             made => break assert_eq!(made.unwrap().keys, 2000),
         }
@@ -166,10 +168,10 @@ fn a_change_that_one_shard_refuses_changes_none() {
 fn errors_name_the_row_of_the_caller() {
     let mut rows = vectors::<f32>(500, 4);
     rows[321 * DIMENSION + 3] = f32::NAN;
-    let built = builder(Metric::L2, 3).build(&view(&rows, DIMENSION));
+    let built = builder(Metric::L2, 3).build(view(&rows, DIMENSION));
     assert!(built.unwrap_err().to_string().starts_with("row 321 holds"));
-    let index: Index<f32> = builder(Metric::L2, 3).empty(DIMENSION).unwrap();
-    let error = index.insert_auto(&view(&rows, DIMENSION)).unwrap_err();
+    let index = builder(Metric::L2, 3).empty(ElementKind::F32, DIMENSION).unwrap();
+    let error = index.insert_auto(view(&rows, DIMENSION)).unwrap_err();
     assert!(error.to_string().starts_with("row 321 holds"), "{error}");
     assert!(index.is_empty());
 }
@@ -177,7 +179,7 @@ fn errors_name_the_row_of_the_caller() {
 #[test]
 fn a_given_number_of_shards_is_kept_with_every_spread() {
     let rows = vectors::<u8>(100, 6);
-    let shards = |builder: IndexBuilder<'_>| builder.build(&view(&rows, DIMENSION)).unwrap().shards();
+    let shards = |builder: IndexBuilder<'_>| builder.build(view(&rows, DIMENSION)).unwrap().shards();
     for spread in [Spread::Replicated, Spread::Sharded] {
         assert_eq!(shards(builder(Metric::L2, 3).spread(spread)), 3);
         assert_eq!(shards(small(Metric::L2).device(Device::Cpu).spread(spread).shards(3)), 3);
@@ -191,26 +193,23 @@ fn builds_are_refused_and_cancelled() {
     let rows = vectors::<u8>(500, 5);
     let view = view(&rows, DIMENSION);
     for shards in [0, 257, usize::MAX] {
-        let error = builder(Metric::L2, shards).build(&view).unwrap_err();
+        let error = builder(Metric::L2, shards).build(view).unwrap_err();
         assert_eq!(error.to_string(), format!("shards ({shards}) must be between 1 and 256"));
     }
-    let error = builder(Metric::L2, 2).auto_quantize().build(&view).unwrap_err();
+    let error = builder(Metric::L2, 2).auto_quantize().build(view).unwrap_err();
     assert!(matches!(error, BuildError::Sharded("auto_quantize")));
     let keys: Vec<u64> = (0..500).map(|key| key % 499).collect();
     assert!(matches!(
-        builder(Metric::L2, 3).keys(&keys).build(&view),
+        builder(Metric::L2, 3).keys(&keys).build(view),
         Err(BuildError::Input(UpdateError::RepeatedKey(0)))
     ));
-    assert!(builder(Metric::L2, 3).keys(&keys[1..]).build(&view).is_err());
-    let mut stop = |progress: Progress| match progress.stage {
+    assert!(builder(Metric::L2, 3).keys(&keys[1..]).build(view).is_err());
+    let stop = |progress: Progress| match progress.stage {
         Stage::Linking if progress.done > 20 => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    assert!(matches!(
-        builder(Metric::L2, 3).with_progress(&mut stop).build(&view),
-        Err(BuildError::Cancelled(_))
-    ));
-    let plan = builder(Metric::L2, 4).memory_plan::<u8>(1000, 96).unwrap();
+    assert!(matches!(builder(Metric::L2, 3).with_progress(stop).build(view), Err(BuildError::Cancelled(_))));
+    let plan = builder(Metric::L2, 4).memory_plan(ElementKind::U8, 1000, 96).unwrap();
     let vectors = plan.parts().iter().find(|part| part.name == "vectors").unwrap();
     assert_eq!(vectors.bytes, 1000 * 96);
 }
@@ -220,7 +219,7 @@ fn what_needs_one_graph_says_so() {
     let index = sharded(400, 2);
     let sampled = jasper::tune::TuneQueries::sampled();
     let refused = [
-        index.read_graph(|_| ()).unwrap_err().to_string(),
+        index.read_graph(|_: &Graph<u8>| ()).unwrap_err().to_string(),
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, sampled).unwrap_err().to_string(),
         index.auto_quantize(Device::Cpu).unwrap_err().to_string(),
         index.measure_code_error().unwrap_err().to_string(),
@@ -253,31 +252,27 @@ fn a_folder_has_the_index_and_is_replaced_as_a_whole() {
     assert_eq!(files.len(), 3);
     assert_eq!(saved.bytes, files.iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>());
     for options in [OpenOptions::new(), OpenOptions::new().mapped(true).threads(1)] {
-        let opened = options.open::<u8>(&folder).unwrap();
+        let opened = options.open(&folder).unwrap();
         assert_eq!(opened.shards(), 3);
         assert_same(&opened, &index);
     }
-    assert_eq!(AnyIndex::open(&folder).unwrap().shards(), 3);
-    assert_eq!(
-        OpenOptions::new().device(Device::Cpu, Default::default()).open_any(&folder).unwrap().len(),
-        900
-    );
-    assert!(Index::<f32>::open(&folder).is_err());
+    assert_eq!(Index::open(&folder).unwrap().shards(), 3);
+    assert_eq!(OpenOptions::new().device(Device::Cpu, Default::default()).open(&folder).unwrap().len(), 900);
 
     index.delete(&[1, 2, 3]).unwrap();
     index.save(&folder).unwrap();
-    assert_eq!(Index::<u8>::open(&folder).unwrap().len(), 897);
+    assert_eq!(Index::open(&folder).unwrap().len(), 897);
     let second = shard_files(&folder);
     assert!(second.len() == 3 && second.iter().all(|path| !files.contains(path)));
     // A save that fails leaves the index that was there.
-    let mut stop = |progress: Progress| match progress.done * 2 > progress.total {
+    let stop = |progress: Progress| match progress.done * 2 > progress.total {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
     index.delete(&[4]).unwrap();
-    assert!(index.with_progress(&mut stop).save(&folder).is_err());
+    assert!(index.with_progress(stop).save(&folder).is_err());
     assert_eq!(shard_files(&folder), second);
-    assert_eq!(Index::<u8>::open(&folder).unwrap().len(), 897);
+    assert_eq!(Index::open(&folder).unwrap().len(), 897);
 
     fs::write(parent.path().join("other"), "").unwrap();
     let error = index.save(parent.path()).unwrap_err();
@@ -293,8 +288,8 @@ fn a_folder_that_is_not_whole_is_refused_by_name() {
     let (first, second) = (fs::read(&files[0]).unwrap(), fs::read(&files[1]).unwrap());
     let refused = |problem: &str| {
         for error in [
-            Index::<u8>::open(folder).map(drop).unwrap_err().to_string(),
-            OpenOptions::new().open_any(folder).map(drop).unwrap_err().to_string(),
+            Index::open(folder).map(drop).unwrap_err().to_string(),
+            OpenOptions::new().open(folder).map(drop).unwrap_err().to_string(),
         ] {
             assert!(error.contains(problem), "{error}");
         }
@@ -306,7 +301,7 @@ fn a_folder_that_is_not_whole_is_refused_by_name() {
     let other = tempfile::tempdir().unwrap();
     builder(Metric::L2, 3)
         .seed(5)
-        .build(&view(&vectors::<u8>(500, 1), DIMENSION))
+        .build(view(&vectors::<u8>(500, 1), DIMENSION))
         .unwrap()
         .save(other.path())
         .unwrap();
@@ -319,7 +314,7 @@ fn a_folder_that_is_not_whole_is_refused_by_name() {
     fs::write(&files[1], &second[..second.len() / 2]).unwrap();
     refused("shard-0-1.jasper: ");
     fs::write(&files[1], &second).unwrap();
-    assert_eq!(Index::<u8>::open(folder).unwrap().len(), 500);
+    assert_eq!(Index::open(folder).unwrap().len(), 500);
 
     let manifest = folder.join("manifest.txt");
     let text = fs::read_to_string(&manifest).unwrap();

@@ -8,9 +8,12 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use jasper::{Hit, Index, Key, Metric, SearchParams, UpdateError, VectorSource, bench::synthetic::Clusters};
+use jasper::graph::Graph;
+use jasper::{
+    Hit, Index, Key, Metric, SearchParams, UpdateError, VectorSource, Vectors, bench::synthetic::Clusters,
+};
 
-use crate::common::{SearchHits, keys, small, view};
+use crate::common::{SearchHits, floats, keys, small, view};
 
 const DIMENSION: usize = 8;
 
@@ -66,7 +69,7 @@ fn in_time<R: Send>(what: &str, work: impl FnOnce() -> R + Send) -> R {
 fn searches_go_on_while_an_insert_reads_its_rows() {
     let rows = base(4500);
     let (first, more) = rows.split_at(1500 * DIMENSION);
-    let index = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(first, DIMENSION)).unwrap();
     let queries = view(&first[..40 * DIMENSION], DIMENSION);
     // The beam is so wide that results are exact. New rows that are not linked yet widen searches, which improves
     // narrow ones.
@@ -83,7 +86,7 @@ fn searches_go_on_while_an_insert_reads_its_rows() {
     let added: Vec<Key> = (10_000..13_000).collect();
     let deletes = AtomicBool::new(false);
     thread::scope(|scope| {
-        let insert = scope.spawn(|| index.insert(&gate, &added));
+        let insert = scope.spawn(|| index.insert(Vectors::from_source(&gate), &added));
         reached.recv_timeout(FOREVER).expect("the insert gets to its last rows");
         // Two thirds of the new rows are in the tables by now.
         assert!(in_time("a search", ask) == before);
@@ -114,21 +117,21 @@ fn searches_go_on_while_an_insert_reads_its_rows() {
 fn an_insert_that_fails_midway_was_never_there() {
     let rows = base(4000);
     let (first, more) = rows.split_at(1000 * DIMENSION);
-    let index = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(first, DIMENSION)).unwrap();
     let params = SearchParams::new(3);
     let before = index.search(&first[..DIMENSION], params).unwrap();
     let (reached_sender, reached) = mpsc::channel();
     let (open, open_receiver) = mpsc::channel();
     let gate = Gate { rows: more, reached: reached_sender, open: Mutex::new(open_receiver) };
     thread::scope(|scope| {
-        let insert = scope.spawn(|| index.insert_auto(&gate));
+        let insert = scope.spawn(|| index.insert_auto(Vectors::from_source(&gate)));
         reached.recv_timeout(FOREVER).expect("the insert gets to its last rows");
         assert_eq!(in_time("a search", || index.search(&first[..DIMENSION], params).unwrap()), before);
         drop(open);
         assert!(insert.join().unwrap().unwrap_err().to_string().contains("could not be read"));
     });
     assert_eq!(index.search(&first[..DIMENSION], params).unwrap(), before);
-    let whole = small(Metric::L2).build(&view(first, DIMENSION)).unwrap();
+    let whole = small(Metric::L2).build(view(first, DIMENSION)).unwrap();
     assert!(crate::common::bytes_of(&index.to_host().unwrap()) == crate::common::bytes_of(&whole));
 }
 
@@ -146,7 +149,7 @@ const GROUP: usize = 12;
 #[test]
 fn a_call_is_seen_whole_or_not_at_all() {
     let rows = base(1200);
-    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
     let place = |group: usize| [group as u8 * 6, 255, 0, 255, 0, 255, 0, 255];
     let members =
         |group: usize| (group * GROUP..(group + 1) * GROUP).map(|i| 50_000 + i as Key).collect::<Vec<_>>();
@@ -186,7 +189,7 @@ fn a_call_is_seen_whole_or_not_at_all() {
         }
         for group in 0..GROUPS {
             states[group].store(ARRIVING, SeqCst);
-            index.insert(&view(&place(group).repeat(GROUP), DIMENSION), &members(group)).unwrap();
+            index.insert(view(&place(group).repeat(GROUP), DIMENSION), &members(group)).unwrap();
             states[group].store(INSERTED, SeqCst);
             if let Some(old) = group.checked_sub(3) {
                 states[old].store(LEAVING, SeqCst);
@@ -215,10 +218,10 @@ fn a_call_is_seen_whole_or_not_at_all() {
 #[test]
 fn an_upsert_moves_a_key_in_one_step() {
     let rows = base(800);
-    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
-    let places = [[255, 0, 255, 0, 255, 0, 255, 0], [0, 255, 255, 0, 0, 255, 255, 0]];
+    let index = small(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
+    let places = [[255_u8, 0, 255, 0, 255, 0, 255, 0], [0, 255, 255, 0, 0, 255, 255, 0]];
     let mover: Key = 70_000;
-    index.insert(&view(&places[0], DIMENSION), &[mover]).unwrap();
+    index.insert(view(&places[0], DIMENSION), &[mover]).unwrap();
     let done = AtomicBool::new(false);
     let seen = [AtomicUsize::new(0), AtomicUsize::new(0)];
     thread::scope(|scope| {
@@ -237,7 +240,7 @@ fn an_upsert_moves_a_key_in_one_step() {
             });
         }
         for step in 1..60 {
-            index.upsert(&view(&places[step % 2], DIMENSION), &[mover]).unwrap();
+            index.upsert(view(&places[step % 2], DIMENSION), &[mover]).unwrap();
             if step % 9 == 0 {
                 index.consolidate().unwrap();
             }
@@ -253,7 +256,7 @@ fn an_upsert_moves_a_key_in_one_step() {
 
 #[test]
 fn threads_that_delete_the_same_keys_delete_each_once() {
-    let index = small(Metric::L2).build(&view(&base(600), DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(&base(600), DIMENSION)).unwrap();
     let delete = || -> usize {
         let pairs = (0..500).step_by(2).map(|key| [key, key + 1, 9000]);
         pairs.map(|keys| index.delete_if_present(&keys).unwrap()).sum()
@@ -268,10 +271,10 @@ fn threads_that_delete_the_same_keys_delete_each_once() {
 #[test]
 fn searches_go_on_while_a_change_waits_for_a_reader() {
     let rows = base(1_000);
-    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
     thread::scope(|scope| {
         index
-            .read_graph(|graph| {
+            .read_graph(|graph: &Graph<u8>| {
                 let change = scope.spawn(|| index.delete(&[0]));
                 thread::sleep(Duration::from_millis(50)); // The change waits by now.
                 in_time("a search", || index.search(&rows[..DIMENSION], SearchParams::new(1)).unwrap());
@@ -286,9 +289,9 @@ fn searches_go_on_while_a_change_waits_for_a_reader() {
 #[test]
 fn callbacks_read_the_index_while_a_change_waits() {
     let rows = base(1_000);
-    let index = small(Metric::L2).build(&view(&rows, DIMENSION)).unwrap();
-    let change = |key: Key| move |index: &Index<u8>| index.delete(&[key]).unwrap();
-    let beside = |change: &(dyn Fn(&Index<u8>) + Sync), read: &(dyn Fn() -> bool + Sync)| {
+    let index = small(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
+    let change = |key: Key| move |index: &Index| index.delete(&[key]).unwrap();
+    let beside = |change: &(dyn Fn(&Index) + Sync), read: &(dyn Fn() -> bool + Sync)| {
         thread::scope(|scope| {
             let is_waiting = AtomicBool::new(false);
             let called = || {
@@ -311,7 +314,7 @@ fn callbacks_read_the_index_while_a_change_waits() {
     beside(&change(3), &|| index.search(&rows[..DIMENSION], SearchParams::new(1)).is_ok());
     thread::scope(|scope| {
         index
-            .read_graph(|_| {
+            .read_graph(|_: &Graph<u8>| {
                 scope.spawn(|| change(4)(&index));
                 thread::sleep(Duration::from_millis(50));
                 in_time("a look-up", || index.contains(5));
@@ -325,8 +328,8 @@ fn callbacks_read_the_index_while_a_change_waits() {
 #[test]
 fn an_index_may_be_sent_and_shared() {
     fn is_sent_and_shared<T: Send + Sync>() {}
-    is_sent_and_shared::<Index<f32>>();
-    is_sent_and_shared::<Index<u8>>();
+    is_sent_and_shared::<Index>();
+    is_sent_and_shared::<Index>();
 }
 
 /// Many threads insert, replace and delete single vectors; each gets its own result, and nothing else is refused.
@@ -336,9 +339,9 @@ fn small_changes_of_many_threads_are_made_together_and_answered_each() {
     const STEPS: u64 = 40;
     let rows = base(1000);
     let row = |key: u64| &rows[(key % 1000) as usize * DIMENSION..][..DIMENSION];
-    let index = small(Metric::L2).build(&view(&rows[..300 * DIMENSION], DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(&rows[..300 * DIMENSION], DIMENSION)).unwrap();
     // Keys that the index chooses come after this one, and so after those of the threads.
-    index.insert_one(row(0), 100_000).unwrap();
+    index.insert(row(0), &[100_000]).unwrap();
     let failed = thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
@@ -347,22 +350,22 @@ fn small_changes_of_many_threads_are_made_together_and_answered_each() {
                     let mut failed = 0;
                     for step in 0..STEPS {
                         let key = 1000 * (thread + 1) + 300 + step;
-                        let report = index.insert_one(row(key), key).unwrap();
+                        let report = index.insert(row(key), &[key]).unwrap();
                         assert_eq!(report.keys, 1);
                         assert!(index.contains(key));
-                        assert_eq!(index.vector(key).unwrap(), row(key));
+                        assert_eq!(index.vector(key).unwrap(), floats(row(key)));
                         // One of the threads is first.
-                        failed += usize::from(index.insert_one(row(300 + step), 300 + step).is_err());
-                        assert!(matches!(index.insert_one(row(key), key), Err(UpdateError::Key(_))));
-                        assert!(matches!(index.insert_one(&[1; 3], 7_000), Err(UpdateError::Vector(_))));
-                        index.upsert_one(row(key + 1), key).unwrap();
-                        assert_eq!(index.vector(key).unwrap(), row(key + 1));
+                        failed += usize::from(index.insert(row(300 + step), &[300 + step]).is_err());
+                        assert!(matches!(index.insert(row(key), &[key]), Err(UpdateError::Key(_))));
+                        assert!(matches!(index.insert(&[1_u8; 3], &[7_000]), Err(UpdateError::Vector(_))));
+                        index.upsert(row(key + 1), &[key]).unwrap();
+                        assert_eq!(index.vector(key).unwrap(), floats(row(key + 1)));
                         if step % 3 == 0 {
                             index.delete(&[key]).unwrap();
                             assert!(!index.contains(key) && index.delete(&[key]).is_err());
                         }
-                        let (next, _) = index.insert_auto(&view(row(key + 2), DIMENSION)).unwrap();
-                        assert_eq!(index.vector(next).unwrap(), row(key + 2));
+                        let (next, _) = index.insert_auto(view(row(key + 2), DIMENSION)).unwrap();
+                        assert_eq!(index.vector(next).unwrap(), floats(row(key + 2)));
                         index.delete(&[next]).unwrap();
                     }
                     failed
@@ -382,7 +385,7 @@ fn small_changes_of_many_threads_are_made_together_and_answered_each() {
 fn submitted_changes_are_made_in_order() {
     let rows = base(400);
     let row = |key: u64| view(&rows[(key % 400) as usize * DIMENSION..][..DIMENSION], DIMENSION);
-    let index = small(Metric::L2).build(&view(&rows[..300 * DIMENSION], DIMENSION)).unwrap();
+    let index = small(Metric::L2).build(view(&rows[..300 * DIMENSION], DIMENSION)).unwrap();
     let mut inserted = Vec::new();
     let mut deleted = Vec::new();
     for key in 300..400 {
@@ -395,7 +398,7 @@ fn submitted_changes_are_made_in_order() {
     // Refused, without harm to those that are made with it.
     let refused = index.submit_insert(row(5), &[5]).unwrap();
     let last = index.submit_insert(row(6), &[1_000]).unwrap();
-    let empty = index.submit_insert(view(&[], DIMENSION), &[]).unwrap();
+    let empty = index.submit_insert(view::<u8>(&[], DIMENSION), &[]).unwrap();
     let after = index.submit_insert(row(7), &[1_001]).unwrap();
     for change in inserted {
         assert_eq!(wait(change).unwrap().keys, 1);
@@ -408,7 +411,7 @@ fn submitted_changes_are_made_in_order() {
     assert_eq!(index.len(), 402);
     for key in 300..400 {
         let expected = if key % 2 == 0 { row(key + 1) } else { row(key) };
-        assert_eq!(index.vector(key).unwrap(), expected.row(0));
+        assert_eq!(index.vector(key).unwrap(), floats(expected.row(0)));
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use jasper::{
-    Device, DeviceChoice, Hit, Index, KeyFilter, Metric, SearchError, SearchFuture, SearchParams,
+    Device, DeviceChoice, Hit, Index, KeyFilter, Metric, Pending, SearchError, SearchParams,
     bench::synthetic::Clusters,
 };
 
@@ -20,12 +20,12 @@ fn vectors() -> Vec<u8> {
     Clusters::new(DIMENSION, 17).rows(VECTORS, 0)
 }
 
-fn index(device: impl Into<DeviceChoice>) -> Index<u8> {
+fn index(device: impl Into<DeviceChoice>) -> Index {
     index_of(&vectors(), device)
 }
 
-fn index_of(vectors: &[u8], device: impl Into<DeviceChoice>) -> Index<u8> {
-    let index = small(Metric::L2).build(&view(vectors, DIMENSION)).unwrap().to_device(device).unwrap();
+fn index_of(vectors: &[u8], device: impl Into<DeviceChoice>) -> Index {
+    let index = small(Metric::L2).build(view(vectors, DIMENSION)).unwrap().to_device(device).unwrap();
     index.warm_up().unwrap();
     index
 }
@@ -72,7 +72,7 @@ fn each_gets_the_answer_that_the_same_search_gives_alone() {
         };
         // Some queries have a wrong length.
         let query = |i: usize| &vectors[i * DIMENSION..][..DIMENSION - usize::from(i % 11 == 5)];
-        let submitted: Vec<SearchFuture<u8>> =
+        let submitted: Vec<Pending<Result<Vec<Hit>, SearchError>>> =
             (0..400).map(|i| index.submit(query(i), params(i)).unwrap()).collect();
         for (i, submitted) in submitted.into_iter().enumerate() {
             assert_eq!(text(block_on(submitted)), text(index.search(query(i), params(i))), "{i}");
@@ -109,7 +109,7 @@ fn callers_of_every_kind_are_answered_beside_changes() {
             }
             // Each vector gets another key: one is always there.
             for key in 0..20 {
-                index.insert_one(query(key), 10_000 + key as u64).unwrap();
+                index.insert(query(key), &[10_000 + key as u64]).unwrap();
                 index.delete(&[key as u64]).unwrap();
             }
         });
@@ -119,7 +119,7 @@ fn callers_of_every_kind_are_answered_beside_changes() {
 #[test]
 fn what_is_submitted_is_answered_though_the_index_moves_or_is_dropped() {
     let vectors = vectors();
-    let submit = |index: &Index<u8>| -> Vec<SearchFuture<u8>> {
+    let submit = |index: &Index| -> Vec<Pending<Result<Vec<Hit>, SearchError>>> {
         let params = SearchParams::new(1).beam_width(VECTORS);
         vectors.chunks(DIMENSION).map(|query| index.submit(query, params).unwrap()).collect()
     };
@@ -140,7 +140,7 @@ fn what_is_submitted_is_answered_though_the_index_moves_or_is_dropped() {
 #[test]
 fn a_future_may_be_dropped_or_outlive_its_index() {
     let index = index(DeviceChoice::Auto);
-    let query = vec![7; DIMENSION];
+    let query = vec![7_u8; DIMENSION];
     for _ in 0..50 {
         drop(index.submit(&query, SearchParams::new(3)).unwrap());
     }

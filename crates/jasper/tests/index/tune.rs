@@ -3,35 +3,31 @@
 use std::ops::ControlFlow;
 
 use jasper::error::TuneError;
-use jasper::tune::{BATCHES, Goal, TuneQueries};
+use jasper::tune::{BATCHES, Goal, TuneQueries, TuneReport};
 
-use crate::common::SearchHits;
+use crate::common::{SearchHits, floats, view};
 use jasper::graph::Graph;
 use jasper::tune::TunedSearch;
 use jasper::{
-    AnyIndex, AnyMatrixView, Element, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError,
-    SearchParams, Stage, bench::synthetic::Clusters, no_progress,
+    Element, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, SearchParams, Stage, Vectors,
+    bench::synthetic::Clusters, no_progress,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
 const DIMENSION: usize = 24;
 
-fn index<T: Element>(rows: usize, metric: Metric) -> Index<T> {
+fn index<T: Element>(rows: usize, metric: Metric) -> Index {
     let rows: Vec<T> = Clusters::new(DIMENSION, 5).rows(rows, 0);
     // Few edges, so that recall takes a beam.
     let builder = IndexBuilder::new(metric).max_degree(8).build_beam_width(16);
-    builder.build(&MatrixView::new(&rows, DIMENSION).unwrap()).unwrap()
+    builder.build(MatrixView::new(&rows, DIMENSION).unwrap()).unwrap()
 }
 
-fn sampled<T>(count: usize) -> TuneQueries<'static, MatrixView<'static, T>> {
+fn sampled(count: usize) -> TuneQueries<'static> {
     TuneQueries::Sampled { count, seed: 1 }
 }
 
-fn tuned<T: Element>(
-    index: &mut Index<T>,
-    goal: Goal,
-    queries: TuneQueries<'_, MatrixView<'_, T>>,
-) -> TunedSearch {
+fn tuned(index: &Index, goal: Goal, queries: TuneQueries<'_>) -> TunedSearch {
     let found = index.tune(goal, queries).unwrap().searches;
     assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
     assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
@@ -40,7 +36,7 @@ fn tuned<T: Element>(
 }
 
 /// The edges of every vertex.
-fn edges<T: Element>(index: &Index<T>) -> Vec<Vec<u32>> {
+fn edges<T: Element>(index: &Index) -> Vec<Vec<u32>> {
     let edges = |graph: &Graph<T>| {
         graph
             .keys()
@@ -62,14 +58,14 @@ fn asked<T: Element>(metric: Metric, rows: usize, k: usize) -> (Vec<T>, GroundTr
 }
 
 fn reaches_every_goal<T: Element>(metric: Metric) {
-    let mut index = index::<T>(4000, metric);
+    let index = index::<T>(4000, metric);
     let (rows, truth) = asked::<T>(metric, 4000, 20);
     let queries = MatrixView::new(&rows, DIMENSION).unwrap();
-    let given = TuneQueries::Given { queries, truth: &truth };
-    let before = edges(&index);
+    let given = TuneQueries::Given { queries: queries.into(), truth: &truth };
+    let before = edges::<T>(&index);
     let goal = |recall| Goal { k: 10, recall };
     let widths = [0.5, 0.9, 0.99].map(|recall| {
-        let search = tuned(&mut index, goal(recall), given);
+        let search = tuned(&index, goal(recall), given);
         assert!(search.recall >= recall && (search.k, search.target) == (10, recall), "{search:?}");
         let params = index.tuned(goal(recall), 1).unwrap();
         assert_eq!((params.k, params.beam_width), (10, Some(search.beam_width)));
@@ -85,10 +81,10 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let recall = recall.sum::<f64>() / queries.len() as f64;
     assert!((0.85..0.99).contains(&recall), "{} {metric}: {recall}", T::KIND);
     // Rows of the index without edges are about as hard to find.
-    let sampled = tuned(&mut index, goal(0.9), sampled(500)).beam_width;
+    let sampled = tuned(&index, goal(0.9), sampled(500)).beam_width;
     let near = widths[1] / 2..3 * widths[1];
     assert!(near.contains(&sampled), "{} {metric}: {sampled}, {widths:?}", T::KIND);
-    assert_eq!(edges(&index), before, "what was held out is back");
+    assert_eq!(edges::<T>(&index), before, "what was held out is back");
     assert_eq!(index.tuned_searches().len(), 9, "three goals of three batches, each once");
 }
 
@@ -100,21 +96,21 @@ fn every_goal_is_reached() {
 
 #[test]
 fn what_was_tuned_is_saved_and_outlives_changes() {
-    let mut index = index::<f32>(1500, Metric::L2);
+    let index = index::<f32>(1500, Metric::L2);
     let goal = Goal { k: 5, recall: 0.9 };
-    let search = tuned(&mut index, goal, sampled(100));
-    assert_eq!(search.fingerprint, index.read_graph(Graph::fingerprint).unwrap());
+    let search = tuned(&index, goal, sampled(100));
+    assert_eq!(search.fingerprint, index.read_graph(Graph::<f32>::fingerprint).unwrap());
     index.delete(&[3]).unwrap();
     index.consolidate().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     index.save(&path).unwrap();
-    let again = Index::<f32>::open(&path).unwrap();
+    let again = Index::open(&path).unwrap();
     assert_eq!(again.tuned_searches(), index.tuned_searches());
     assert_eq!(again.tuned(goal, 1).unwrap().beam_width, Some(search.beam_width));
     assert_ne!(
         search.fingerprint,
-        again.read_graph(Graph::fingerprint).unwrap(),
+        again.read_graph(Graph::<f32>::fingerprint).unwrap(),
         "tuned before the index changed"
     );
     assert!(again.tuned(Goal { k: 5, recall: 0.91 }, 1).is_none());
@@ -126,7 +122,7 @@ fn rows_that_are_many_times_there_are_answers_many_times() {
     // Half of them are there three times each.
     let half = &rows[..2000 * DIMENSION];
     let many: Vec<f32> = [&rows[..], half, half].concat();
-    let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&many, DIMENSION).unwrap()).unwrap();
+    let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&many, DIMENSION).unwrap()).unwrap();
     let report = index.tune(Goal { k: 10, recall: 0.999 }, sampled(10_000)).unwrap();
     assert_eq!(report.queries, 4000 / 32);
     assert!(report.searches[0].recall >= 0.999);
@@ -137,10 +133,10 @@ fn what_cannot_be_tuned_is_told() {
     let index = index::<f32>(2000, Metric::L2);
     let (rows, truth) = asked::<f32>(Metric::L2, 2000, 10);
     let given = |count: usize, truth| TuneQueries::Given {
-        queries: MatrixView::new(&rows[..count * DIMENSION], DIMENSION).unwrap(),
+        queries: view(&rows[..count * DIMENSION], DIMENSION).into(),
         truth,
     };
-    let before = edges(&index);
+    let before = edges::<f32>(&index);
     let refused = |k, recall, queries| index.tune(Goal { k, recall }, queries).unwrap_err();
     let short = refused(10, 0.9, given(299, &truth));
     assert!(matches!(short, TuneError::Truths { queries: 299, truths: 300 }), "{short}");
@@ -162,11 +158,11 @@ fn what_cannot_be_tuned_is_told() {
     assert!(error.starts_with("recall@1 is 0.0000 at beam_width 2000, the widest tried"), "{error}");
 
     for stage in [Stage::Scanning, Stage::Tuning] {
-        let mut stop = |news: Progress| match news.stage == stage {
+        let stop = move |news: Progress| match news.stage == stage {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        let stopped = index.with_progress(&mut stop).tune(Goal { k: 10, recall: 0.9 }, sampled(100));
+        let stopped = index.with_progress(stop).tune(Goal { k: 10, recall: 0.9 }, sampled(100));
         let expected = match stopped {
             Err(TuneError::Cancelled(at)) => at.stage,
             other => panic!("{other:?}"),
@@ -174,24 +170,29 @@ fn what_cannot_be_tuned_is_told() {
         assert_eq!(expected, stage);
     }
     assert!(index.tuned_searches().is_empty(), "nothing is kept of what failed");
-    assert_eq!(edges(&index), before, "what was held out is back");
+    assert_eq!(edges::<f32>(&index), before, "what was held out is back");
 
     let few = IndexBuilder::new(Metric::L2)
-        .build(&MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())
+        .build(MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())
         .unwrap();
     let error = few.tune(Goal { k: 1, recall: 0.9 }, sampled(100)).unwrap_err();
     assert!(matches!(error, TuneError::Queries(1)), "{error}");
 }
 
 #[test]
-fn an_index_of_any_element_is_tuned_as_its_own() {
-    let index: AnyIndex = index::<u8>(1000, Metric::L2).into();
-    let goal = Goal { k: 10, recall: 0.9 };
-    let report = index.tune(goal, TuneQueries::Sampled { count: 30, seed: 1 }).unwrap();
+fn queries_of_any_element_tune_an_index() {
+    let index = index::<u8>(1000, Metric::L2);
+    let (goal, (queries, truth)) = (Goal { k: 10, recall: 0.9 }, asked::<u8>(Metric::L2, 1000, 10));
+    let tuned = |queries: Vectors<'_>| index.tune(goal, TuneQueries::Given { queries, truth: &truth });
+    let report = tuned(view(&queries, DIMENSION).into()).unwrap();
     assert_eq!(report.searches, index.tuned_searches());
-    let queries = AnyMatrixView::from(MatrixView::new(&[0.0_f32; DIMENSION], DIMENSION).unwrap());
-    let (_, truth) = asked::<u8>(Metric::L2, 500, 10);
-    assert!(index.tune(goal, TuneQueries::Given { queries, truth: &truth }).is_err());
+    let width =
+        |report: &TuneReport| report.searches.iter().map(|search| search.beam_width).collect::<Vec<_>>();
+    let rounded = tuned(view(&floats(&queries), DIMENSION).into()).unwrap();
+    assert_eq!(width(&rounded), width(&report));
+    let beyond = vec![1000.0_f32; queries.len()];
+    let refused = tuned(view(&beyond, DIMENSION).into()).unwrap_err().to_string();
+    assert!(refused.contains("1000") && refused.contains("u8"), "{refused}");
 }
 
 /// A batch costs the same whoever owns the arrays.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use jasper::bench::cpu_name;
-use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams, VectorSource};
+use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
 use serde::Serialize;
 use serde_json::json;
 
@@ -137,9 +137,7 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
 
 fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
     let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
-    let vectors: &dyn VectorSource<f32> = &entries.view();
-    let (index, seconds) =
-        timed(|| builder.with_progress(&mut terminal.progress()).build_any(vectors.into()));
+    let (index, seconds) = timed(|| builder.with_progress(terminal.progress()).build(entries.view()));
     let index = index?;
     let stats = index.stats();
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
@@ -234,10 +232,8 @@ fn change(state: &mut State, held_out: &Entries, threads: Option<usize>, termina
         },
         &|state| {
             let saved = state.index.save(&path)?;
-            state.index = OpenOptions::new()
-                .threads(threads)
-                .with_progress(&mut terminal.progress())
-                .open_any(&path)?;
+            state.index =
+                OpenOptions::new().threads(threads).with_progress(terminal.progress()).open(&path)?;
             Ok(format!("save {} and reopen", units::bytes(saved.bytes)))
         },
     ];

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::Result;
 use jasper::bench::recall::mean_recall;
 use jasper::bench::synthetic::permutation;
-use jasper::{AnyIndex, Key, MatrixView, Metric, SearchParams, VectorSource, no_progress};
+use jasper::{Index, Key, MatrixView, Metric, SearchParams, no_progress};
 use jasper_data::{GroundTruth, ThreadPool, exact_knn, pool_builder};
 
 use super::dictionary::Entries;
@@ -17,7 +17,7 @@ pub const K: usize = 10;
 /// An index, and the vectors that it should hold.
 pub struct State {
     /// The index.
-    pub index: AnyIndex,
+    pub index: Index,
     vectors: Vec<f32>,
     keys: Vec<Key>,
     pool: ThreadPool,
@@ -26,7 +26,7 @@ pub struct State {
 impl State {
     /// The state of an index just built over `entries`, whose keys are their positions. Brute force uses `threads`
     /// threads.
-    pub fn new(index: AnyIndex, entries: &Entries, threads: Option<usize>) -> Result<Self> {
+    pub fn new(index: Index, entries: &Entries, threads: Option<usize>) -> Result<Self> {
         let keys = (0..entries.texts.len() as Key).collect();
         Ok(Self { index, vectors: entries.vectors.clone(), keys, pool: pool_builder(threads).build()? })
     }
@@ -46,14 +46,13 @@ impl State {
     pub fn recall(&self, queries: MatrixView<'_, f32>, beam_width: usize) -> Result<f64> {
         let (truth, _) = self.truth(queries, K)?;
         let params = SearchParams::new(K).beam_width(beam_width);
-        let matches = self.index.search_batch(queries.into(), params)?;
+        let matches = self.index.search_batch(queries, params)?;
         Ok(mean_recall(matches.keys(), K, |query| truth.truth(query)))
     }
 
     /// Inserts entries under the next keys.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
-        let vectors: &dyn VectorSource<f32> = &entries.view();
-        let (first, _) = self.index.insert_auto(vectors.into())?;
+        let (first, _) = self.index.insert_auto(entries.view())?;
         self.vectors.extend_from_slice(&entries.vectors);
         self.keys.extend((first..).take(entries.texts.len()));
         Ok(())

@@ -7,17 +7,18 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use jasper::bench::runbook::{Player, truth_path};
-use jasper::{Element, Index, SearchParams, with_element};
+use jasper::{Element, MatrixView, SearchParams};
 use jasper_data::{Operation, Runbook, VectorFile};
 
 use crate::args::{DeviceArgs, GraphArgs};
 use crate::command_files::{Content, Files};
 use crate::curve;
 use crate::error::Usage;
-use crate::files::open_queries;
+use crate::files::read_queries_as;
 use crate::plot::{Plot, stream_chart};
 use crate::terminal::Terminal;
 use crate::units;
+use jasper::with_element;
 
 /// Play a runbook: inserts, deletes, replacements and searches, with recall and speed at every step
 ///
@@ -38,7 +39,7 @@ pub struct Args {
     /// Vectors of the runbook, by row: fbin, f16bin, u8bin, i8bin, fvecs, bvecs or npy
     #[arg(long, value_name = "FILE")]
     base: PathBuf,
-    /// Queries: a vector file of the same element and dimension
+    /// Queries: a vector file of the same dimension
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     #[command(flatten)]
@@ -98,21 +99,20 @@ impl Args {
 
     fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, terminal: Terminal) -> Result<()> {
         let (builder, dimension) = (self.graph.builder().threads(self.device.threads), base.dimension());
-        let index = builder.empty_any(T::KIND, dimension)?;
+        let index = builder.empty(T::KIND, dimension)?;
         let index = index.to_device_with(self.device.device, self.device.placement.options())?;
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
-        let queries = open_queries(&self.queries, T::KIND, dimension)?.load::<T>()?;
-        let rows = base.map::<T>()?;
-        let mut player = Player::new(runbook, rows.view(), queries.view())
+        let queries = read_queries_as::<T>(&self.queries, dimension)?;
+        let (rows, queries) = (base.map::<T>()?, MatrixView::new(&queries, dimension)?);
+        let mut player = Player::new(runbook, rows.view(), queries)
             .search(self.k, self.beam_width)
             .consolidate_at(self.consolidate_threshold)
             .threads(self.device.threads);
         if let Some(folder) = &self.truth {
             player = player.truths(folder);
         }
-        let typed = index.downcast_ref::<Index<T>>().expect("made for this element");
         let (mut steps, mut shown) = (Vec::new(), Ok(()));
-        player.play(typed, &mut terminal.progress(), &mut |step| {
+        player.play(&index.with_progress(terminal.progress()), &mut |step| {
             if steps.is_empty() {
                 shown = terminal.say(report::header(self.k));
             }
@@ -127,13 +127,13 @@ impl Args {
         terminal.report(&json, text)?;
         let mut rebuilt_recall = None;
         if self.compare_rebuild {
-            let rebuild = player.rebuild(builder, &mut terminal.progress())?;
+            let rebuild = player.rebuild(builder.with_progress(terminal.progress()))?;
             let (json, text) = report::rebuild(&rebuild);
             terminal.report(&json, text)?;
             rebuilt_recall = report::recall(&rebuild.search);
         }
         if let Some(path) = &self.output {
-            let saved = index.with_progress(&mut terminal.progress()).save(path)?;
+            let saved = index.with_progress(terminal.progress()).save(path)?;
             terminal.say(format_args!("saved    {}, {}", path.display(), units::bytes(saved.bytes)))?;
         }
         let Some(path) = &self.plot else { return Ok(()) };
@@ -148,7 +148,7 @@ impl Args {
                 T::KIND,
                 self.graph.metric
             ),
-            subtitle: curve::conditions(queries.view().len(), &self.device.describe(&index)),
+            subtitle: curve::conditions(queries.len(), &self.device.describe(&index)),
             chart: stream_chart(self.k, self.beam_width, &recalls, rebuilt_recall),
         };
         plot.save(path)?;

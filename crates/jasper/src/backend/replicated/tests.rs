@@ -9,6 +9,7 @@ use jasper_vamana::{CpuExecutor, Matches};
 
 use super::*;
 use crate::backend::faulty::{Controls, Faulty};
+use crate::typed::TypedIndex;
 use crate::{Index, IndexBuilder, KeyFilter};
 
 const DIMENSION: usize = 12;
@@ -21,13 +22,17 @@ fn view(rows: &[u8]) -> MatrixView<'_, u8> {
     MatrixView::new(rows, DIMENSION).unwrap()
 }
 
-fn index(rows: &[u8]) -> Index<u8> {
+fn typed(rows: &[u8]) -> TypedIndex<u8> {
     let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(1);
-    builder.device(Device::Cpu).build(&view(rows)).unwrap()
+    builder.device(Device::Cpu).build_typed(&view(rows), &mut no_progress).unwrap()
+}
+
+fn index(rows: &[u8]) -> Index {
+    typed(rows).into()
 }
 
 /// The index over this number of replicas, and what makes them fail.
-fn replicated(index: Index<u8>, replicas: usize) -> (Index<u8>, Vec<Arc<Controls>>) {
+fn replicated(index: TypedIndex<u8>, replicas: usize) -> (Index, Vec<Arc<Controls>>) {
     let controls: Vec<Arc<Controls>> = (0..replicas).map(|_| Arc::default()).collect();
     let index = index.moved(|_, graph, executor| {
         let replica =
@@ -35,10 +40,10 @@ fn replicated(index: Index<u8>, replicas: usize) -> (Index<u8>, Vec<Arc<Controls
         let replicas = controls.iter().enumerate().map(replica);
         Arc::new(Replicated::new(replicas.collect::<Vec<_>>()))
     });
-    (index, controls)
+    (index.into(), controls)
 }
 
-fn assert_equal(index: &Index<u8>, expected: &Index<u8>) {
+fn assert_equal(index: &Index, expected: &Index) {
     let report = index.check().unwrap();
     assert!(report.is_sound(), "{report:?}");
     assert!(index.to_bytes().unwrap() == expected.to_bytes().unwrap());
@@ -51,19 +56,19 @@ fn queries_of(controls: &[Arc<Controls>]) -> Vec<usize> {
 #[test]
 fn every_change_leaves_replicas_equal_to_one_index() {
     let rows = rows(1500, 1);
-    let (one, (three, _)) = (index(&rows[..900 * DIMENSION]), replicated(index(&rows[..900 * DIMENSION]), 3));
+    let (one, (three, _)) = (index(&rows[..900 * DIMENSION]), replicated(typed(&rows[..900 * DIMENSION]), 3));
     assert_eq!(three.device().to_string(), "cuda:0,1,2");
-    let each = |change: &dyn Fn(&Index<u8>)| {
+    let each = |change: &dyn Fn(&Index)| {
         [&one, &three].into_iter().for_each(change);
         assert_equal(&three, &one);
     };
     each(&|index| {
-        index.insert_auto(&view(&rows[900 * DIMENSION..][..300 * DIMENSION])).unwrap();
+        index.insert_auto(view(&rows[900 * DIMENSION..][..300 * DIMENSION])).unwrap();
     });
     each(&|index| index.delete(&(100..250).collect::<Vec<_>>()).unwrap());
     each(&|index| index.undelete(&[110, 111]).unwrap());
     each(&|index| {
-        index.upsert(&view(&rows[1200 * DIMENSION..]), &(0..300).collect::<Vec<_>>()).unwrap();
+        index.upsert(view(&rows[1200 * DIMENSION..]), &(0..300).collect::<Vec<_>>()).unwrap();
     });
     each(&|index| {
         index.consolidate().unwrap();
@@ -72,35 +77,37 @@ fn every_change_leaves_replicas_equal_to_one_index() {
         index.compact().unwrap();
     });
     each(&|index| index.quantize(Quantization::Rabitq { bits: 4 }).unwrap());
-    let found = |index: &Index<u8>| index.search_batch(view(&rows), SearchParams::new(2)).unwrap();
-    let held_out: Vec<Slot> = three.backend.read(|graph| graph.keys().live_slots().step_by(9).collect());
-    let without =
-        |index: &Index<u8>| index.without_edges(&held_out, || Ok::<_, DeviceError>(found(index))).unwrap();
+    let found = |index: &Index| index.search_batch(view(&rows), SearchParams::new(2)).unwrap();
+    let held_out: Vec<Slot> =
+        three.of::<u8>().unwrap().backend.read(|graph| graph.keys().live_slots().step_by(9).collect());
+    let without = |index: &Index| {
+        index.of::<u8>().unwrap().without_edges(&held_out, || Ok::<_, DeviceError>(found(index))).unwrap()
+    };
     assert_eq!(without(&three), without(&one));
     assert_ne!(without(&three), found(&three));
     assert_equal(&three, &one);
     each(&|index| index.drop_codes().unwrap());
     let some: KeyFilter = (0..400).collect();
     let matches =
-        |index: &Index<u8>| index.search_batch(view(&rows), SearchParams::new(7).filter(&some)).unwrap();
+        |index: &Index| index.search_batch(view(&rows), SearchParams::new(7).filter(&some)).unwrap();
     assert_eq!(matches(&three), matches(&one));
 }
 
 #[test]
 fn refused_and_cancelled_changes_leave_all_replicas_as_they_were() {
     let rows = rows(2200, 2);
-    let (one, (index, _)) = (index(&rows[..600 * DIMENSION]), replicated(index(&rows[..600 * DIMENSION]), 3));
+    let (one, (index, _)) = (index(&rows[..600 * DIMENSION]), replicated(typed(&rows[..600 * DIMENSION]), 3));
     let more = view(&rows[600 * DIMENSION..]);
-    assert!(index.insert(&more, &(500..2100).collect::<Vec<_>>()).is_err(), "key 500 is there");
+    assert!(index.insert(more, &(500..2100).collect::<Vec<_>>()).is_err(), "key 500 is there");
     assert!(index.delete(&[1, 1]).is_err() && index.delete(&[5, 10_000]).is_err());
     let mut reports = 0;
     loop {
         let (mut left, keys) = (reports, (5000..6600).collect::<Vec<_>>());
-        let mut progress = |_: Progress| {
+        let progress = move |_: Progress| {
             left -= 1;
             if left < 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        match index.with_progress(&mut progress).insert(&more, &keys) {
+        match index.with_progress(progress).insert(more, &keys) {
             Err(UpdateError::Cancelled(_)) => assert_equal(&index, &one),
             made => {
                 made.unwrap();
@@ -111,14 +118,14 @@ fn refused_and_cancelled_changes_leave_all_replicas_as_they_were() {
     }
     assert!(reports > 5, "{reports}");
     assert!(index.device_faults().is_empty());
-    one.insert(&more, &(5000..6600).collect::<Vec<_>>()).unwrap();
+    one.insert(more, &(5000..6600).collect::<Vec<_>>()).unwrap();
     assert_equal(&index, &one);
 }
 
 #[test]
 fn single_searches_are_shared_and_go_on_after_a_fault() {
     let rows = rows(1000, 7);
-    let (one, (two, controls)) = (index(&rows), replicated(index(&rows), 2));
+    let (one, (two, controls)) = (index(&rows), replicated(typed(&rows), 2));
     let params = SearchParams::new(3);
     // More than search alone, so that most of them share batches.
     let search = || {
@@ -141,13 +148,13 @@ fn single_searches_are_shared_and_go_on_after_a_fault() {
         controls[1].fault();
     });
     assert_eq!(two.device_faults().len(), 1);
-    assert!(two.search(&[0; DIMENSION - 1], params).is_err());
+    assert!(two.search(&[0_u8; DIMENSION - 1], params).is_err());
 }
 
 #[test]
 fn a_batch_is_shared_and_a_slow_device_takes_less() {
     let rows = rows(1000, 3);
-    let (one, (two, controls)) = (index(&rows), replicated(index(&rows), 2));
+    let (one, (two, controls)) = (index(&rows), replicated(typed(&rows), 2));
     controls[0].delay.store(10, Relaxed);
     controls[1].delay.store(200, Relaxed);
     let queries = self::rows(16_000, 4);
@@ -165,7 +172,7 @@ fn a_batch_is_shared_and_a_slow_device_takes_less() {
 #[test]
 fn single_queries_go_where_the_fewest_are() {
     let rows = rows(300, 5);
-    let (index, controls) = replicated(index(&rows), 2);
+    let (index, controls) = replicated(typed(&rows), 2);
     for of in &controls {
         of.delay.store(20_000, Relaxed);
     }
@@ -182,7 +189,7 @@ fn single_queries_go_where_the_fewest_are() {
 #[test]
 fn the_others_go_on_without_a_device_that_faults() {
     let rows = rows(1200, 6);
-    let (one, (three, controls)) = (index(&rows), replicated(index(&rows), 3));
+    let (one, (three, controls)) = (index(&rows), replicated(typed(&rows), 3));
     let queries = self::rows(20_000, 7);
     let params = SearchParams::new(5);
     // It faults when it has answered some.
@@ -197,7 +204,7 @@ fn the_others_go_on_without_a_device_that_faults() {
     // The first one faults in the middle of a change, which the last one makes.
     controls[0].fault();
     for index in [&one, &three] {
-        index.insert_auto(&view(&queries[..100 * DIMENSION])).unwrap();
+        index.insert_auto(view(&queries[..100 * DIMENSION])).unwrap();
     }
     assert_eq!((three.device(), three.device_faults().len()), (Device::Cuda(2), 2));
     assert_equal(&three, &one);
@@ -213,7 +220,7 @@ fn the_others_go_on_without_a_device_that_faults() {
 #[test]
 fn a_replica_without_memory_for_a_change_is_left_out() {
     let rows = rows(900, 8);
-    let (index, controls) = replicated(index(&rows[..600 * DIMENSION]), 2);
+    let (index, controls) = replicated(typed(&rows[..600 * DIMENSION]), 2);
     controls[1].has_no_memory.store(true, Relaxed);
     // A search that does not fit fails, and nothing else.
     controls[0].delay.store(100, Relaxed);
@@ -222,7 +229,7 @@ fn a_replica_without_memory_for_a_change_is_left_out() {
         Err(SearchError::Device(_))
     ));
     assert!(index.device_faults().is_empty());
-    index.insert_auto(&view(&rows[600 * DIMENSION..])).unwrap();
+    index.insert_auto(view(&rows[600 * DIMENSION..])).unwrap();
     assert_eq!((index.len(), index.device_faults().len()), (900, 1));
     assert!(index.check().unwrap().is_sound());
 }
@@ -230,8 +237,8 @@ fn a_replica_without_memory_for_a_change_is_left_out() {
 #[test]
 fn replicas_that_differ_are_named() {
     let rows = rows(300, 9);
-    let (index, _) = replicated(index(&rows), 1);
-    let graph = |index: &Index<u8>| index.read_graph(|graph| graph.try_clone().unwrap()).unwrap();
+    let (index, _) = replicated(typed(&rows), 1);
+    let graph = |index: &Index| index.read_graph(|graph: &Graph<u8>| graph.try_clone().unwrap()).unwrap();
     let same = graph(&index);
     index.delete(&[7]).unwrap();
     let executor = Arc::new(CpuExecutor::new(1).unwrap());
@@ -244,7 +251,7 @@ fn replicas_that_differ_are_named() {
 /// Every report but the first is checked by every method that takes arrays of the caller.
 #[test]
 fn invalid_batches_are_refused() {
-    let (index, _) = replicated(index(&rows(300, 10)), 2);
+    let (index, _) = replicated(typed(&rows(300, 10)), 2);
     let queries = rows(9000, 11);
     let params = SearchParams::new(3);
     let refused = index.search_batch_into(view(&queries), params, &mut [0; 10], &mut [0.0; 10]);
@@ -255,7 +262,7 @@ fn invalid_batches_are_refused() {
     assert_eq!(Matches::new(0, 3).unwrap(), index.search_batch(view(&[]), params).unwrap());
     // A zero vector has no cosine distance. It is named by its row in the batch, not in what a replica took of it.
     let builder = IndexBuilder::new(Metric::Cosine).max_degree(8).build_beam_width(16).device(Device::Cpu);
-    let (index, _) = replicated(builder.build(&view(&rows(300, 10))).unwrap(), 2);
+    let (index, _) = replicated(builder.build_typed(&view(&rows(300, 10)), &mut no_progress).unwrap(), 2);
     let mut queries = queries;
     queries[7000 * DIMENSION..][..DIMENSION].fill(0);
     let refused = index.search_batch(view(&queries), params).unwrap_err().to_string();
@@ -264,8 +271,8 @@ fn invalid_batches_are_refused() {
 
 #[test]
 fn vectors_are_in_a_place_if_those_of_every_replica_are() {
-    let (index, controls) = replicated(index(&rows(100, 12)), 3);
-    let are_in = |storage| index.backend.stores_vectors_in(storage);
+    let (index, controls) = replicated(typed(&rows(100, 12)), 3);
+    let are_in = |storage| index.of::<u8>().unwrap().backend.stores_vectors_in(storage);
     assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
     controls[1].is_uploaded.store(true, Relaxed);
     assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));

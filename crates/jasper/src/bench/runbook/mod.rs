@@ -4,23 +4,23 @@
 //! use jasper::data::Runbook;
 //! use jasper::bench::runbook::{Event, Player};
 //! use jasper::bench::synthetic::Clusters;
-//! use jasper::{IndexBuilder, MatrixView, Metric, no_progress};
+//! use jasper::{ElementKind, IndexBuilder, MatrixView, Metric};
 //!
 //! let set = Clusters::new(16, 7);
 //! let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(20, 1));
 //! let (base, queries) = (MatrixView::new(&rows, 16)?, MatrixView::new(&queries, 16)?);
 //!
 //! let runbook = Runbook::sliding_window("clusters", 1000, 10)?;
-//! let index = IndexBuilder::new(Metric::L2).empty::<f32>(16)?;
+//! let index = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, 16)?;
 //! let player = Player::new(&runbook, base, queries);
-//! player.play(&index, &mut no_progress, &mut |report| {
+//! player.play(&index, &mut |report| {
 //!     if let Event::Search { recall, .. } = report.event {
 //!         println!("step {}: {recall:.4} of {} vectors", report.step, report.stats.keys);
 //!         assert!(recall > 0.9);
 //!     }
 //! })?;
 //! assert_eq!(index.len(), 500);
-//! let rebuild = player.rebuild(IndexBuilder::new(Metric::L2), &mut no_progress)?;
+//! let rebuild = player.rebuild(IndexBuilder::new(Metric::L2))?;
 //! assert_eq!(rebuild.search.stats.keys, 500);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -29,17 +29,16 @@ mod error;
 mod tags;
 mod truth;
 
-use std::any::Any;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jasper_core::{Element, ElementKind, Key, MatrixView, Metric, ProgressFn, VectorSource};
+use jasper_core::{Element, Key, MatrixView, Metric};
 use jasper_data::{Operation, Runbook, Step, pool_builder};
 use jasper_vamana::{OperationCounts, SearchParams, UpdateError};
 
 use crate::bench::recall::mean_recall;
-use crate::{AnyIndex, BuildError, Index, IndexBuilder, IndexStats, with_element};
+use crate::{BuildError, Index, IndexBuilder, IndexStats};
 pub use error::{PlayError, StepCause};
 use tags::TagRows;
 use truth::Truths;
@@ -159,7 +158,8 @@ impl<'a, T: Element> Player<'a, T> {
         self
     }
 
-    /// Plays all steps on an empty index. Calls `report` after each step, and `progress` during it.
+    /// Plays all steps on an empty index, which [reports progress](Index::with_progress) during each. Calls `report` after
+    /// it.
     ///
     /// The cost is that of the steps, and at each search without a file the distance from every query to every live
     /// vector. In addition to the index, this takes 4 bytes of memory per vector of the base, and 256 MB of vectors
@@ -167,12 +167,7 @@ impl<'a, T: Element> Player<'a, T> {
     ///
     /// # Errors
     /// Returns [`PlayError`].
-    pub fn play(
-        &self,
-        index: &Index<T>,
-        progress: &mut ProgressFn<'_>,
-        report: &mut dyn FnMut(StepReport),
-    ) -> Result<(), PlayError> {
+    pub fn play(&self, index: &Index, report: &mut dyn FnMut(StepReport)) -> Result<(), PlayError> {
         let stats = index.stats();
         self.check(&stats)?;
         let truths = self.truths_by(stats.metric)?;
@@ -184,9 +179,9 @@ impl<'a, T: Element> Player<'a, T> {
                 report(StepReport { step: number, event, count, time, stats });
             };
             let failed = |cause| PlayError::Step { step: number, cause };
-            let done = self.step(index, step, &truths, &live, progress).map_err(failed)?;
+            let done = self.step(index, step, &truths, &live).map_err(failed)?;
             report(done, index.stats());
-            if let Some(done) = self.consolidate(index, progress).map_err(|error| failed(error.into()))? {
+            if let Some(done) = self.consolidate(index).map_err(|error| failed(error.into()))? {
                 report(done, index.stats());
             }
         }
@@ -200,11 +195,7 @@ impl<'a, T: Element> Player<'a, T> {
     ///
     /// # Errors
     /// Returns [`PlayError`].
-    pub fn rebuild(
-        &self,
-        builder: IndexBuilder<'_>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Rebuild, PlayError> {
+    pub fn rebuild(&self, builder: IndexBuilder<'_>) -> Result<Rebuild, PlayError> {
         self.runbook.check_rows(self.base.len())?;
         let mut live = TagRows::below(self.runbook.rows());
         let steps = self.runbook.steps();
@@ -212,15 +203,15 @@ impl<'a, T: Element> Player<'a, T> {
         let keys: Vec<Key> = live.iter().map(|(tag, _)| tag.into()).collect();
         let rows: Vec<T> = live.iter().flat_map(|(_, row)| self.base.row(row as usize)).copied().collect();
         let (builder, begun) = (builder.keys(&keys), Instant::now());
-        let index = build_any(builder, T::KIND, &rows, self.base.dimension(), progress)?;
+        let rows = MatrixView::new(&rows, self.base.dimension()).map_err(BuildError::from)?;
+        let index = builder.build(rows)?;
         let build_time = begun.elapsed();
-        let index: &Index<T> = index.downcast_ref().expect("built over this element");
         // Only searches have files of true neighbors.
         let last = &steps[steps.len() - 1];
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
         let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
         let step = last.number;
-        let searched = self.search_all(index, step, &truths, &live, progress);
+        let searched = self.search_all(&index, step, &truths, &live);
         let (event, count, time) = searched.map_err(|cause| PlayError::Step { step, cause })?;
         Ok(Rebuild { build_time, search: StepReport { step, event, count, time, stats: index.stats() } })
     }
@@ -248,29 +239,28 @@ impl<'a, T: Element> Player<'a, T> {
     /// time.
     fn step(
         &self,
-        index: &Index<T>,
+        index: &Index,
         step: &Step,
         truths: &Truths<'_, T>,
         live: &TagRows,
-        progress: &mut ProgressFn<'_>,
     ) -> Result<(Event, usize, Duration), StepCause> {
         let rows = |ids: &Range<u32>| self.base.slice(ids.start as usize..ids.end as usize);
         let keys = |tags: &Range<u32>| tags.clone().map(Key::from).collect::<Vec<_>>();
         let begun = Instant::now();
         let (event, count) = match &step.operation {
             Operation::Insert(ids) => {
-                index.with_progress(progress).insert(&rows(ids), &keys(ids))?;
+                index.insert(rows(ids), &keys(ids))?;
                 (Event::Insert, ids.len())
             }
             Operation::Replace { tags, ids } => {
-                index.with_progress(progress).upsert(&rows(ids), &keys(tags))?;
+                index.upsert(rows(ids), &keys(tags))?;
                 (Event::Replace, ids.len())
             }
             Operation::Delete(tags) => {
                 index.delete(&keys(tags))?;
                 (Event::Delete, tags.len())
             }
-            Operation::Search => return self.search_all(index, step.number, truths, live, progress),
+            Operation::Search => return self.search_all(index, step.number, truths, live),
         };
         Ok((event, count, begun.elapsed()))
     }
@@ -278,14 +268,13 @@ impl<'a, T: Element> Player<'a, T> {
     /// Runs all queries and compares the results with the true neighbors.
     fn search_all(
         &self,
-        index: &Index<T>,
+        index: &Index,
         step: usize,
         truths: &Truths<'_, T>,
         live: &TagRows,
-        progress: &mut ProgressFn<'_>,
     ) -> Result<(Event, usize, Duration), StepCause> {
         let begun = Instant::now();
-        let truth = truths.at(step, live, progress)?;
+        let truth = truths.at(step, live, &mut index.progress())?;
         let truth_time = begun.elapsed();
         let begun = Instant::now();
         let matches = index.search_batch(self.queries, self.search)?;
@@ -296,34 +285,13 @@ impl<'a, T: Element> Player<'a, T> {
     }
 
     /// Consolidates if there are many tombstones.
-    fn consolidate(
-        &self,
-        index: &Index<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Option<(Event, usize, Duration)>, UpdateError> {
+    fn consolidate(&self, index: &Index) -> Result<Option<(Event, usize, Duration)>, UpdateError> {
         let IndexStats { live_vertices: vertices, tombstones: deleted, .. } = index.stats();
         if deleted == 0 || (deleted as f64) < self.consolidate_at * (vertices + deleted) as f64 {
             return Ok(None);
         }
         let begun = Instant::now();
-        let freed = index.with_progress(progress).consolidate()?.freed;
+        let freed = index.consolidate()?.freed;
         Ok(Some((Event::Consolidate, freed, begun.elapsed())))
     }
-}
-
-/// Builds an index over a `Vec` of elements. Not generic, so that programs that play runbooks have one copy of the
-/// machine code of builds, that of this crate.
-fn build_any(
-    builder: IndexBuilder<'_>,
-    element: ElementKind,
-    rows: &dyn Any,
-    dimension: usize,
-    progress: &mut ProgressFn<'_>,
-) -> Result<AnyIndex, BuildError> {
-    with_element!(element, E => {
-        let rows: &Vec<E> = rows.downcast_ref().expect("a vector of the element");
-        let rows = MatrixView::new(rows, dimension).expect("whole rows");
-        let rows: &dyn VectorSource<E> = &rows;
-        builder.with_progress(progress).build_any(rows.into())
-    })
 }

@@ -7,12 +7,11 @@ use jasper_graph::{Codes, Graph, VectorError};
 use jasper_quant::Quantization;
 use jasper_vamana::{CodeCheck, CodeReport, UpdateError, code_report, encode, make_sketches};
 
-use crate::Index;
+use super::TypedIndex;
 use crate::backend::Backend;
 use crate::journal::{Change, Record};
-use crate::progress::long_calls;
 
-impl<T: Element> Index<T> {
+impl<T: Element> TypedIndex<T> {
     /// Encodes the vectors of each shard. The caller holds the writer lock.
     pub(crate) fn encode_locked(
         &self,
@@ -75,25 +74,14 @@ impl<T: Element> Index<T> {
         })
     }
 
-    /// Drops the codes. Searches are exact again.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`] if the index has codes only, or is durable and the change cannot be written to its
-    /// journal ([`UpdateError::Journal`]).
-    pub fn drop_codes(&self) -> Result<(), UpdateError> {
+    pub(crate) fn drop_codes(&self) -> Result<(), UpdateError> {
         self.changes.change(Some(&Record::DropCodes), &mut no_progress, |_, _| {
             self.backend.read(|graph| graph.require_vectors())?;
             Ok(self.backend.change(|graph| graph.drop_codes())?)
         })
     }
 
-    /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return
-    /// estimated distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError::NoCodes`], or [`UpdateError::Journal`] if the index is durable and the change cannot be
-    /// written to its journal; the index is unchanged.
-    pub fn drop_vectors(&self) -> Result<(), UpdateError> {
+    pub(crate) fn drop_vectors(&self) -> Result<(), UpdateError> {
         self.changes.change(Some(&Record::DropVectors), &mut no_progress, |_, _| {
             if self.backend.read(|graph| graph.vectors().codes().is_none()) {
                 return Err(UpdateError::NoCodes);
@@ -102,26 +90,11 @@ impl<T: Element> Index<T> {
         })
     }
 
-    /// Measures the error of the codes on a sample of the current vectors, and the error of newly trained codes.
-    /// Returns `None` if there are no codes or no vectors.
-    ///
-    /// If [`CodeReport::has_drifted`], quantizing again is worth its time.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`] if no quantizer can be trained on the vectors, the device failed, or the index has
-    /// several shards ([`DeviceError::Sharded`](crate::DeviceError::Sharded)).
-    pub fn measure_code_error(&self) -> Result<Option<CodeReport>, UpdateError> {
+    pub(crate) fn measure_code_error(&self) -> Result<Option<CodeReport>, UpdateError> {
         self.read_graph(|graph| code_report(&self.executor, graph))?
     }
 
-    /// Speeds up exact searches of f32 vectors on the CPU, with the same results. Stores a sketch of each vector, with
-    /// one byte per coordinate, which rules out most vectors without reading them. Sketches take a quarter of the
-    /// vectors' memory. They are updated with every change and not saved. They do nothing for other element types, or
-    /// for searches on a CUDA device. Searches continue while they are made; changes wait.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`] if there is no memory for the sketches.
-    pub fn build_sketches(&self) -> Result<(), UpdateError> {
+    pub(crate) fn build_sketches(&self) -> Result<(), UpdateError> {
         let _writer = self.changes.lock_writer();
         for shard in self.backend.shards_or_self() {
             // Searches go on: changes of the vectors wait for the writer lock.
@@ -132,38 +105,20 @@ impl<T: Element> Index<T> {
     }
 }
 
-// `index` is the `self` of the calls.
-long_calls! {
-    impl<T: Element> Index<T> as (index, progress);
-
-    /// Quantizes all vectors, replacing any existing codes. Searches then traverse the graph with estimated distances,
-    /// at a fraction of the memory traffic, and rerank their candidates by exact ones; see [`crate::Distances`].
-    ///
-    /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
-    /// drifts, call this again (see [`Self::measure_code_error`]).
-    ///
-    /// Codes that do not tell near vectors apart are refused. In a sample of 32,768 vectors, or all, the 10 nearest
-    /// neighbors of 256 of them must be among one in 64 vectors (but no fewer than 64) that are nearest by code. A vector
-    /// of which less than 4 are is lost to searches, even with wide beams, and more than 2% are too many. Data of few
-    /// far clusters, or of tight ones among others, is like this: the error of a code is in proportion to the distance
-    /// of its vector from the mean of all. [`Self::force_quantize`] takes such codes, too.
-    ///
-    /// Takes seconds of training on the CPU and the time of about one search per vector. The codes take
-    /// [`crate::IndexStats::code_bytes`] of memory, and as much on a CUDA device. Searches continue meanwhile, with the
-    /// existing codes; changes wait.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`], which is [`UpdateError::CodesLose`] if codes are refused; the index is unchanged, but
-    /// has no codes if the device had no room for them.
-    pub fn quantize(quantization: Quantization) -> Result<(), UpdateError> {
-        index.quantize_by(quantization, CodeCheck::Refuse, progress)
+impl<T: Element> TypedIndex<T> {
+    pub(crate) fn quantize(
+        &self,
+        quantization: Quantization,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(), UpdateError> {
+        self.quantize_by(quantization, CodeCheck::Refuse, progress)
     }
 
-    /// Quantizes as [`Self::quantize`] does, whatever neighbors searches will lose.
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`]; the index is unchanged, but has no codes if the device had no room for them.
-    pub fn force_quantize(quantization: Quantization) -> Result<(), UpdateError> {
-        index.quantize_by(quantization, CodeCheck::Skip, progress)
+    pub(crate) fn force_quantize(
+        &self,
+        quantization: Quantization,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<(), UpdateError> {
+        self.quantize_by(quantization, CodeCheck::Skip, progress)
     }
 }

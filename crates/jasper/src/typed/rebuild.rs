@@ -8,70 +8,40 @@ use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
 use jasper_vamana::UpdateError;
 
-use crate::progress::long_calls;
+use super::TypedIndex;
 use crate::report::BuildReport;
-use crate::{BuildError, DeviceChoice, Index, IndexBuilder};
+use crate::{BuildError, DeviceChoice, IndexBuilder};
 
-// `index` is the `self` of the calls.
-long_calls! {
-    impl<T: Element> Index<T> as (index, progress);
-
-    /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on
-    /// `device`, where it then [is](IndexBuilder::device).
-    ///
-    /// Only the host's copy of vectors and keys is read. If the index is on a CUDA device that failed, this saves every
-    /// change that was made; only edges are lost there, and are computed again:
-    ///
-    /// ```
-    /// # use jasper::{Device, Index, IndexBuilder, MatrixView, Metric};
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("vectors.jasper");
-    /// # let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
-    /// index.insert_one(&[5, 6], 17)?;
-    /// if let Err(error) = index.save(&path) {
-    ///     eprintln!("{error}; building the index again");
-    ///     index.rebuild(Device::Cpu)?.save(&path)?;
-    /// }
-    /// # assert_eq!(index.rebuild(Device::Cpu)?.vector(17), Some(vec![5, 6]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// The new index has no deleted keys, no tuned searches and no journal. Codes are trained again, on the vectors that
-    /// are left; if these are too few, of one shard or all, the new index has no codes. The cost is that of a build.
-    /// Searches continue meanwhile; changes wait.
-    ///
-    /// This index keeps its device memory meanwhile, so `device` may have too little for both. The error
-    /// [`BuildError::Move`] has the new index, in host memory.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).
-    pub fn rebuild(device: impl Into<DeviceChoice>) -> Result<Index<T>, BuildError> {
-        let _writer = index.changes.lock_writer();
-        let device = device.into();
-        let mut build = |graph: &Graph<T>| {
-            build_again(index.builder_like(graph).device(device).keep_on_host(true), graph, progress)
-        };
-        let rebuilt = match index.backend.shards() {
-            [] => index.backend.read(build)?,
+impl<T: Element> TypedIndex<T> {
+    pub(crate) fn rebuild(
+        &self,
+        device: DeviceChoice,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<TypedIndex<T>, BuildError> {
+        let _writer = self.changes.lock_writer();
+        let mut build =
+            |graph: &Graph<T>| build_again(self.builder_like(graph).device(device), graph, progress);
+        let rebuilt = match self.backend.shards() {
+            [] => self.backend.read(build)?,
             shards => {
                 let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
-                let (mut rebuilt, executor) = (rebuilt?, Arc::clone(&index.executor));
-                let has_codes = |shard: &Index<T>| shard.is_empty() || shard.quantization().is_some();
+                let (mut rebuilt, executor) = (rebuilt?, Arc::clone(&self.executor));
+                let has_codes = |shard: &TypedIndex<T>| shard.len() == 0 || shard.quantization().is_some();
                 if !rebuilt.iter().all(has_codes) {
-                    rebuilt.iter().try_for_each(Index::drop_codes)?;
+                    rebuilt.iter().try_for_each(TypedIndex::drop_codes)?;
                 }
                 let reports = rebuilt.iter_mut().filter_map(|shard| shard.build_report.take());
                 let build_report = reports.reduce(BuildReport::merge);
-                let graphs = rebuilt.into_iter().flat_map(Index::into_graphs);
-                Index { build_report, ..Index::from_shards(graphs, executor, index.exact_linking) }
+                let graphs = rebuilt.into_iter().flat_map(TypedIndex::into_graphs);
+                TypedIndex { build_report, ..TypedIndex::from_shards(graphs, executor, self.exact_linking) }
             }
         };
-        rebuilt.set_limits(index.limits());
-        IndexBuilder::new(index.metric()).device(device).placed(rebuilt)
+        rebuilt.set_limits(self.limits());
+        Ok(rebuilt)
     }
 }
 
-impl<T: Element> Index<T> {
+impl<T: Element> TypedIndex<T> {
     /// A builder with the parameters of a graph and the options of this index.
     pub(super) fn builder_like(&self, graph: &Graph<T>) -> IndexBuilder<'static> {
         let threads = self.executor.pool().current_num_threads();
@@ -84,13 +54,13 @@ pub(super) fn build_again<T: Element>(
     builder: IndexBuilder<'_>,
     graph: &Graph<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Index<T>, BuildError> {
+) -> Result<TypedIndex<T>, BuildError> {
     graph.require_vectors().map_err(|error| BuildError::Input(UpdateError::from(error)))?;
     let slots = graph.keys().live_slots();
     let mut live: Vec<(Key, Slot)> =
         slots.flat_map(|slot| graph.keys().keys_of(slot).map(move |key| (key, slot))).collect();
     if live.is_empty() {
-        return builder.empty(graph.dimension());
+        return builder.empty_typed(graph.dimension());
     }
     // The result does not depend on the slots.
     live.sort_unstable();
@@ -100,7 +70,7 @@ pub(super) fn build_again<T: Element>(
         None => builder,
     };
     let vectors = LiveVectors { graph, slots };
-    builder.keys(&keys).with_progress(progress).build(&vectors)
+    builder.keys(&keys).build_typed(&vectors, progress)
 }
 
 /// The vectors of some slots.
@@ -132,7 +102,7 @@ impl<T: Element> VectorSource<T> for LiveVectors<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use jasper_core::{MatrixView, Metric};
+    use jasper_core::{ElementKind, MatrixView, Metric};
     use jasper_graph::VectorError;
     use jasper_quant::Quantization;
 
@@ -146,16 +116,16 @@ mod tests {
         let rows =
             |range: Range<usize>| MatrixView::new(&vectors[range.start * 16..range.end * 16], 16).unwrap();
         let builder = || IndexBuilder::new(Metric::L2).device(Device::Cpu).max_degree(24).alpha(1.1).seed(5);
-        let index = builder().build(&rows(0..300)).unwrap();
-        index.insert(&rows(300..400), &(1000..1100).collect::<Vec<_>>()).unwrap();
+        let index = builder().build(rows(0..300)).unwrap();
+        index.insert(rows(300..400), &(1000..1100).collect::<Vec<_>>()).unwrap();
         // A vertex with two keys.
-        index.insert(&rows(350..351), &[7000]).unwrap();
+        index.insert(rows(350..351), &[7000]).unwrap();
         index.delete(&(0..100).collect::<Vec<_>>()).unwrap();
 
         let rebuilt = index.rebuild(Device::Cpu).unwrap();
         let keys: Vec<Key> = (100..300).chain(1000..1100).chain([7000]).collect();
         let live = [&vectors[100 * 16..], &vectors[350 * 16..351 * 16]].concat();
-        let fresh = builder().keys(&keys).build(&MatrixView::new(&live, 16).unwrap()).unwrap();
+        let fresh = builder().keys(&keys).build(MatrixView::new(&live, 16).unwrap()).unwrap();
         assert_eq!(rebuilt.to_bytes().unwrap(), fresh.to_bytes().unwrap());
         assert!(rebuilt.check().unwrap().is_sound());
     }
@@ -163,7 +133,7 @@ mod tests {
     #[test]
     fn codes_and_limits_are_kept_and_vectors_are_needed() {
         let vectors: Vec<f32> = Clusters::new(16, 7).rows(300, 0);
-        let index = IndexBuilder::new(Metric::Cosine).build(&MatrixView::new(&vectors, 16).unwrap()).unwrap();
+        let index = IndexBuilder::new(Metric::Cosine).build(MatrixView::new(&vectors, 16).unwrap()).unwrap();
         let quantization = Quantization::Rabitq { bits: 4 };
         index.quantize(quantization).unwrap();
         index.set_limits(crate::SearchLimits { max_k: 3, ..index.limits() });
@@ -177,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_empty_index_is_rebuilt_empty() {
-        let index = IndexBuilder::new(Metric::L2).max_degree(7).empty::<u8>(4).unwrap();
+        let index = IndexBuilder::new(Metric::L2).max_degree(7).empty(ElementKind::U8, 4).unwrap();
         let rebuilt = index.rebuild(Device::Cpu).unwrap();
         assert_eq!((rebuilt.len(), rebuilt.dimension(), rebuilt.params()), (0, 4, index.params()));
     }
@@ -187,7 +157,7 @@ mod tests {
         let vectors: Vec<f32> = Clusters::new(16, 7).rows(30, 0);
         for shards in [1, 2] {
             let builder = IndexBuilder::new(Metric::L2).shards(shards);
-            let index = builder.build(&MatrixView::new(&vectors, 16).unwrap()).unwrap();
+            let index = builder.build(MatrixView::new(&vectors, 16).unwrap()).unwrap();
             index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
             index.delete(&(1..30).collect::<Vec<_>>()).unwrap();
             let rebuilt = index.rebuild(Device::Cpu).unwrap();

@@ -10,14 +10,14 @@ use jasper_core::{Element, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memory};
 
-use super::Index;
+use super::TypedIndex;
 use super::rebuild::build_again;
 use crate::backend::{
     Backend, DeviceGraph, HostBackend, Replicated, Sharded, at_once, cuda_backend, upload_graph,
 };
 use crate::{Device, DeviceError, DeviceOptions, MoveError, Spread};
 
-impl<T: Element> Index<T> {
+impl<T: Element> TypedIndex<T> {
     /// An index of several graphs in host memory, each with the vectors of its shard.
     pub(crate) fn from_shards(
         graphs: impl IntoIterator<Item = Graph<T>>,
@@ -29,9 +29,7 @@ impl<T: Element> Index<T> {
         Self::with_backend(Arc::new(shards), executor, exact_linking)
     }
 
-    /// Number of shards: graphs that each have a part of the vectors. 1 unless the index was built with
-    /// [several](crate::IndexBuilder::shards).
-    pub fn shards(&self) -> usize {
+    pub(crate) fn shards(&self) -> usize {
         self.backend.shards_or_self().len()
     }
 
@@ -135,7 +133,7 @@ impl<T: Element> Index<T> {
         }
         let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));
         let built = self.backend.read(|graph| {
-            let builder = self.builder_like(graph).device(devices).spread(Spread::Sharded).keep_on_host(true);
+            let builder = self.builder_like(graph).device(devices).spread(Spread::Sharded);
             build_again(builder, graph, &mut no_progress)
         });
         let index = built.map_err(|error| refuse(error.into()))?;

@@ -1,0 +1,336 @@
+//! Vectors of any element type.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::{Element, ElementKind, MatrixError, MatrixView, VectorSource, f16};
+
+/// Vectors of any element type, as an index takes them: made from one vector, a [`MatrixView`], a file, or any other
+/// [`VectorSource`].
+///
+/// ```
+/// use jasper_core::{ElementKind, MatrixView, Vectors};
+///
+/// let one = Vectors::from(&[1.0_f32, 2.0, 3.0]);
+/// assert_eq!((one.len(), one.dimension()), (1, 3));
+/// let several = Vectors::from(MatrixView::new(&[1_u8, 2, 3, 4, 5, 6], 2)?);
+/// assert_eq!((several.len(), several.element()), (3, ElementKind::U8));
+///
+/// // Values are rounded to another element type, and refused if it cannot hold them.
+/// several.with_matrix::<f32, _>(|floats| assert_eq!(floats.row(1), [3.0, 4.0]))?;
+/// one.with_matrix::<u8, _>(|bytes| assert_eq!(bytes.row(0), [1, 2, 3]))?;
+/// assert!(Vectors::from(&[300.0_f32, 2.0]).with_matrix::<u8, _>(|_| ()).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Vectors<'a>(pub(crate) AnySource<'a>);
+
+/// Vectors of one of the element types.
+#[derive(Clone, Copy)]
+pub enum AnySource<'a> {
+    /// Of `f32`.
+    F32(Source<'a, f32>),
+    /// Of `f16`.
+    F16(Source<'a, f16>),
+    /// Of `u8`.
+    U8(Source<'a, u8>),
+    /// Of `i8`.
+    I8(Source<'a, i8>),
+}
+
+/// Where vectors of one element type are.
+#[derive(Clone, Copy)]
+pub enum Source<'a, T> {
+    /// One vector.
+    Row(&'a [T]),
+    /// Vectors in memory.
+    Matrix(MatrixView<'a, T>),
+    /// Vectors that are read.
+    Read(&'a dyn VectorSource<T>),
+}
+
+/// Evaluates an expression on the source, of whichever element type.
+macro_rules! each {
+    ($vectors:expr, $source:ident => $body:expr) => {
+        match $vectors.0 {
+            AnySource::F32($source) => $body,
+            AnySource::F16($source) => $body,
+            AnySource::U8($source) => $body,
+            AnySource::I8($source) => $body,
+        }
+    };
+}
+
+impl<'a> Vectors<'a> {
+    /// The vectors of a source.
+    pub fn from_source<T: Element>(source: &'a dyn VectorSource<T>) -> Self {
+        Self(T::any(Source::Read(source)))
+    }
+
+    /// Type of a coordinate.
+    pub fn element(&self) -> ElementKind {
+        fn kind<T: Element>(_: Source<'_, T>) -> ElementKind {
+            T::KIND
+        }
+        each!(self, source => kind(source))
+    }
+
+    /// Number of vectors.
+    pub fn len(&self) -> usize {
+        each!(self, source => source.len())
+    }
+
+    /// Whether there are no vectors.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Coordinates per vector.
+    pub fn dimension(&self) -> usize {
+        each!(self, source => source.dimension())
+    }
+
+    /// Whether the vectors are in memory.
+    pub fn is_in_memory(&self) -> bool {
+        each!(self, source => source.is_in_memory())
+    }
+
+    /// Calls `call` with a source of these vectors as `T`, to which they are converted when they are read: see
+    /// [`Self::with_matrix`].
+    ///
+    /// # Errors
+    /// Returns [`MatrixError`] for a vector without coordinates, or with too many.
+    pub fn with_source<T: Element, R>(
+        &self,
+        call: impl FnOnce(&dyn VectorSource<T>) -> R,
+    ) -> Result<R, MatrixError> {
+        match T::of(self.0) {
+            Some(source) => source.with(call),
+            None => each!(self, source => source.with(|source| match source.concurrent() {
+                Some(source) => call(&Converted::new(source)),
+                None => call(&Converted::new(source)),
+            })),
+        }
+    }
+
+    /// Calls `call` with all vectors as `T`. They are copied if they have another element type, or are not in memory.
+    ///
+    /// Values are rounded to the nearest of `T`.
+    ///
+    /// # Errors
+    /// Returns the I/O error of a source. Its [inner error](io::Error::get_ref) is a [`MatrixError`] if the shape is
+    /// invalid, `T` cannot hold a value, or a vector would lose more than a twentieth of its length by rounding.
+    pub fn with_matrix<T: Element, R>(&self, call: impl FnOnce(MatrixView<'_, T>) -> R) -> io::Result<R> {
+        let read = |source: &dyn VectorSource<T>| match source.in_memory() {
+            Some(matrix) => Ok(call(matrix)),
+            None => {
+                let mut values = vec![T::zeroed(); source.len() * source.dimension()];
+                source.read(0..source.len(), &mut values)?;
+                Ok(call(MatrixView::new(&values, source.dimension()).map_err(io::Error::other)?))
+            }
+        };
+        self.with_source(read).map_err(io::Error::other)?
+    }
+}
+
+impl<T: Element> Source<'_, T> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Row(_) => 1,
+            Self::Matrix(matrix) => matrix.len(),
+            Self::Read(source) => source.len(),
+        }
+    }
+
+    fn dimension(&self) -> usize {
+        match self {
+            Self::Row(row) => row.len(),
+            Self::Matrix(matrix) => matrix.dimension(),
+            Self::Read(source) => source.dimension(),
+        }
+    }
+
+    fn is_in_memory(&self) -> bool {
+        match self {
+            Self::Row(_) | Self::Matrix(_) => true,
+            Self::Read(source) => source.in_memory().is_some(),
+        }
+    }
+
+    fn with<R>(&self, call: impl FnOnce(&dyn VectorSource<T>) -> R) -> Result<R, MatrixError> {
+        match self {
+            Self::Row(row) => Ok(call(&MatrixView::new(row, row.len())?)),
+            Self::Matrix(matrix) => Ok(call(matrix)),
+            Self::Read(source) => Ok(call(*source)),
+        }
+    }
+}
+
+/// A source of `F`, whose values are converted.
+struct Converted<'a, S: ?Sized, F> {
+    source: &'a S,
+    element: PhantomData<F>,
+}
+
+impl<'a, S: VectorSource<F> + ?Sized, F> Converted<'a, S, F> {
+    fn new(source: &'a S) -> Self {
+        Self { source, element: PhantomData }
+    }
+}
+
+impl<S: VectorSource<F> + ?Sized, F: Element> Converted<'_, S, F> {
+    fn read_as<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
+        let mut values = vec![F::zeroed(); out.len()];
+        self.source.read(range.clone(), &mut values)?;
+        let dimension = self.source.dimension().max(1);
+        let rows = values.chunks_exact(dimension).zip(out.chunks_exact_mut(dimension));
+        for (row, (from, to)) in range.zip(rows) {
+            convert(row, from, to).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+}
+
+impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<F> + '_, F> {
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn dimension(&self) -> usize {
+        self.source.dimension()
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
+        self.read_as(range, out)
+    }
+}
+
+impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<F> + Sync + '_, F> {
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn dimension(&self) -> usize {
+        self.source.dimension()
+    }
+
+    fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
+        self.read_as(range, out)
+    }
+
+    fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {
+        Some(self)
+    }
+}
+
+/// The largest share of its length that a vector may lose by rounding.
+const LARGEST_LOSS: f64 = 0.05;
+
+/// Rounds a vector to `T`.
+fn convert<F: Element, T: Element>(row: usize, from: &[F], to: &mut [T]) -> Result<(), MatrixError> {
+    let (mut squared, mut lost) = (0.0, 0.0);
+    for (column, (from, to)) in from.iter().zip(to).enumerate() {
+        let value = from.to_f32();
+        *to = T::from_f32(value);
+        let difference = f64::from(value - to.to_f32());
+        // Not finite where `value` is not, or `T` rounds it to infinity.
+        if !difference.is_finite() || T::KIND.is_integer() && difference.abs() > 0.5 {
+            return Err(MatrixError::Value { row, column, value, element: T::KIND });
+        }
+        squared += f64::from(value).powi(2);
+        lost += difference.powi(2);
+    }
+    if lost > LARGEST_LOSS.powi(2) * squared {
+        return Err(MatrixError::Rounding { row, lost: (lost / squared).sqrt(), element: T::KIND });
+    }
+    Ok(())
+}
+
+impl<'a, T: Element> From<&'a [T]> for Vectors<'a> {
+    fn from(vector: &'a [T]) -> Self {
+        Self(T::any(Source::Row(vector)))
+    }
+}
+
+impl<'a, T: Element, const N: usize> From<&'a [T; N]> for Vectors<'a> {
+    fn from(vector: &'a [T; N]) -> Self {
+        Self::from(vector.as_slice())
+    }
+}
+
+impl<'a, T: Element> From<&'a Vec<T>> for Vectors<'a> {
+    fn from(vector: &'a Vec<T>) -> Self {
+        Self::from(vector.as_slice())
+    }
+}
+
+impl<'a, T: Element> From<MatrixView<'a, T>> for Vectors<'a> {
+    fn from(matrix: MatrixView<'a, T>) -> Self {
+        Self(T::any(Source::Matrix(matrix)))
+    }
+}
+
+impl<'a, T: Element> From<&MatrixView<'a, T>> for Vectors<'a> {
+    fn from(matrix: &MatrixView<'a, T>) -> Self {
+        Self::from(*matrix)
+    }
+}
+
+impl fmt::Debug for Vectors<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vectors({} x {} {})", self.len(), self.dimension(), self.element())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn converted<T: Element>(vectors: Vectors<'_>) -> Result<Vec<T>, MatrixError> {
+        let all = vectors.with_matrix(|matrix| matrix.rows().flatten().copied().collect());
+        all.map_err(|error| error.downcast().expect("nothing is read"))
+    }
+
+    #[test]
+    fn every_element_type_becomes_every_other_and_back() {
+        fn round_trip<F: Element, T: Element>() {
+            let values: Vec<F> = (0..120).map(|x| F::from_f32(x as f32)).collect();
+            let there: Vec<T> = converted(MatrixView::new(&values, 8).unwrap().into()).unwrap();
+            let back: Vec<F> = converted(MatrixView::new(&there, 8).unwrap().into()).unwrap();
+            assert_eq!(back, values);
+        }
+        fn to_all<F: Element>() {
+            round_trip::<F, f32>();
+            round_trip::<F, f16>();
+            round_trip::<F, u8>();
+            round_trip::<F, i8>();
+        }
+        to_all::<f32>();
+        to_all::<f16>();
+        to_all::<u8>();
+        to_all::<i8>();
+    }
+
+    #[test]
+    fn what_an_element_type_cannot_hold_is_refused_by_name() {
+        let message = |vectors: Vectors<'_>| converted::<u8>(vectors).unwrap_err().to_string();
+        assert_eq!(converted::<u8>((&[12.4_f32, 254.5]).into()), Ok(vec![12, 254]));
+        assert!(message((&[12.0_f32, 300.0]).into()).contains("300"));
+        assert!(message((&[-1_i8, 100]).into()).contains("u8"));
+        assert!(message((&[f32::NAN]).into()).contains("NaN"));
+        assert!(message((&[0.6_f32, 0.8]).into()).contains("row 0"));
+        assert!(converted::<f16>((&[1e6_f32]).into()).is_err());
+        assert_eq!(converted::<f16>((&[0.0_f32, 0.1]).into()).unwrap()[1], f16::from_f32(0.1));
+        assert_eq!(converted::<f32>((&[] as &[u8]).into()), Err(MatrixError::Dimension(0)));
+    }
+
+    #[test]
+    fn a_source_that_threads_may_read_stays_one() {
+        let bytes = [7_u8; 6];
+        let matrix = MatrixView::new(&bytes, 2).unwrap();
+        let is_concurrent = |source: &dyn VectorSource<f32>| source.concurrent().is_some();
+        assert!(Vectors::from(matrix).with_source(is_concurrent).unwrap());
+    }
+}

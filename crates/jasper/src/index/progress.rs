@@ -1,0 +1,90 @@
+//! The callback that long calls report their progress to.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, Deref};
+use std::sync::{Arc, Mutex};
+
+use jasper_core::{Progress, sync};
+
+use super::Index;
+
+/// A callback that calls share, or none.
+#[derive(Clone, Default)]
+pub(crate) struct Callback(Option<Arc<Mutex<Report>>>);
+
+type Report = dyn FnMut(Progress) -> ControlFlow<()> + Send;
+
+impl Callback {
+    pub(crate) fn new(report: impl FnMut(Progress) -> ControlFlow<()> + Send + 'static) -> Self {
+        Self(Some(Arc::new(Mutex::new(report))))
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The callback of one call.
+    pub(crate) fn report(&self) -> impl FnMut(Progress) -> ControlFlow<()> + '_ {
+        move |progress| match &self.0 {
+            Some(report) => sync::lock(report)(progress),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Callback" } else { "None" })
+    }
+}
+
+/// An [`Index`] whose calls report their progress: see [`Index::with_progress`].
+#[derive(Debug)]
+#[must_use = "does nothing until a call"]
+pub struct WithProgress<'a> {
+    index: Index,
+    /// The index is not moved meanwhile.
+    original: PhantomData<&'a Index>,
+}
+
+impl Deref for WithProgress<'_> {
+    type Target = Index;
+
+    fn deref(&self) -> &Index {
+        &self.index
+    }
+}
+
+impl Index {
+    /// The index with a callback, which receives progress reports of its calls and may cancel them. Builds, opening,
+    /// saving, inserts, upserts, consolidation, compaction, quantizing, checking, tuning and rebuilding report; other calls
+    /// do not.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # use jasper::bench::synthetic::Clusters;
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, UpdateError};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// let report = |progress: jasper::Progress| {
+    ///     println!("{}: {} of {}", progress.stage, progress.done, progress.total);
+    ///     ControlFlow::Continue(())
+    /// };
+    /// let vectors = MatrixView::new(&vectors, 16)?;
+    /// let index = IndexBuilder::new(Metric::L2).with_progress(report).build(vectors)?;
+    /// index.delete(&[1, 2, 3])?;
+    /// assert_eq!(index.with_progress(report).consolidate()?.freed, 3);
+    ///
+    /// let cancelled = index.with_progress(|_| ControlFlow::Break(())).insert_auto(vectors.slice(0..10));
+    /// assert!(matches!(cancelled, Err(UpdateError::Cancelled(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_progress(
+        &self,
+        report: impl FnMut(Progress) -> ControlFlow<()> + Send + 'static,
+    ) -> WithProgress<'_> {
+        let index = Self { typed: self.typed.share(), progress: Callback::new(report) };
+        WithProgress { index, original: PhantomData }
+    }
+}

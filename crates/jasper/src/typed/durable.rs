@@ -1,0 +1,26 @@
+//! Durable indexes, whose changes are on disk before their calls return.
+
+use std::path::Path;
+
+use jasper_core::{Element, ProgressFn};
+use jasper_graph::SaveStats;
+
+use super::TypedIndex;
+use crate::journal::{self, JournalError, JournalFault};
+
+impl<T: Element> TypedIndex<T> {
+    pub(crate) fn save_durable(
+        &self,
+        folder: &Path,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<SaveStats, JournalError> {
+        if self.shards() > 1 {
+            return Err(JournalError::new(folder, JournalFault::Sharded));
+        }
+        journal::create(folder, |path| self.save(path, progress))
+    }
+
+    pub(crate) fn snapshot(&self, progress: &mut ProgressFn<'_>) -> Result<(), JournalError> {
+        self.changes.take_snapshot(false, progress)
+    }
+}

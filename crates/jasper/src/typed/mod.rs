@@ -1,0 +1,253 @@
+//! The index, for vectors of one element type.
+
+mod durable;
+mod quantize;
+mod rebuild;
+mod search;
+pub(crate) mod shard_files;
+mod spread;
+mod update;
+
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+
+use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, sync};
+use jasper_graph::{FileError, FileFault, Graph, SaveStats};
+use jasper_quant::Quantization;
+use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
+
+use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph};
+use crate::batcher::SearchBatcher;
+use crate::changes::Changes;
+use crate::changes::small::SmallChanges;
+use crate::check::{CheckError, CheckReport};
+use crate::report::BuildReport;
+use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError, SearchLimits, Spread};
+pub use shard_files::{is_sharded, shard_files};
+
+/// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
+/// for all types.
+pub(crate) struct TypedIndex<T: Element> {
+    pub(crate) backend: Arc<dyn Backend<T>>,
+    batcher: SearchBatcher<T>,
+    pub(crate) executor: Arc<CpuExecutor>,
+    pub(crate) small_changes: SmallChanges<T>,
+    pub(crate) changes: Arc<Changes<T>>,
+    /// Whether changes on a CUDA device choose edges by exact distances, never by those of SQ8 vectors.
+    pub(crate) exact_linking: bool,
+    limits: RwLock<SearchLimits>,
+    pub(crate) build_report: Option<BuildReport>,
+}
+
+impl<T: Element> TypedIndex<T> {
+    pub(crate) fn from_graph(graph: Graph<T>) -> Result<Self, PoolError> {
+        Ok(Self::new(graph, Arc::new(CpuExecutor::new(None)?), false))
+    }
+
+    pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
+        let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
+        Self::with_backend(backend, executor, exact_linking)
+    }
+
+    fn with_backend(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
+        let changes = Arc::new(Changes::new(Arc::clone(&backend), Arc::clone(&executor)));
+        Self {
+            batcher: SearchBatcher::new(Arc::clone(&backend)),
+            small_changes: SmallChanges::new(Arc::clone(&changes)),
+            changes,
+            backend,
+            executor,
+            exact_linking,
+            limits: RwLock::default(),
+            build_report: None,
+        }
+    }
+
+    /// Moves the graph of each shard to a backend that `to` makes from its number.
+    pub(crate) fn moved(
+        self,
+        mut to: impl FnMut(usize, Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>,
+    ) -> Self {
+        let Self { backend, batcher, small_changes, executor, changes, exact_linking, limits, build_report } =
+            self;
+        // Waits for submitted searches and changes, which hold the backend.
+        drop((batcher, small_changes));
+        let changes = Arc::into_inner(changes).expect("submitted changes have ended").without_backend();
+        let is_sharded = !backend.shards().is_empty();
+        let graphs = backend.into_graphs().into_iter().enumerate();
+        let mut backends: Vec<_> =
+            graphs.map(|(shard, graph)| to(shard, graph, Arc::clone(&executor))).collect();
+        let backend = if is_sharded {
+            Arc::new(Sharded::new(backends, Arc::clone(&executor)))
+        } else {
+            backends.pop().expect("there is a graph")
+        };
+        let batcher = SearchBatcher::new(Arc::clone(&backend));
+        let changes = Arc::new(changes(Arc::clone(&backend)));
+        let small_changes = SmallChanges::new(Arc::clone(&changes));
+        Self { batcher, small_changes, backend, executor, changes, exact_linking, limits, build_report }
+    }
+
+    /// The graph, or those of the shards. The edges are on the host.
+    fn into_graphs(self) -> Vec<Graph<T>> {
+        let Self { backend, batcher, small_changes, changes, .. } = self;
+        drop((batcher, small_changes, changes));
+        backend.into_graphs()
+    }
+
+    pub(crate) fn moved_to_device(
+        self,
+        device: DeviceChoice,
+        options: DeviceOptions,
+    ) -> Result<Self, MoveError<Self>> {
+        let device = match device.resolve() {
+            Ok(device) => device,
+            Err(error) => return Err(MoveError::new(self, error)),
+        };
+        if self.is_on(device, options) {
+            return Ok(self);
+        }
+        let index = self.moved_to_host()?;
+        let upload = |ordinal| index.upload(&[ordinal], options).map(Some);
+        let uploaded = match device {
+            Some(Device::CudaSet(set)) => return index.move_to_devices(&set.ordinals(), options),
+            Some(Device::Cuda(ordinal)) => upload(ordinal),
+            Some(Device::Cpu) => Ok(None),
+            None => first_available(upload),
+        };
+        match uploaded {
+            Err(error) => Err(MoveError::new(index, error)),
+            Ok(None) => Ok(index),
+            Ok(Some(copies)) => Ok(index.moved_to(copies)),
+        }
+    }
+
+    /// Whether the index is on the device, or on any CUDA device for `None`, as the options want it.
+    fn is_on(&self, device: Option<Device>, options: DeviceOptions) -> bool {
+        let on = self.device();
+        let is_there = device.map_or(on != Device::Cpu, |device| device == on);
+        let is_stored = on == Device::Cpu
+            || options.vector_storage.is_none_or(|storage| self.backend.stores_vectors_in(storage));
+        let is_set = matches!(device, Some(Device::CudaSet(_)));
+        is_there && is_stored && !(is_set && options.spread == Spread::Sharded && self.shards() == 1)
+    }
+
+    pub(crate) fn moved_to_host(self) -> Result<Self, MoveError<Self>> {
+        if self.device() == Device::Cpu {
+            return Ok(self);
+        }
+        if let Err(error) = self.backend.sync_host_edges() {
+            return Err(MoveError::new(self, error));
+        }
+        Ok(self.moved(|_, graph, executor| Arc::new(HostBackend::new(graph, executor))))
+    }
+
+    pub(crate) fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
+        let plans = self
+            .backend
+            .shards_or_self()
+            .into_iter()
+            .map(|shard| shard.read(|graph| plan_graph(graph, storage)));
+        plans.reduce(|sum, plan| Some(sum?.plus(&plan?)))?
+    }
+
+    pub(crate) fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
+        // While this lock is held, changes wait before they lock the graph. A write that waits for the graph would
+        // delay searches.
+        self.backend.require_one_graph("reading the graph")?;
+        let _writer = match self.device() {
+            Device::Cpu => self.changes.writer.try_lock().ok(),
+            _ => Some(self.changes.lock_writer()),
+        };
+        self.backend.sync_host_edges()?;
+        Ok(self.backend.read(read))
+    }
+
+    pub(crate) fn stats(&self) -> IndexStats {
+        let storage = self.backend.vector_storage();
+        let shards = self.backend.shards_or_self().into_iter();
+        let stats = shards.map(|shard| shard.read(|graph| IndexStats::new(graph, storage)));
+        stats.reduce(IndexStats::merge).expect("there is a graph")
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.backend.shards_or_self().iter().map(|shard| shard.read(|graph| graph.keys().len())).sum()
+    }
+
+    pub(crate) fn dimension(&self) -> usize {
+        self.backend.read(|graph| graph.dimension())
+    }
+
+    pub(crate) fn metric(&self) -> Metric {
+        self.backend.read(|graph| graph.metric())
+    }
+
+    pub(crate) fn quantization(&self) -> Option<Quantization> {
+        self.backend.read(|graph| graph.vectors().codes().map(|codes| codes.quantizer().quantization()))
+    }
+
+    pub(crate) fn params(&self) -> BuildParams {
+        self.backend.read(|graph| *graph.params())
+    }
+
+    pub(crate) fn contains(&self, key: Key) -> bool {
+        self.backend.read_with(key, |graph| graph.keys().slot_of(key).is_some())
+    }
+
+    pub(crate) fn vector(&self, key: Key) -> Option<Vec<T>> {
+        self.backend.read_with(key, |graph| {
+            let slot = graph.keys().slot_of(key).filter(|_| graph.has_vectors())?;
+            Some(graph.vectors().get(slot).to_vec())
+        })
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let keys = |graph: &Graph<T>| -> Vec<Key> {
+            let keys = graph.keys();
+            keys.live_slots().flat_map(|slot| keys.keys_of(slot)).collect()
+        };
+        self.backend.shards_or_self().into_iter().flat_map(|shard| shard.read(keys)).collect()
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        self.backend.device()
+    }
+
+    pub(crate) fn set_limits(&self, limits: SearchLimits) {
+        *sync::write(&self.limits) = limits;
+    }
+
+    pub(crate) fn limits(&self) -> SearchLimits {
+        *sync::read(&self.limits)
+    }
+
+    pub(crate) fn save(&self, path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError> {
+        self.changes.save(path, progress)
+    }
+
+    pub(crate) fn to_bytes(&self, progress: &mut ProgressFn<'_>) -> Result<Vec<u8>, FileFault> {
+        let mut out = Cursor::new(Vec::new());
+        let written = self.read_graph(|graph| graph.write_to(&mut out, progress).map(drop));
+        written.map_err(FileFault::Device)??;
+        Ok(out.into_inner())
+    }
+
+    pub(crate) fn check(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError> {
+        let mut check = |graph: &Graph<T>| CheckReport::new(graph, &self.executor, progress);
+        let mut report = match self.backend.shards() {
+            [] => self.read_graph(check)??,
+            shards => {
+                let _writer = self.changes.lock_writer();
+                self.backend.sync_host_edges()?;
+                let reports = shards.iter().map(|shard| shard.read(&mut check));
+                reports.reduce(|sum, report| Ok(sum?.merge(report?))).expect("there is a shard")?
+            }
+        };
+        if self.backend.replicas() > 1 {
+            let _writer = self.changes.lock_writer();
+            report.different = self.backend.differing_replicas(progress)?;
+        }
+        Ok(report)
+    }
+}
