@@ -16,7 +16,9 @@ pub const NO_SLOT: u32 = u32::MAX;
 pub struct GraphArgs {
     /// `[slots][row_bytes]`: vectors padded with zeros to a multiple of 16 bytes. The address is a multiple of 16.
     pub vectors: DevicePtr<u8>,
-    /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128.
+    /// `[slots][edges_stride]`: the neighbors of each slot, then [`NO_SLOT`]. The address is a multiple of 128. Rows may
+    /// be written while they are searched: a search gets some old neighbors and some new ones, maybe twice, with
+    /// [`NO_SLOT`] between them.
     pub edges: DevicePtr<u32>,
     /// `[slots]`: the term of each vector: a number that some forms need beside the sum. Null unless the form needs it.
     pub terms: DevicePtr<f32>,
@@ -31,6 +33,9 @@ pub struct GraphArgs {
     pub shape: RowShape,
     /// Places for neighbors of each slot, a multiple of 32.
     pub edges_stride: u32,
+    /// Number of slots that all tables have room for. A search ignores neighbors in higher slots: vertices that were
+    /// added since, for which tables were moved.
+    pub capacity: u32,
     /// Where the products of vertices start from.
     pub origins: Origins,
 }

@@ -126,18 +126,21 @@ pub unsafe trait Stream: Send + Sync {
     }
 
     /// Grows `buffer` to at least `len` elements. Its elements are kept; its address may change, but it stays in host
-    /// or device memory. New elements are uninitialized.
+    /// or device memory. New elements are uninitialized. Returns the array that it was moved from, if it was.
     ///
     /// # Errors
     /// Returns an error if there is not enough memory; the buffer is as it was.
-    fn grow<T: Pod>(&self, buffer: &mut Self::Buffer<T>, len: usize) -> Result<(), Self::Error> {
-        if buffer.len() < len {
-            let mut larger =
-                if buffer.is_on_host() { self.allocate_on_host(len)? } else { self.allocate(len)? };
-            self.copy(buffer, &mut larger, buffer.len())?;
-            *buffer = larger;
+    fn grow<T: Pod>(
+        &self,
+        buffer: &mut Self::Buffer<T>,
+        len: usize,
+    ) -> Result<Option<Self::Buffer<T>>, Self::Error> {
+        if len <= buffer.len() {
+            return Ok(None);
         }
-        Ok(())
+        let mut larger = if buffer.is_on_host() { self.allocate_on_host(len)? } else { self.allocate(len)? };
+        self.copy(buffer, &mut larger, buffer.len())?;
+        Ok(Some(std::mem::replace(buffer, larger)))
     }
 
     /// Waits for all work of this stream so far.

@@ -5,7 +5,7 @@
 //! | [`load`] | data that this launch also writes |
 //! | [`load_readonly`] | data that the launch does not write; the compiler may move and merge these loads |
 //! | [`load_streaming`] | data that the launch does not write and reads once; does not allocate in the L1 cache |
-//! | [`load_relaxed`] | words that other threads update atomically |
+//! | [`load_relaxed`] | words that other threads, of this launch or another, write by [`store_relaxed`] or atomically |
 //!
 //! A value of 16 bytes ([`[u32; 4]`](crate::Value)) is one load or store of 16 bytes.
 
@@ -43,7 +43,7 @@ loads! {
     ///
     /// # Safety
     /// `p` points to a `T` in global memory, aligned to its size; other threads write it by [`atomic`](crate::atomic)
-    /// updates only.
+    /// updates and by [`store_relaxed`] only.
     load_relaxed<T: Word>, Relaxed;
 }
 
@@ -56,6 +56,19 @@ loads! {
 pub unsafe fn store<T: Value>(p: *mut T, value: T) {
     // SAFETY: the caller upholds the contract of the back end.
     unsafe { imp::store(p, value) }
+}
+
+/// Writes a value that other threads may read concurrently by [`load_relaxed`] (`st.relaxed.gpu.global`). A value of 16
+/// bytes is four words, and they may see some of these before others.
+///
+/// # Safety
+/// `p` points to room for a `T` in global memory, aligned to its size; other threads access it by relaxed loads and
+/// stores only.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_relaxed<T: Value>(p: *mut T, value: T) {
+    // SAFETY: the caller upholds the contract of the back end.
+    unsafe { imp::store_relaxed(p, value) }
 }
 
 /// Prefetches the line of `p` to the L2 cache (`prefetch.global.L2`).

@@ -71,7 +71,7 @@ pub use device::{DeviceInfo, device_of, driver_version};
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
-pub use graph::{DeviceGraph, HostAndDeviceGraph};
+pub use graph::{DeviceGraph, GraphSnapshot, HostAndDeviceGraph, SearchedGraph};
 pub use jasper_driver::{LibraryAttempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, PlanError};
 pub use knn::{DeviceKnnError, exact_knn_on_device};
@@ -82,7 +82,7 @@ pub use pinned::Pinned;
 pub use pipeline::Pipeline;
 pub use preload::{KernelPreload, KernelSet};
 pub use ptx::PtxRequirement;
-pub use search::{DeviceBatch, DeviceSearcher, GraphView, ReadGraph, StartedSearch, hit_from_device};
+pub use search::{DeviceBatch, DeviceSearcher, GraphView, StartedSearch, hit_from_device};
 pub use stream::Stream;
 
 /// The traits of [`Stream`] and [`Buffer`], which the emulator implements too.

@@ -11,7 +11,23 @@ use crate::error::Result;
 /// threshold until then. Without it each synchronization returns unused memory to the driver, and allocating it again costs a
 /// millisecond or two per 100 MB. Any number may exist per device. Without effect on a device that has no memory pools.
 #[derive(Debug)]
-pub struct PoolRetention(Option<MemoryPool>);
+pub struct PoolRetention {
+    /// `None` if the device has no memory pools.
+    pool: Option<MemoryPool>,
+    keeps: Keeps,
+}
+
+/// How much memory a [`PoolRetention`] keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    All,
+    /// [`SMALL`] bytes.
+    Some,
+}
+
+/// Bytes that stay in the pool between two small changes. Memory plans count [more](crate::search::MAX_IDLE) for what
+/// searches keep.
+const SMALL: u64 = 64 << 20;
 
 impl PoolRetention {
     /// Retains freed memory of the device from now on.
@@ -19,36 +35,71 @@ impl PoolRetention {
     /// # Errors
     /// Returns the driver's error.
     pub fn new(context: &Context) -> Result<Self> {
-        let Some(pool) = MemoryPool::new(context)? else { return Ok(Self(None)) };
+        Self::of(context, Keeps::All)
+    }
+
+    /// Retains what small changes free, which the next takes again.
+    ///
+    /// # Errors
+    /// Returns the driver's error.
+    pub(crate) fn small(context: &Context) -> Result<Self> {
+        Self::of(context, Keeps::Some)
+    }
+
+    fn of(context: &Context, keeps: Keeps) -> Result<Self> {
+        let Some(pool) = MemoryPool::new(context)? else { return Ok(Self { pool: None, keeps }) };
         let mut retentions = context.retentions();
-        if retentions.count == 0 {
+        if retentions.all + retentions.some == 0 {
             retentions.threshold_before = pool.get(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)?;
         }
-        pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
-        retentions.count += 1;
+        *retentions.count(keeps) += 1;
+        let set = retentions.apply(&pool);
+        if set.is_err() {
+            *retentions.count(keeps) -= 1;
+        }
         drop(retentions);
-        Ok(Self(Some(pool)))
+        set.map(|()| Self { pool: Some(pool), keeps })
     }
 }
 
 impl Drop for PoolRetention {
     fn drop(&mut self) {
-        let Some(pool) = &self.0 else { return };
+        let Some(pool) = &self.pool else { return };
         let mut retentions = pool.context.retentions();
-        retentions.count -= 1;
-        if retentions.count == 0 {
-            // The next synchronization or trim frees the memory. An error means that the context is lost.
-            let _ = pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, retentions.threshold_before);
-        }
+        *retentions.count(self.keeps) -= 1;
+        // The next synchronization or trim frees the memory. An error means that the context is lost.
+        let _ = retentions.apply(pool);
     }
 }
 
 /// The values of [`PoolRetention`] that exist for a device.
 #[derive(Debug, Default)]
 pub(crate) struct Retentions {
-    count: usize,
+    /// Those that keep all memory.
+    all: usize,
+    /// Those that keep some.
+    some: usize,
     /// The release threshold that other users of the pool have set, or the driver.
     threshold_before: u64,
+}
+
+impl Retentions {
+    fn count(&mut self, keeps: Keeps) -> &mut usize {
+        match keeps {
+            Keeps::All => &mut self.all,
+            Keeps::Some => &mut self.some,
+        }
+    }
+
+    /// Sets the threshold that these retentions need.
+    fn apply(&self, pool: &MemoryPool) -> Result<()> {
+        let threshold = match self {
+            Self { all: 1.., .. } => u64::MAX,
+            Self { some: 1.., .. } => self.threshold_before.max(SMALL),
+            _ => self.threshold_before,
+        };
+        pool.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, threshold)
+    }
 }
 
 /// Returns unused memory of the pool to the driver.
@@ -90,6 +141,12 @@ struct MemoryPool {
     context: Context,
     raw: CUmemoryPool,
 }
+
+// SAFETY: the handle is that of a device's default pool, which is never destroyed, and the driver takes calls with it from
+// any thread.
+unsafe impl Send for MemoryPool {}
+// SAFETY: as above.
+unsafe impl Sync for MemoryPool {}
 
 impl MemoryPool {
     /// `None` if the device has no memory pools.

@@ -17,6 +17,9 @@ use crate::{Buffer, Context, Event, Module, Pinned};
 /// An array of a graph is large if it takes more than this fraction of the device's memory.
 const LARGE_DIVISOR: usize = 64;
 
+/// Up to this many bytes, the driver keeps a copy of what is written, in less time than staging takes.
+const SMALL_WRITE: usize = 64 << 10;
+
 /// An ordered queue of work on a device. Work in different streams may run concurrently; no stream that is made here
 /// synchronizes with the null stream. Clones refer to the same queue.
 ///
@@ -65,6 +68,15 @@ impl Stream {
     pub(crate) fn with_high_priority(context: &Context) -> Result<Self> {
         // The driver clamps the priority to its range; lower numbers are more urgent.
         Self::with_priority(context, i32::MIN)
+    }
+
+    /// Creates a stream whose pending blocks are scheduled before those of [other streams](Self::new): for searches of few
+    /// queries, which else wait for each large launch of a change.
+    ///
+    /// # Errors
+    /// Returns the driver's error.
+    pub(crate) fn for_short_work(context: &Context) -> Result<Self> {
+        Self::with_priority(context, -1)
     }
 
     fn with_priority(context: &Context, priority: i32) -> Result<Self> {
@@ -320,6 +332,18 @@ unsafe impl gpu_kernels::Stream for Stream {
         if let Some(elements) = buffer.host_mut()? {
             return chunks(within, chunk).try_for_each(|range| fill(range.clone(), &mut elements[range]));
         }
+        if within.len() * size_of::<T>() <= SMALL_WRITE {
+            let mut values = vec![T::zeroed(); within.len()];
+            fill(within.clone(), &mut values)?;
+            let (from, bytes) = (values.as_ptr().cast::<c_void>(), within.len() * size_of::<T>());
+            if bytes > 0 {
+                let to = buffer.address() + (within.start * size_of::<T>()) as u64;
+                // SAFETY: the range is within the buffer, which this stream frees after the copy. The driver has copied
+                // pageable memory, as `values` is, to its own when it returns.
+                self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
+            }
+            return Ok(());
+        }
         self.with_staging(|staging| {
             for range in chunks(within, chunk) {
                 let pinned = staging.next()?;
@@ -416,10 +440,10 @@ unsafe impl gpu_kernels::Stream for Stream {
 
     /// The first call moves the array to memory that grows in place, if the device supports virtual memory management.
     /// Each call copies an array in host memory, which takes its memory twice meanwhile.
-    fn grow<T: Pod>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+    fn grow<T: Pod>(&self, buffer: &mut Buffer<T>, len: usize) -> Result<Option<Buffer<T>>> {
         self.check_owner(buffer);
         if len <= buffer.len() || buffer.extend(len)? {
-            return Ok(());
+            return Ok(None);
         }
         let mut larger = match buffer.is_on_host() {
             true => self.allocate_on_host(len)?,
@@ -429,8 +453,7 @@ unsafe impl gpu_kernels::Stream for Stream {
             },
         };
         self.copy(buffer, &mut larger, buffer.len())?;
-        *buffer = larger;
-        Ok(())
+        Ok(Some(std::mem::replace(buffer, larger)))
     }
 
     fn synchronize(&self) -> Result<()> {
@@ -455,6 +478,11 @@ unsafe impl gpu_kernels::Stream for Stream {
         }
         let bytes = within.len() * size_of::<T>();
         let mut values = Vec::<T>::with_capacity(within.len());
+        if bytes > 0 && self.staging_bytes() > 0 {
+            // A copy to pageable memory takes longer.
+            self.read_range(buffer, within, 1, |_, chunk| values.extend_from_slice(chunk))?;
+            return Ok(values);
+        }
         if bytes > 0 {
             let from = buffer.address() + (within.start * size_of::<T>()) as u64;
             let to = values.as_mut_ptr().cast::<c_void>();

@@ -75,6 +75,16 @@ impl Adjacency {
         }
     }
 
+    /// The number of slots and the start points for searches that read edges elsewhere.
+    pub(crate) fn share_without_edges(&self) -> Self {
+        Self {
+            degrees: self.degrees.share(),
+            start_points: self.start_points.clone(),
+            readable: Some(0),
+            ..Self::new(self.table.width())
+        }
+    }
+
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         self.require_unshared();
         Ok(Self {
@@ -182,6 +192,16 @@ impl Adjacency {
     pub fn chunks_mut(&mut self) -> impl Iterator<Item = (&mut [Slot], &mut [u16])> {
         assert!(self.undo.is_none(), "writes from several threads cannot be rolled back");
         self.table.chunks_mut().zip(self.degrees.chunks_mut())
+    }
+
+    /// Returns chunk `index` of [`Self::chunks_mut`], of which there are as many as segments of
+    /// [`SEGMENT_ROWS`](crate::SEGMENT_ROWS) slots. Others may be shared with searches.
+    ///
+    /// # Panics
+    /// Panics inside a transaction, or if there is no such chunk.
+    pub fn chunk_mut(&mut self, index: usize) -> (&mut [Slot], &mut [u16]) {
+        assert!(self.undo.is_none(), "writes from several threads cannot be rolled back");
+        (self.table.chunk_mut(index), self.degrees.chunk_mut(index))
     }
 
     /// Frees the memory of the edges, as far as the operating system allows it. Until it is written again, each row

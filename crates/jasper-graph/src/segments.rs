@@ -311,6 +311,18 @@ impl<T: Pod> Segments<T> {
         })
     }
 
+    /// Returns the rows of a segment mutably. Copies it if it is shared.
+    ///
+    /// # Panics
+    /// Panics if there is no such row, or memory for a copy cannot be reserved.
+    pub(crate) fn chunk_mut(&mut self, index: usize) -> &mut [T] {
+        let rows = SEGMENT_ROWS.min(self.len.saturating_sub(index * SEGMENT_ROWS));
+        assert!(rows > 0, "segment {index} of {} rows", self.len);
+        self.unshare(index);
+        // SAFETY: no share has the segment, and the table is borrowed exclusively.
+        unsafe { self.segments[index].slice_mut(0, rows * self.width) }
+    }
+
     /// Copies the segments of some rows, which ascend, where they are shared.
     ///
     /// # Panics

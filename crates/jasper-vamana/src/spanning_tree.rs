@@ -20,13 +20,15 @@ use jasper_core::{Element, Slot};
 use jasper_graph::{NO_PARENT, SpanningTree, VectorError};
 use rustc_hash::FxHashMap;
 
-use crate::threads::{self, map_items};
+use crate::threads;
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// Neighbors of a pending vertex whose rows are read first, and by how many times more are read next. Most vertices
 /// have an edge from one of their two nearest neighbors.
 const FIRST_NEIGHBORS: usize = 2;
 const MORE_NEIGHBORS: usize = 4;
+/// The edges of as many vertices take about as long as waking threads, which each round would do.
+const FEW: usize = 512;
 
 /// Makes a spanning tree if the graph has none and every vertex is reachable.
 ///
@@ -144,7 +146,12 @@ impl Edges<'_> {
             }
         };
         let resolve_all = |item| edges(item).into_iter().filter_map(resolve).collect::<Vec<_>>();
-        self.list.extend(map_items(executor, items.len(), items, resolve_all).into_iter().flatten());
+        if items.len() <= FEW {
+            self.list.extend(items.into_iter().flat_map(resolve_all));
+        } else {
+            self.list
+                .extend(threads::map_items(executor, items.len(), items, resolve_all).into_iter().flatten());
+        }
     }
 
     /// The parents of the pending vertices to which the edges lead from the root.

@@ -50,7 +50,8 @@ pub unsafe fn publish_rows(args: PublishRowsArgs) {
             let stride = args.edges_stride as usize;
             let neighbors: [u32; EDGES_PER_THREAD] =
                 global::load_streaming(args.neighbors.at(row * stride + at).cast());
-            global::store(args.edges.at(vertex as usize * stride + at).cast(), neighbors);
+            // Searches may be reading the row.
+            global::store_relaxed(args.edges.at(vertex as usize * stride + at).cast(), neighbors);
         }
     }
 }

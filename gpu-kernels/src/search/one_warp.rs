@@ -66,7 +66,7 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
         let mut start_points_done = 0;
         loop {
             if start_points_done < args.start_points(query).1 {
-                unvisited.push_unvisited(start_point(args, query, start_points_done + lane));
+                unvisited.push_unvisited(args, start_point(args, query, start_points_done + lane));
                 start_points_done += WARP_SIZE;
             } else {
                 let hops = unvisited.expand(args, query, &mut frontier, cost.hops);
@@ -100,11 +100,12 @@ struct UnvisitedBuffer {
 }
 
 impl UnvisitedBuffer {
-    /// Adds the slot of each lane, unless it is [`NO_SLOT`] or in the visited cache. Called by the whole warp.
-    unsafe fn push_unvisited(&mut self, slot: u32) {
+    /// Adds the slot of each lane, unless it is [`NO_SLOT`], past the tables or in the visited cache. Called by the
+    /// whole warp.
+    unsafe fn push_unvisited(&mut self, args: &SearchArgs, slot: u32) {
         // SAFETY: there is room for the neighbors of all vertices that are expanded at once.
         unsafe {
-            let is_new = slot != NO_SLOT && self.visited.insert(slot);
+            let is_new = slot < args.graph.capacity && self.visited.insert(slot);
             self.count += pack_lanes(self.slots.add(self.count), slot, is_new);
         }
     }
@@ -139,16 +140,16 @@ impl UnvisitedBuffer {
         let edges = args.graph.edges.add(vertex as usize * args.graph.edges_stride as usize);
         let mut first = warp::lane_id();
         while first < args.graph.edges_stride {
-            // SAFETY: the indices are within the row of this vertex.
+            // SAFETY: the indices are within the row of this vertex, which is written by relaxed stores.
             unsafe {
-                let one = global::load_readonly(edges.at(first as usize));
+                let one = global::load_relaxed(edges.at(first as usize));
                 let two = if first + WARP_SIZE < args.graph.edges_stride {
-                    global::load_readonly(edges.at((first + WARP_SIZE) as usize))
+                    global::load_relaxed(edges.at((first + WARP_SIZE) as usize))
                 } else {
                     NO_SLOT
                 };
-                self.push_unvisited(one);
-                self.push_unvisited(two);
+                self.push_unvisited(args, one);
+                self.push_unvisited(args, two);
             }
             first += 2 * WARP_SIZE;
         }

@@ -24,6 +24,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
             start_points_len: 2,
             shape: RowShape::new(16),
             edges_stride: 32,
+            capacity: u32::MAX,
             origins: Default::default(),
         },
         queries: rows.input(),

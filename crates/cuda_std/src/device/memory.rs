@@ -110,6 +110,14 @@ pub unsafe fn store<T: Value>(p: *mut T, value: T) {
 }
 
 /// # Safety
+/// The same as for [`global::store_relaxed`](crate::global::store_relaxed).
+#[inline(always)]
+pub unsafe fn store_relaxed<T: Value>(p: *mut T, value: T) {
+    // SAFETY: upheld by the caller.
+    unsafe { store!("st.relaxed.gpu.global", reg64, p, T, &value) }
+}
+
+/// # Safety
 /// `p` is in global memory.
 #[inline(always)]
 pub unsafe fn prefetch(p: *const u8) {

@@ -23,8 +23,8 @@ pub use block::{barrier, fence, nanosleep, pause, special};
 pub use lanes::collective;
 pub use matrix::mma;
 pub use memory::{
-    load, load_shared, load_shared_relaxed, prefetch, shared_base, store, store_shared, store_shared_relaxed,
-    update, update_shared,
+    load, load_shared, load_shared_relaxed, prefetch, shared_base, store, store_relaxed, store_shared,
+    store_shared_relaxed, update, update_shared,
 };
 
 /// A panic is a trap, because a message would cost registers and calls.

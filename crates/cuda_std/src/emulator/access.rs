@@ -56,6 +56,12 @@ impl Block {
         read.map_err(|other| self.conflict(by, access(self), other, true))
     }
 
+    /// Checks and records a relaxed store of `bytes` bytes of global memory, which reads nothing.
+    pub fn check_relaxed_store(&mut self, by: By, address: usize, bytes: usize) -> Checked<()> {
+        self.check_buffer(by, AccessKind::Store, address, bytes)?;
+        self.check_global(by, AccessKind::AtomicStore, address, bytes)
+    }
+
     /// Checks and records a read-only load of `bytes` bytes of global memory.
     pub fn check_read_only(&mut self, by: By, address: usize, bytes: usize) -> Checked<()> {
         self.check_buffer(by, AccessKind::Load, address, bytes)?;

@@ -172,6 +172,19 @@ pub unsafe fn store<T: Value>(p: *mut T, value: T) {
 }
 
 /// # Safety
+/// None needed: the emulator checks.
+#[track_caller]
+pub unsafe fn store_relaxed<T: Value>(p: *mut T, value: T) {
+    let site = Location::caller();
+    check(|block, thread| {
+        block.check_relaxed_store(By { thread, site }, p as usize, size_of::<T>())?;
+        // SAFETY: the store was checked.
+        unsafe { memory::write(p, value) };
+        Ok(())
+    });
+}
+
+/// # Safety
 /// None needed: a prefetch has no effect in the emulator.
 pub unsafe fn prefetch(_: *const u8) {}
 

@@ -11,13 +11,13 @@ use gpu_kernels::edges::{
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
-    COUNTERS, DISTANCES, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, HOPS,
-    Merge, MergeArgs, PRUNE_DISTANCES, PruneArgs, PruneNew, PruneNewArgs, Repair, RepairArgs, Rescore,
-    RescoreArgs, ReverseEdges, ReverseEdgesArgs,
+    COUNTERS, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, Merge, MergeArgs,
+    PruneArgs, PruneNew, PruneNewArgs, Repair, RepairArgs, Rescore, RescoreArgs, ReverseEdges,
+    ReverseEdgesArgs,
 };
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
-use gpu_kernels::{Buffer as _, DevicePtr, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -26,6 +26,8 @@ use jasper_vamana::{
 };
 
 use super::candidates::Candidates;
+use super::edges::{BackEdges, Edges, NewRows, OrderedDistances, SortedEdges, cost_of};
+use super::few::{MergeRoom, ReversedEdges};
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, HostAndDeviceGraph, KernelGraph};
 use crate::search::launch::{search_args, search_kernel};
 use crate::search::params::default_launch;
@@ -80,7 +82,12 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         Ok(counters)
     }
 
-    fn prune_args(&self, host: &Graph<T>, graph: &KernelGraph, counters: &mut S::Buffer<u64>) -> PruneArgs {
+    pub(super) fn prune_args(
+        &self,
+        host: &Graph<T>,
+        graph: &KernelGraph,
+        counters: DevicePtrMut<u64>,
+    ) -> PruneArgs {
         // Those of the executor may be older: a build widens its beam.
         let params = host.params();
         PruneArgs {
@@ -90,20 +97,20 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
             max_degree: params.max_degree() as u32,
             min_degree: params.min_degree(host.metric()) as u32,
             max_candidates: params.max_candidates() as u32,
-            counters: self.stream.output(counters),
+            counters,
         }
     }
 
     /// The vertices that these rows, once written, cut off from their parents in the spanning tree, if there is one.
     fn detached(&self, graph: &DeviceGraph<T, S>, rows: &EdgeRows<S>) -> Result<Vec<Slot>, S::Error> {
         let Some(parents) = &graph.parents else { return Ok(Vec::new()) };
-        let mut detached = self.stream.allocate(rows.neighbors.len().min(parents.len()))?;
+        let mut detached = self.stream.allocate(rows.edges_len().min(parents.len()))?;
         let mut detached_len = self.stream.upload(&[0])?;
         let args = FindDetachedArgs {
             edges: self.stream.input(&graph.edges),
             parents: self.stream.input(parents),
-            row_vertices: self.stream.input(&rows.vertices),
-            neighbors: self.stream.input(&rows.neighbors),
+            row_vertices: rows.vertices(&self.stream),
+            neighbors: rows.neighbors(&self.stream),
             detached: self.stream.output(&mut detached),
             detached_len: self.stream.output(&mut detached_len),
             rows_len: rows.len(),
@@ -126,7 +133,8 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
         counters: &S::Buffer<u64>,
         graph: GraphId,
     ) -> Result<NewRows<S>, S::Error> {
-        Ok(NewRows { rows, graph, cost: cost_of(&self.stream.download(counters)?), detached: Vec::new() })
+        let cost = cost_of(&self.stream.download(counters)?);
+        Ok(NewRows { rows, graph, cost, detached: Vec::new(), is_small: false, detached_rows: None })
     }
 
     /// Panics unless an earlier step computed its result from this graph: kernels use its slots as indices.
@@ -142,47 +150,6 @@ impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
         self.stream.check_owner(&graph.edges);
         graph
     }
-}
-
-fn cost_of(counters: &[u64]) -> OperationCounts {
-    OperationCounts {
-        hops: counters[HOPS],
-        distances: counters[DISTANCES],
-        prune_distances: counters[PRUNE_DISTANCES],
-    }
-}
-
-/// The edges of a chunk of a batch.
-pub struct Edges<S: Stream> {
-    rows: EdgeRows<S>,
-    /// `[rows][edges_stride]`
-    ordered_distances: S::Buffer<u32>,
-    /// Bits that a slot of the graph takes. With all of them set, it is no slot.
-    slot_bits: u32,
-    /// The graph of the edges.
-    graph: GraphId,
-}
-
-/// The reversed edges of a batch, sorted and grouped by target.
-pub struct BackEdges<S: Stream> {
-    edges: Pairs<S>,
-    targets: Groups<S>,
-    targets_len: u32,
-    /// Number of targets that are merged.
-    merged: u32,
-    /// The graph of the edges; `None` if there are none.
-    graph: Option<GraphId>,
-}
-
-/// New rows to publish.
-pub struct NewRows<S: Stream> {
-    rows: EdgeRows<S>,
-    /// The graph of the rows.
-    graph: GraphId,
-    /// The cost of computing the rows.
-    cost: OperationCounts,
-    /// Vertices that they cut off from their parents in the spanning tree.
-    detached: Vec<Slot>,
 }
 
 impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
@@ -231,34 +198,28 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             None => search_kernel(&input, frontier_len, launch),
         };
         let searched = sq4.unwrap_or(input.args);
-        let new_vertices = stream.upload::<u32>(bytemuck::cast_slice(chunk))?;
-        let mut expanded = stream.allocate(new_vertices.len() * stride as usize)?;
-        let mut costs = stream.allocate(new_vertices.len() * 2)?;
+        let mut candidates = Candidates::new(stream, chunk, stride, graph.edges_stride(), graph.id)?;
+        let (entries, costs) = candidates.outputs(stream);
         let args = SearchArgs {
             graph: searched,
             queries: searched.vectors,
-            query_rows: stream.input(&new_vertices),
-            costs: stream.output(&mut costs),
-            expanded_entries: stream.output(&mut expanded),
-            queries_len: new_vertices.len() as u32,
+            query_rows: candidates.new_vertices(stream),
+            costs,
+            expanded_entries: entries,
+            queries_len: candidates.len(),
             k: 0,
             max_hops: stride,
             ..search_args(&input, beam, launch)
         };
-        let mut duplicate_of = stream.allocate(new_vertices.len())?;
-        stream.fill(&mut duplicate_of, NO_SLOT.to_ne_bytes()[0])?;
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
-        let (counters, graph) = (self.counters()?, graph.id);
-        let mut candidates =
-            Candidates { new_vertices, expanded, costs, duplicate_of, peers: None, counters, stride, graph };
         if sq4.is_some() {
             let args = RescoreArgs {
                 graph: input.args,
                 form: input.form,
                 candidates: candidates.args(stream),
-                entries: stream.output(&mut candidates.expanded),
+                entries: candidates.outputs(stream).0,
             };
             let kernel = Rescore::for_sq8(input.form.op(), input.args.shape.row_bytes());
             // SAFETY: the arrays are those of the search; the graph has the SQ8 vectors of its slots.
@@ -285,7 +246,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let args = FindDuplicatesArgs {
             rows: graph.args().vectors,
             candidates: candidates.args(stream),
-            duplicate_of: stream.output(&mut candidates.duplicate_of),
+            duplicate_of: candidates.duplicates(stream),
             row_bytes: graph.row_bytes(),
         };
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked.
@@ -301,12 +262,15 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<Candidates<S>, S::Error> {
         let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
         self.assert_same_graph(graph, candidates.graph);
+        if candidates.len() == 1 {
+            return Ok(candidates);
+        }
         let input = graph.linking_input();
         let mut peers = stream.allocate(candidates.len() as usize * self.params.max_degree())?;
         let args = FindPeersArgs {
-            prune: self.prune_args(host, &input, &mut candidates.counters),
+            prune: self.prune_args(host, &input, candidates.counters(stream)),
             candidates: candidates.args(stream),
-            duplicate_of: stream.input(&candidates.duplicate_of),
+            duplicate_of: candidates.duplicate_of(stream),
             peers: stream.output(&mut peers),
             stride: sampling.stride as u32,
             second_round: sampling.second_round as u32,
@@ -328,31 +292,63 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         self.assert_same_graph(graph, candidates.graph);
         let input = graph.linking_input();
         let stream = &self.stream;
-        let mut rows = EdgeRows::allocate(stream, candidates.len(), graph.edges_stride())?;
-        let mut ordered_distances = stream.allocate(rows.neighbors.len())?;
+        let slot_bits = usize::BITS - graph.slots().leading_zeros();
+        let edges_stride = graph.edges_stride();
+        let prune = self.prune_args(host, &input, candidates.counters(stream));
+        let (args, duplicate_of) = (candidates.args(stream), candidates.duplicate_of(stream));
+        let peers = candidates.peers.take();
         let args = PruneNewArgs {
-            prune: self.prune_args(host, &input, &mut candidates.counters),
-            candidates: candidates.args(stream),
-            peers: candidates.peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
+            prune,
+            candidates: args,
+            peers: peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
             with_rows: again.into(),
-            duplicate_of: stream.input(&candidates.duplicate_of),
-            row_vertices: stream.output(&mut rows.vertices),
-            neighbors: stream.output(&mut rows.neighbors),
+            duplicate_of,
+            row_vertices: DevicePtrMut::null(),
+            neighbors: DevicePtrMut::null(),
+            ordered_distances: DevicePtrMut::null(),
+        };
+        let kernel = input.kernel(PruneNew::for_rows);
+        let len = candidates.len() as usize;
+        if candidates.has_rows() {
+            // The array of the candidates becomes that of the rows; their entries are freed after the launch.
+            let (mut rows, entries, first) = candidates.into_rows(edges_stride);
+            let (row_vertices, neighbors) = rows.outputs(stream);
+            let ordered_distances = stream.output(rows.array_mut()).add(first);
+            let args = PruneNewArgs { row_vertices, neighbors, ordered_distances, ..args };
+            // SAFETY: the array has room for the rows and distances of a small batch, and is freed after the launch; the
+            // candidates are those of a search of this graph.
+            unsafe { stream.launch(&kernel, args)? };
+            drop((entries, peers));
+            // While the device is busy.
+            let room = MergeRoom::new(stream, graph, len)?;
+            let words = stream.download(rows.array())?;
+            rows.set_on_host(&words);
+            let on_host = words[first..].to_vec();
+            let distances = OrderedDistances::AfterRows { first, on_host, are_new: !again, room };
+            let counters = Candidates::<S>::counters_in(&words);
+            let duplicates = Candidates::<S>::duplicates_in(&words, len);
+            let edges = Edges { rows, distances, slot_bits, graph: graph.id };
+            return Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) });
+        }
+        let mut rows = EdgeRows::allocate(stream, candidates.len(), edges_stride)?;
+        let mut ordered_distances = stream.allocate(rows.edges_len())?;
+        let (row_vertices, neighbors) = rows.outputs(stream);
+        let args = PruneNewArgs {
+            row_vertices,
+            neighbors,
             ordered_distances: stream.output(&mut ordered_distances),
+            ..args
         };
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the candidates
         // are those of a search of this graph.
-        unsafe { stream.launch(&input.kernel(PruneNew::for_rows), args)? };
-        let counters = stream.download(&candidates.counters)?;
-        let mut duplicates = Vec::new();
-        if counters[DUPLICATES] > 0 {
-            let others = stream.download(&candidates.duplicate_of)?;
-            let pairs = stream.download(&candidates.new_vertices)?.into_iter().zip(others);
-            let pairs = pairs.filter(|&(_, other)| other != NO_SLOT);
-            duplicates.extend(pairs.map(|(vertex, other)| (Slot::new(vertex), Slot::new(other))));
-        }
-        let slot_bits = usize::BITS - graph.slots().leading_zeros();
-        let edges = Edges { rows, ordered_distances, slot_bits, graph: graph.id };
+        unsafe { stream.launch(&kernel, args)? };
+        let counters = Candidates::<S>::counters_in(&candidates.download_counters(stream)?);
+        let duplicates = match counters[DUPLICATES] {
+            0 => Vec::new(),
+            _ => Candidates::<S>::duplicates_in(&candidates.download(stream)?, len),
+        };
+        let distances = OrderedDistances::Array(ordered_distances);
+        let edges = Edges { rows, distances, slot_bits, graph: graph.id };
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
@@ -364,32 +360,45 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.assert_same_graph(graph, edges.graph);
-            graph.publish_rows(&edges.rows)
+            // The merge of a small batch follows, and the end of its change, which waits for both.
+            match edges.distances {
+                OrderedDistances::AfterRows { are_new: true, .. } => graph.queue_new_rows(&edges.rows),
+                OrderedDistances::AfterRows { are_new: false, .. } => graph.queue_rows(&edges.rows, None),
+                OrderedDistances::Array(_) => graph.publish_rows(&edges.rows),
+            }
         })
     }
 
-    fn reverse_edges(&self, chunks: Vec<Edges<S>>) -> Result<BackEdges<S>, S::Error> {
+    fn reverse_edges(&self, mut chunks: Vec<Edges<S>>) -> Result<BackEdges<S>, S::Error> {
         let stream = &self.stream;
-        let len: usize = chunks.iter().map(|chunk| chunk.rows.neighbors.len()).sum();
+        let graph = chunks.first().map(|chunk| chunk.graph);
+        assert!(chunks.iter().all(|chunk| Some(chunk.graph) == graph), "edges are of one graph");
+        if let [Edges { rows, distances, .. }] = &mut chunks[..]
+            && let OrderedDistances::AfterRows { on_host: distances, room, .. } = distances
+            && let Some(rows) = &rows.on_host
+        {
+            let edges = ReversedEdges::new(rows, distances, room.take());
+            return Ok(BackEdges { edges: SortedEdges::OnHost(Some(edges)), graph });
+        }
+        let len: usize = chunks.iter().map(|chunk| chunk.rows.edges_len()).sum();
         let len = u32::try_from(len).expect("a batch has fewer than 2^32 edges, with padding");
         let mut edges = Pairs::allocate(stream, len)?;
         let mut first = 0;
         let slot_bits = chunks.iter().map(|chunk| chunk.slot_bits).max().unwrap_or(0);
-        let graph = chunks.first().map(|chunk| chunk.graph);
-        assert!(chunks.iter().all(|chunk| Some(chunk.graph) == graph), "edges are of one graph");
-        for Edges { rows, ordered_distances, .. } in chunks {
+        for chunk in chunks {
+            let rows = &chunk.rows;
             let args = ReverseEdgesArgs {
-                row_vertices: stream.input(&rows.vertices),
-                neighbors: stream.input(&rows.neighbors),
-                ordered_distances: stream.input(&ordered_distances),
+                row_vertices: rows.vertices(stream),
+                neighbors: rows.neighbors(stream),
+                ordered_distances: chunk.distances(stream),
                 sort_keys: stream.output(&mut edges.keys).add(first),
                 sources: stream.output(&mut edges.values).add(first),
                 vertices_len: rows.len(),
-                edges_stride: (rows.neighbors.len() / rows.vertices.len()) as u32,
+                edges_stride: (rows.edges_len() / rows.len() as usize) as u32,
             };
             // SAFETY: the array holds the edges of all chunks, and each chunk writes after those before it.
             unsafe { stream.launch(&ReverseEdges, args)? };
-            first += rows.neighbors.len();
+            first += rows.edges_len();
         }
         let mut scratch = SortScratch::allocate(stream, len)?;
         sort_pairs(stream, &mut edges, len, 0..u32::BITS + slot_bits, &mut scratch)?;
@@ -397,7 +406,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let mut targets = Groups::allocate(stream, len)?;
         targets.find(stream, &edges.keys, len, u32::BITS)?;
         let targets_len = stream.download(&targets.count)?[0];
-        Ok(BackEdges { edges, targets, targets_len, merged: 0, graph })
+        Ok(BackEdges { edges: SortedEdges::OnDevice { edges, targets, targets_len, merged: 0 }, graph })
     }
 
     fn merge(
@@ -407,20 +416,33 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         max_kept: usize,
     ) -> Result<Option<NewRows<S>>, S::Error> {
         let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
-        let BackEdges { edges, targets, targets_len, merged, graph: id } = back_edges;
-        let len = (*targets_len - *merged).min(MERGE_CHUNK);
-        let (Some(id), 1..) = (*id, len) else { return Ok(None) };
+        let BackEdges { edges, graph: id } = back_edges;
+        let Some(id) = *id else { return Ok(None) };
         self.assert_same_graph(graph, id);
+        let (edges, targets, targets_len, merged) = match edges {
+            SortedEdges::OnDevice { edges, targets, targets_len, merged } => {
+                (edges, targets, targets_len, merged)
+            }
+            SortedEdges::OnHost(edges) => {
+                let edges = edges.take().filter(|edges| edges.targets() > 0);
+                return edges.map(|edges| self.merge_few(host, graph, edges, max_kept)).transpose();
+            }
+        };
+        let len = (*targets_len - *merged).min(MERGE_CHUNK);
+        if len == 0 {
+            return Ok(None);
+        }
         let input = graph.linking_input();
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::allocate(stream, len, graph.edges_stride())?;
+        let (row_vertices, neighbors) = rows.outputs(stream);
         let args = MergeArgs {
-            prune: self.prune_args(host, &input, &mut counters),
+            prune: self.prune_args(host, &input, stream.output(&mut counters)),
             sort_keys: stream.input(&edges.keys),
             sources: stream.input(&edges.values),
             offsets: stream.input(&targets.offsets).add(*merged as usize),
-            row_vertices: stream.output(&mut rows.vertices),
-            neighbors: stream.output(&mut rows.neighbors),
+            row_vertices,
+            neighbors,
             targets_len: len,
             max_kept: max_kept as u32,
         };
@@ -439,7 +461,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
         self.assert_same_graph(graph, new_rows.graph);
-        graph.publish_rows(&new_rows.rows)?;
+        if new_rows.is_small {
+            graph.queue_rows(&new_rows.rows, new_rows.detached_rows.as_ref())?;
+        } else {
+            graph.publish_rows(&new_rows.rows)?;
+        }
         Ok(Published { cost: new_rows.cost, detached: new_rows.detached })
     }
 
@@ -477,11 +503,12 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let input = graph.linking_input();
         let mut counters = self.counters()?;
         let mut rows = EdgeRows::for_vertices(stream, vertices, graph.edges_stride())?;
+        let (row_vertices, neighbors) = rows.outputs(stream);
         let args = RepairArgs {
-            prune: self.prune_args(host, &input, &mut counters),
+            prune: self.prune_args(host, &input, stream.output(&mut counters)),
             live: stream.input(graph.live_bits()),
-            row_vertices: stream.input(&rows.vertices),
-            neighbors: stream.output(&mut rows.neighbors),
+            row_vertices: row_vertices.cast_const(),
+            neighbors,
             rows_len: rows.len(),
         };
         // SAFETY: the rows have just been made in these shapes, of slots of the graph, as checked, which has a bit for
@@ -535,7 +562,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             edges: stream.input(&graph.edges),
             reached: stream.input(&reached),
             candidates: candidates.args(stream),
-            duplicate_of: stream.input(&candidates.duplicate_of),
+            duplicate_of: candidates.duplicate_of(stream),
             nearest: stream.output(&mut nearest),
             edges_stride: graph.edges_stride(),
             max_degree: self.params.max_degree() as u32,
@@ -543,7 +570,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // SAFETY: the arrays have an entry or a row for each list; candidates are slots of this graph, as checked;
         // there is a bit for each, as asserted.
         unsafe { stream.launch(&FindRowWithRoom, args)? };
-        let vertices = stream.download(&candidates.new_vertices)?.into_iter().zip(stream.download(&nearest)?);
+        let vertices = candidates.download_vertices(stream)?.into_iter().zip(stream.download(&nearest)?);
         let found = vertices.filter(|&(_, nearest)| nearest != u64::MAX);
         Ok(found.map(|(vertex, key)| (Slot::new(vertex), Neighbor::from_bits(key))).collect())
     }
@@ -564,7 +591,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     ) -> Result<NewRows<S>, S::Error> {
         let rows = graph.on_device().upload_rows(vertices, rows)?;
         let (graph, cost) = (graph.on_device().id, OperationCounts::default());
-        Ok(NewRows { rows, graph, cost, detached: Vec::new() })
+        Ok(NewRows { rows, graph, cost, detached: Vec::new(), is_small: false, detached_rows: None })
     }
 
     fn sync_host_edges(&self, graph: &mut HostAndDeviceGraph<T, S>) -> Result<(), S::Error> {

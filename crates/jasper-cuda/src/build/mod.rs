@@ -2,11 +2,16 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `candidates` | what searches for new vertices find |
+//! | `edges` | the edges of a batch between the steps that link it |
 //! | `executor` | the steps of builds and updates, as launches in one stream |
+//! | `few` | merging the back edges of a small batch |
 //! | `plan` | the memory of a build, planned before it starts |
 
 mod candidates;
+mod edges;
 mod executor;
+mod few;
 mod plan;
 #[cfg(test)]
 mod tests;

@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
 
+use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
-use gpu_kernels::{DevicePtr, Stream};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_core::{Element, Slot, padded_len};
 use jasper_graph::{ChangedSlots, Graph};
 
 use super::edges::EdgeRows;
-use super::{DeviceCodes, DeviceGraph, all_live, start_points, write_rows};
+use super::{DeviceCodes, DeviceGraph, OldArray, start_points, write_rows};
 
 /// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
 /// too.
@@ -19,6 +20,8 @@ const GAP_BYTES: usize = 64 << 10;
 /// the cost of mapping memory, or of moving the table where it cannot grow in place.
 const GROWTH: usize = 8;
 const MAX_GROWTH: usize = 1 << 20;
+/// Consecutive rows that the host writes, in less time than two launches take.
+const MAX_WRITTEN: usize = 64;
 
 impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Applies the changes that `host` has had since this was a copy of it. New slots have no edges.
@@ -30,22 +33,23 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// ones, succeeds.
     pub(crate) fn apply_changes(&mut self, host: &Graph<T>, changes: &ChangedSlots) -> Result<(), S::Error> {
         self.wait_for_readers()?;
+        self.free_unread()?;
+        // What searches of the next tables read has to be there when they are published. New vectors are none of it.
+        let is_read = !changes.keys.is_empty() || changes.start_points || !self.has_tables_of(host);
         if !changes.vectors.is_empty() || changes.center {
             self.sq8 = None;
         }
         if self.has_vectors && !host.has_vectors() {
-            self.rows = self.stream.allocate(0)?;
+            let rows = std::mem::replace(&mut self.rows, self.stream.allocate(0)?);
+            self.old.keep(OldArray::Rows(rows));
         }
         self.has_vectors = host.has_vectors();
         self.reserve(host.slots())?;
+        let has_shrunk = host.slots() < self.slots;
         self.slots = host.slots();
         // Most changes list their slots in order: these lists are not copied.
         let rows = sorted_slots(Cow::from(&changes.vectors), host.slots());
-        let marks = match (rows.is_empty(), changes.keys.is_empty()) {
-            (_, true) => Cow::from(&rows[..]),
-            (true, false) => sorted_slots(Cow::from(&changes.keys), host.slots()),
-            (false, false) => sorted_slots([&rows, &changes.keys[..]].concat().into(), host.slots()),
-        };
+        let keys = sorted_slots(Cow::from(&changes.keys), host.slots());
         let width = padded_len::<T>(self.dimension);
         for rows in spans(indices(&rows), width * size_of::<T>()) {
             if self.has_vectors {
@@ -55,36 +59,72 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             }
         }
         if let (Some(terms), Some(of_host)) = (&mut self.terms, host.vectors().terms()) {
-            let changed = if self.center.has_same_terms(host.vectors().center()) {
-                spans(indices(&rows), size_of::<f32>())
+            let fill = |slot: Slot, out: &mut [f32]| out[0] = of_host.at(slot.index());
+            if self.center.has_same_terms(host.vectors().center()) {
+                for rows in spans(indices(&rows), size_of::<f32>()) {
+                    write_rows(&self.stream, terms, rows, 1, fill)?;
+                }
             } else {
-                std::iter::once(0..host.slots()).collect()
-            };
-            for rows in changed {
-                write_rows(&self.stream, terms, rows, 1, |slot, out| out[0] = of_host.at(slot.index()))?;
+                let mut other = self.stream.allocate_table(self.capacity)?;
+                write_rows(&self.stream, &mut other, 0..host.slots(), 1, fill)?;
+                self.old.keep(OldArray::Floats(std::mem::replace(terms, other)));
             }
         }
         let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
         let code_rows = spans(indices(&rows), code_bytes).into_iter();
-        DeviceCodes::apply_changes(&mut self.codes, &self.stream, host, code_rows, self.capacity)?;
+        let keep = |table| self.old.keep(OldArray::Words(table));
+        DeviceCodes::apply_changes(&mut self.codes, &self.stream, host, code_rows, self.capacity, keep)?;
         self.clear_edges(&rows)?;
         self.apply_parents(host, &rows, changes)?;
-        for slots in spans(indices(&marks), size_of::<u64>()) {
+        if changes.first_keys {
+            let mut table = self.stream.allocate_table(self.capacity)?;
+            self.stream.copy(&self.keys, &mut table, self.keys.len().min(self.capacity))?;
+            self.old.keep(OldArray::Keys(std::mem::replace(&mut self.keys, table)));
+        }
+        for slots in spans(indices(&keys), size_of::<u64>()) {
             write_rows(&self.stream, &mut self.keys, slots, 1, |slot, out| {
                 out[0] = host.keys().first_key(slot)
             })?;
         }
-        for words in spans(indices(&marks).map(|slot| slot / 32), size_of::<u32>()) {
-            write_rows(&self.stream, &mut self.live, words, 1, |word, out| {
-                out[0] = host.keys().live_word(word.index())
-            })?;
-        }
+        let emptied = if has_shrunk { host.slots() / 32..self.capacity.div_ceil(32) } else { 0..0 };
+        let changed = indices(&rows).chain(indices(&keys)).map(|slot| slot / 32).chain(emptied);
+        self.apply_live(host, changed)?;
         if changes.start_points {
-            self.start_points = self.stream.upload(&start_points(host))?;
+            let start_points = self.stream.upload(&start_points(host))?;
+            self.old.keep(OldArray::Words(std::mem::replace(&mut self.start_points, start_points)));
         }
         self.center = host.vectors().center().clone();
-        self.all_live = all_live(host);
-        self.stream.synchronize()
+        if is_read || self.old.has_new() {
+            self.stream.synchronize()?;
+        }
+        self.publish_tables();
+        Ok(())
+    }
+
+    /// Makes a new set of live slots if it has changed in these `words`, or is too short. Others are as they were.
+    fn apply_live(&mut self, host: &Graph<T>, words: impl Iterator<Item = usize>) -> Result<(), S::Error> {
+        let (stream, len) = (&self.stream, self.capacity.div_ceil(32));
+        self.live_words.resize(len, 0);
+        let end = host.slots().div_ceil(32);
+        let now = |word: usize| if word < end { host.keys().live_word(word) } else { 0 };
+        let mut changed: Vec<usize> = words.collect();
+        changed.retain(|&word| self.live_words[word] != now(word));
+        changed.sort_unstable();
+        changed.dedup();
+        if changed.is_empty() && len <= self.live.len() {
+            return Ok(());
+        }
+        let mut live = stream.allocate(len)?;
+        if len > self.live.len() {
+            stream.fill(&mut live, 0)?;
+        }
+        stream.copy(&self.live, &mut live, self.live.len().min(len))?;
+        for range in spans(changed.iter().copied(), size_of::<u32>()) {
+            write_rows(stream, &mut live, range, 1, |word, out| out[0] = now(word.index()))?;
+        }
+        self.old.keep(OldArray::Words(std::mem::replace(&mut self.live, live)));
+        changed.into_iter().for_each(|word| self.live_words[word] = now(word));
+        Ok(())
     }
 
     /// Whether the copy has the tables of `host`: vectors and codes if `host` has them, and codes of the same
@@ -97,26 +137,41 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         codes && self.has_vectors == host.has_vectors()
     }
 
-    /// Waits for launches that may still read the graph, before it is written.
+    /// Waits for launches that may still read the graph, and that nothing else is known of, before it is written.
     pub(super) fn wait_for_readers(&self) -> Result<(), S::Error> {
-        if self.has_async_readers.swap(false, Relaxed) { self.stream.synchronize_device() } else { Ok(()) }
+        if self.has_async_readers.swap(false, SeqCst) { self.stream.synchronize_device() } else { Ok(()) }
+    }
+
+    /// Frees arrays that were replaced, and that no search reads any more. Returns whether there are others.
+    pub(super) fn free_unread(&mut self) -> Result<bool, S::Error> {
+        let Self { old, has_async_readers, stream, .. } = self;
+        old.free_unread(|| {
+            if has_async_readers.swap(false, SeqCst) { stream.synchronize_device() } else { Ok(()) }
+        })?;
+        Ok(!old.is_empty())
     }
 
     /// Grows every table to at least `slots` slots.
     fn reserve(&mut self, slots: usize) -> Result<(), S::Error> {
         if slots > self.capacity {
-            let stream = &self.stream;
+            let (stream, old) = (&self.stream, &mut self.old);
             let capacity = slots.max(self.capacity + (self.capacity / GROWTH).min(MAX_GROWTH));
             if self.has_vectors {
-                stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
+                let moved = stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
+                moved.into_iter().for_each(|array| old.keep(OldArray::Rows(array)));
             }
-            stream.grow(&mut self.edges, capacity * self.edges_stride)?;
+            let moved = stream.grow(&mut self.edges, capacity * self.edges_stride)?;
+            moved.into_iter().for_each(|array| old.keep(OldArray::Words(array)));
             if let Some(terms) = &mut self.terms {
-                stream.grow(terms, capacity)?;
+                let moved = stream.grow(terms, capacity)?;
+                moved.into_iter().for_each(|array| old.keep(OldArray::Floats(array)));
             }
-            stream.grow(&mut self.keys, capacity)?;
-            self.parents.as_mut().map_or(Ok(()), |parents| stream.grow(parents, capacity))?;
-            stream.grow(&mut self.live, capacity.div_ceil(32))?;
+            let moved = stream.grow(&mut self.keys, capacity)?;
+            moved.into_iter().for_each(|array| old.keep(OldArray::Keys(array)));
+            if let Some(parents) = &mut self.parents {
+                // No search reads it.
+                stream.grow(parents, capacity)?;
+            }
             self.capacity = capacity;
         }
         Ok(())
@@ -137,16 +192,19 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         match &mut self.parents {
             Some(parents) if !changes.spanning_tree => {
                 let slots = sorted_slots([rows, &changes.parents].concat().into(), host.slots());
-                if slots.is_empty() {
-                    return Ok(());
+                let Some(run) = run_of(&slots) else { return Ok(()) };
+                if run.len() == slots.len() && run.len() <= MAX_WRITTEN {
+                    return write_rows(stream, parents, run, 1, |slot, out| out[0] = tree.word(slot));
                 }
-                let words: Vec<u32> = slots.iter().map(|&slot| tree.word(slot)).collect();
-                let (from, to_slots) = (stream.upload(&words)?, stream.upload(bytemuck::cast_slice(&slots))?);
+                let words = slots.iter().map(|&slot| tree.word(slot));
+                let words: Vec<u32> = words.chain(slots.iter().map(|slot| slot.get())).collect();
+                let words = stream.upload(&words)?;
+                let from = stream.input(&words);
                 let args = CopyRowsArgs {
-                    from: stream.input(&from),
+                    from,
                     to: stream.output(parents),
                     from_slots: DevicePtr::null(),
-                    to_slots: stream.input(&to_slots),
+                    to_slots: from.add(slots.len()),
                     rows_len: slots.len() as u32,
                     row_words: 1,
                 };
@@ -162,12 +220,22 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         }
     }
 
-    /// Clears the rows of slots whose vectors changed. No edge leads to them.
+    /// Clears the rows of slots whose vectors changed. No edge leads to them, and no search is on its way there.
     fn clear_edges(&mut self, slots: &[Slot]) -> Result<(), S::Error> {
-        let mut rows = EdgeRows::for_vertices(&self.stream, slots, self.edges_stride as u32)?;
-        self.stream.fill(&mut rows.neighbors, u8::MAX)?;
+        let Some(run) = run_of(slots) else { return Ok(()) };
+        self.recent.clear();
+        if run.len() == slots.len() && slots.len() <= MAX_WRITTEN {
+            let stride = self.edges_stride;
+            return write_rows(&self.stream, &mut self.edges, run, stride, |_, out| out.fill(NO_SLOT));
+        }
+        let rows = EdgeRows::without_edges(&self.stream, slots, self.edges_stride as u32)?;
         self.write_rows(&rows)
     }
+}
+
+/// The range from the first of ascending slots to the last; `None` if there are none.
+fn run_of(slots: &[Slot]) -> Option<Range<usize>> {
+    Some(slots.first()?.index()..slots.last()?.index() + 1)
 }
 
 /// The slots below `end`, sorted and without duplicates.

@@ -18,8 +18,36 @@ pub(crate) struct DeviceCodes<S: Stream> {
     /// `[slots][words]`
     pub(super) table: S::Buffer<u32>,
     quantizer: Arc<dyn Quantizer>,
+    on_device: Arc<DeviceQuantizer<S>>,
+}
+
+/// The codes of a graph as searches read them.
+pub(crate) struct CodeTable<S: Stream> {
+    /// `[slots][words]`
+    rows: DevicePtr<u32>,
+    quantizer: Arc<dyn Quantizer>,
     /// The quantizer for queries on the device, which gives the same codes as `quantizer`.
-    pub(crate) on_device: DeviceQuantizer<S>,
+    pub(crate) on_device: Arc<DeviceQuantizer<S>>,
+}
+
+impl<S: Stream> Clone for CodeTable<S> {
+    fn clone(&self) -> Self {
+        let (quantizer, on_device) = (Arc::clone(&self.quantizer), Arc::clone(&self.on_device));
+        Self { rows: self.rows, quantizer, on_device }
+    }
+}
+
+impl<S: Stream> CodeTable<S> {
+    /// The quantizer for queries on the host.
+    pub(crate) fn quantizer(&self) -> &dyn Quantizer {
+        &*self.quantizer
+    }
+
+    /// Arguments for kernels that estimate distances to queries with these levels and factors.
+    pub(crate) fn args(&self, levels: DevicePtr<u32>, query_factors: DevicePtr<QueryFactors>) -> CodeArgs {
+        let (level_bytes, shape) = (self.on_device.level_bytes(), *self.on_device.shape());
+        CodeArgs { rows: self.rows, levels, query_factors, level_bytes, shape }
+    }
 }
 
 impl<S: Stream> DeviceCodes<S> {
@@ -31,30 +59,25 @@ impl<S: Stream> DeviceCodes<S> {
         let quantizer = Arc::clone(codes.quantizer());
         Ok(Self {
             table: table(stream, slots, quantizer.layout().words(), |slot, out| copy(codes, slot, out))?,
-            on_device: DeviceQuantizer::new(stream, &*quantizer)?,
+            on_device: Arc::new(DeviceQuantizer::new(stream, &*quantizer)?),
             quantizer,
         })
     }
 
-    /// The quantizer for queries on the host.
-    pub(crate) fn quantizer(&self) -> &dyn Quantizer {
-        &*self.quantizer
+    /// The codes as searches read them.
+    pub(crate) fn view(&self) -> CodeTable<S> {
+        let (quantizer, on_device) = (Arc::clone(&self.quantizer), Arc::clone(&self.on_device));
+        CodeTable { rows: self.table.input(), quantizer, on_device }
     }
 
     /// Bytes of device memory.
     pub(super) fn bytes(&self) -> usize {
-        self.table.len() * size_of::<u32>() + DeviceQuantizer::<S>::bytes_of(self.quantizer())
+        self.table.len() * size_of::<u32>() + DeviceQuantizer::<S>::bytes_of(&*self.quantizer)
     }
 
     /// Words per code.
     pub(super) fn words(&self) -> usize {
         self.on_device.shape().words as usize
-    }
-
-    /// Arguments for kernels that estimate distances to queries with these levels and factors.
-    pub(crate) fn args(&self, levels: DevicePtr<u32>, query_factors: DevicePtr<QueryFactors>) -> CodeArgs {
-        let (level_bytes, shape) = (self.on_device.level_bytes(), *self.on_device.shape());
-        CodeArgs { rows: self.table.input(), levels, query_factors, level_bytes, shape }
     }
 
     /// Whether these codes are of the same quantizer.
@@ -63,7 +86,7 @@ impl<S: Stream> DeviceCodes<S> {
     }
 
     /// Updates the copy to the codes of `host`, in a table of `capacity` slots: the codes of changed `rows`, or all
-    /// codes if the quantizer has changed.
+    /// codes if the quantizer has changed. A table that is replaced is given to `keep`.
     ///
     /// # Errors
     /// Returns the device's error. The copy is then inconsistent until a call with the same rows, and later ones,
@@ -74,15 +97,16 @@ impl<S: Stream> DeviceCodes<S> {
         host: &Graph<T>,
         rows: impl Iterator<Item = Range<usize>>,
         capacity: usize,
+        mut keep: impl FnMut(S::Buffer<u32>),
     ) -> Result<(), S::Error> {
         let Some(codes) = host.vectors().codes() else {
-            *copy_of = None;
+            copy_of.take().map(|copied| copied.table).into_iter().for_each(keep);
             return Ok(());
         };
         match copy_of {
             Some(copied) if copied.is_of(codes) => {
                 let words = copied.words();
-                stream.grow(&mut copied.table, capacity * words)?;
+                stream.grow(&mut copied.table, capacity * words)?.into_iter().for_each(keep);
                 for rows in rows {
                     write_rows(stream, &mut copied.table, rows, words, |slot, out| copy(codes, slot, out))?;
                 }
@@ -90,8 +114,9 @@ impl<S: Stream> DeviceCodes<S> {
             _ => {
                 let mut copied = Self::upload(stream, codes, host.slots())?;
                 let words = copied.words();
-                stream.grow(&mut copied.table, capacity * words)?;
-                *copy_of = Some(copied);
+                let moved = stream.grow(&mut copied.table, capacity * words)?;
+                let replaced = copy_of.replace(copied).map(|replaced| replaced.table);
+                moved.into_iter().chain(replaced).for_each(&mut keep);
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use gpu_kernels::rows::{CopyRows, CopyRowsArgs, RenameEdges, RenameEdgesArgs};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
 use jasper_core::{Element, Key, Slot, padded_len};
 
-use super::DeviceGraph;
+use super::{DeviceGraph, OldArray};
 
 /// Bytes of a word of a table.
 const WORD: usize = size_of::<u32>();
@@ -46,18 +46,38 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         })
     }
 
+    /// A table for the edges after a compaction, with which searches go on during it.
+    ///
+    /// # Errors
+    /// Returns the device's error, such as out of memory.
+    pub(super) fn allocate_edges(&self) -> Result<S::Buffer<u32>, S::Error> {
+        self.stream.allocate_table(self.capacity * self.edges_stride)
+    }
+
     /// Moves vectors, codes, edges and keys, and renames the targets of the remaining edges. Tombstones and start
     /// points are updated by [`Self::apply_changes`].
+    ///
+    /// With a table for `edges`, searches go on in the old one, which is kept for them: the slots that vertices move to
+    /// are free. Otherwise nothing reads the graph meanwhile.
     ///
     /// Launches one kernel per table, then one over all edges, then synchronizes.
     ///
     /// # Errors
     /// Returns the device's error. The copy is unusable after an error of a launch.
-    pub(super) fn compact(&mut self, moves: &SlotMoves<S>) -> Result<(), S::Error> {
+    pub(super) fn compact(
+        &mut self,
+        moves: &SlotMoves<S>,
+        edges: Option<S::Buffer<u32>>,
+    ) -> Result<(), S::Error> {
         self.wait_for_readers()?;
+        self.recent.clear();
         let stream = &self.stream;
         let SlotMoves { from, to, renamed, kept } = moves;
         assert_eq!(renamed.len(), self.slots - kept, "the moves are of this graph");
+        if let Some(mut edges) = edges {
+            stream.copy(&self.edges, &mut edges, self.slots * self.edges_stride)?;
+            self.old.keep(OldArray::Words(std::mem::replace(&mut self.edges, edges)));
+        }
         let mut tables = vec![
             (stream.output(&mut self.edges), self.edges_stride),
             (stream.output(&mut self.keys).cast(), size_of::<Key>() / WORD),

@@ -9,6 +9,8 @@
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
 //! | `plan` | the memory that a copy takes, and where vectors are stored |
+//! | `searched` | a graph that is changed while it is searched |
+//! | `tables` | what searches read, and arrays that only earlier searches read |
 //! | `sq8` | vectors quantized to bytes (SQ8), by whose distances a change chooses edges |
 
 mod changes;
@@ -18,13 +20,17 @@ mod edges;
 mod filters;
 mod mutable;
 mod plan;
+mod searched;
 mod sq8;
 #[cfg(test)]
 mod sq8_tests;
+mod tables;
 #[cfg(test)]
 mod update_tests;
 
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -36,12 +42,15 @@ use jasper_graph::{Center, Graph};
 use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
-pub(crate) use codes::DeviceCodes;
-pub(crate) use edges::EdgeRows;
-use edges::UndoLog;
+pub(crate) use codes::{CodeTable, DeviceCodes};
+pub(crate) use edges::{EdgeRows, HostRows, WORD_ALIGN};
+use edges::{RecentRows, UndoLog};
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::HostAndDeviceGraph;
+pub use searched::{GraphSnapshot, SearchedGraph};
 pub(crate) use sq8::{Sq8Rows, UPLOAD_BYTES, sq4_row_bytes};
+pub(crate) use tables::SearchTables;
+use tables::{OldArray, OldArrays};
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
 const EDGE_ALIGN: usize = 32;
@@ -78,10 +87,10 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     start_points: S::Buffer<u32>,
     /// `[slots]`: parents in the spanning tree, if the host keeps one.
     pub(crate) parents: Option<S::Buffer<u32>>,
-    /// One bit per slot: whether it is live.
+    /// One bit per slot up to the capacity: whether it is live.
     live: S::Buffer<u32>,
-    /// Whether all slots are live.
-    all_live: bool,
+    /// What is in `live`.
+    live_words: Vec<u32>,
     slots: usize,
     /// Number of slots that every table has space for.
     capacity: usize,
@@ -93,12 +102,18 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     pub(crate) id: GraphId,
     /// The undo log of the transaction, if one is active.
     undo: Option<UndoLog<S>>,
+    /// Rows that the transaction has written.
+    recent: RecentRows,
     /// During SQ8 linking: the vectors quantized to bytes.
     sq8: Option<Sq8Rows<S>>,
     /// Whether launches that were not synchronized may still read the graph.
-    pub(crate) has_async_readers: AtomicBool,
+    has_async_readers: Arc<AtomicBool>,
     /// What searches with key filters keep on the device.
-    pub(crate) filters: DeviceFilters<S>,
+    filters: Arc<DeviceFilters<S>>,
+    /// Arrays that were replaced, and that searches may still read.
+    old: OldArrays<T, S>,
+    /// The tables as searches read them, since the last change.
+    searched: Option<SearchTables<T, S>>,
 }
 
 impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
@@ -130,7 +145,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     {
         let (slots, dimension) = (graph.slots(), graph.dimension());
         let edges_stride = edges_stride(graph.params());
-        Ok(Self {
+        let live_words: Vec<u32> = (0..slots.div_ceil(32)).map(|word| graph.keys().live_word(word)).collect();
+        let mut copy = Self {
             stream: stream.clone(),
             has_vectors: graph.has_vectors(),
             rows,
@@ -152,10 +168,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
                 .spanning_tree()
                 .map(|tree| table(stream, slots, 1, |slot, out| out[0] = tree.word(slot)))
                 .transpose()?,
-            live: table(stream, slots.div_ceil(32), 1, |word, out| {
-                out[0] = graph.keys().live_word(word.index())
-            })?,
-            all_live: all_live(graph),
+            live: table(stream, live_words.len(), 1, |word, out| out[0] = live_words[word.index()])?,
+            live_words,
             slots,
             capacity: slots,
             dimension,
@@ -164,10 +178,46 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             metric: graph.metric(),
             id: GraphId(NEXT_ID.fetch_add(1, Relaxed)),
             undo: None,
+            recent: RecentRows::default(),
             sq8: None,
-            has_async_readers: AtomicBool::new(false),
-            filters: DeviceFilters::default(),
-        })
+            has_async_readers: Arc::default(),
+            filters: Arc::default(),
+            old: OldArrays::default(),
+            searched: None,
+        };
+        copy.publish_tables();
+        Ok(copy)
+    }
+
+    /// Makes the tables of now those that searches read from now on.
+    fn publish_tables(&mut self) {
+        let before = self.searched.take().map_or_else(Arc::default, |tables| tables.readers);
+        let readers = self.old.retire(&before);
+        self.searched = Some(SearchTables {
+            args: self.tables(),
+            has_rows: self.has_rows(),
+            live: self.live.input(),
+            codes: self.codes.as_ref().map(DeviceCodes::view),
+            has_vectors: self.has_vectors,
+            storage: self.vector_storage(),
+            slots: self.slots,
+            dimension: self.dimension,
+            metric: self.metric,
+            filters: Arc::clone(&self.filters),
+            has_async_readers: Arc::clone(&self.has_async_readers),
+            readers,
+            element: PhantomData,
+        });
+    }
+
+    /// What searches read.
+    pub(crate) fn searched(&self) -> &SearchTables<T, S> {
+        self.searched.as_ref().expect("they are made with the graph")
+    }
+
+    /// Whether the vectors are on the device.
+    fn has_rows(&self) -> bool {
+        self.rows.len() >= self.slots * self.row_len()
     }
 
     /// Bytes of device memory, including capacity for growth and without vectors on the host.
@@ -185,11 +235,6 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// The number of slots: live, tombstones and free.
     pub(crate) fn slots(&self) -> usize {
         self.slots
-    }
-
-    /// Whether there are vectors, or only codes.
-    pub(crate) fn has_vectors(&self) -> bool {
-        self.has_vectors
     }
 
     /// Where its vectors are stored.
@@ -217,10 +262,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// # Panics
     /// Panics if the graph is one of a build by SQ8 vectors, without the vectors themselves.
     pub(crate) fn args(&self) -> GraphArgs {
-        assert!(
-            !self.has_vectors || self.rows.len() >= self.slots * self.row_len(),
-            "the vectors are on the device"
-        );
+        assert!(!self.has_vectors || self.has_rows(), "the vectors are on the device");
         self.tables()
     }
 
@@ -235,13 +277,9 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             start_points_len: self.start_points.len() as u32,
             shape: RowShape::new((self.row_len() * size_of::<T>()) as u32),
             edges_stride: self.edges_stride(),
+            capacity: self.capacity as u32,
             origins: origins(&self.center),
         }
-    }
-
-    /// One bit per slot: whether it is live. Null if all are.
-    pub(crate) fn live_or_null(&self) -> DevicePtr<u32> {
-        if self.all_live { DevicePtr::null() } else { self.live.input() }
     }
 
     /// The array of [`Self::live`], for kernels of updates.
@@ -296,21 +334,16 @@ pub(crate) fn row_bytes<T: Element>(dimension: usize) -> u32 {
     (padded_len::<T>(dimension) * size_of::<T>()) as u32
 }
 
-/// The words of a set of slots as a bitmap of `slots` bits.
-pub(crate) fn bitmap_words(set: &BitSet, slots: usize) -> Vec<u32> {
+/// The words of a set of slots as a bitmap of `len` words.
+pub(crate) fn bitmap_words(set: &BitSet, len: usize) -> Vec<u32> {
     let mut words = set.words().to_vec();
-    words.resize(slots.div_ceil(32), 0);
+    words.resize(len, 0);
     words
 }
 
 /// The length of a row of edges.
 pub(crate) fn edges_stride(params: &BuildParams) -> usize {
     params.max_degree().next_multiple_of(EDGE_ALIGN)
-}
-
-/// Whether every slot is live.
-fn all_live<T: Element>(graph: &Graph<T>) -> bool {
-    graph.keys().live() == graph.slots()
 }
 
 /// The start points, sorted and without duplicates, as kernels require.
@@ -398,7 +431,7 @@ mod tests {
         host.adjacency_mut().set_start_points([40, 3, 40].map(Slot::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
         let whole = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
-        assert!(whole.live_or_null().is_null());
+        assert_eq!(stream.download(&whole.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1111]);
         assert_eq!(stream.download(&whole.start_points).unwrap(), [3, 40]);
 
         host.keys_mut().delete(1066).unwrap();
@@ -414,7 +447,6 @@ mod tests {
             assert_eq!(terms[at], host.vectors().terms().unwrap().at(at));
             assert!(keys[at] == 1000 + at as u64 || at == 66);
         }
-        assert!(!copy.live_or_null().is_null());
         assert_eq!(stream.download(&copy.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1011]);
         let args = copy.args();
         assert_eq!((args.shape.row_bytes(), args.edges_stride, args.start_points_len), (32, 64, 2));

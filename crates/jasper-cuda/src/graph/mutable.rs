@@ -7,8 +7,8 @@ use jasper_data::ThreadPool;
 use jasper_graph::{ChangedSlots, Graph};
 use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, compaction_moves};
 
-use super::DeviceGraph;
 use super::sq8::Sq8Trial;
+use super::{DeviceGraph, GraphSnapshot};
 use crate::build::check_beam;
 use crate::search::launch::check_shared_memory;
 use crate::{GraphView, Stream};
@@ -17,8 +17,8 @@ use crate::{GraphView, Stream};
 /// copied to the device; edges change on the device. The host holds them until [`Self::free_uploaded_edges`], and from
 /// [`Self::sync_host_edges`], which downloads them, to their next change.
 ///
-/// When a change returns, launches in all streams see it. Searches share the graph (`&`), and a change has it
-/// exclusively (`&mut`).
+/// When a change returns, launches in all streams see it. Here a change has the graph exclusively (`&mut`). To change it
+/// while it is searched, there is [`SearchedGraph`](super::SearchedGraph).
 pub struct HostAndDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     host: Graph<T>,
     copy: DeviceGraph<T, S>,
@@ -66,6 +66,30 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
         &self.copy
     }
 
+    /// The graph for searches, while it is changed: see [`SearchTables`](super::SearchTables).
+    ///
+    /// # Safety
+    /// The snapshot is dropped before the graph. What reads it ends or [is marked](super::SearchTables::mark_async_reader)
+    /// before the snapshot is dropped.
+    pub(super) unsafe fn snapshot(&self) -> GraphSnapshot<T, S> {
+        let has_host_edges = self.host_edges == HostEdges::Uploaded;
+        // SAFETY: the host's graph is searched from its start points along edges that are loaded, if it has edges, and
+        // for its keys.
+        let host =
+            unsafe { if has_host_edges { self.host.snapshot() } else { self.host.snapshot_without_edges() } };
+        GraphSnapshot::new(host, self.copy.searched().clone(), has_host_edges, self.failure.clone())
+    }
+
+    /// Frees memory of the device that no search reads any more. Returns whether some is left that only searches read.
+    pub(super) fn free_unread(&mut self) -> Result<bool, S::Error> {
+        self.copy.free_unread()
+    }
+
+    /// The host's graph, to retire its snapshots.
+    pub(super) fn retire_snapshots(&mut self) {
+        self.host.retire_snapshots();
+    }
+
     /// The copy, to change its edges.
     pub(crate) fn on_device_mut(&mut self) -> &mut DeviceGraph<T, S> {
         self.free_host_edges();
@@ -86,8 +110,9 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
         }
     }
 
-    /// The host's graph, if it still has the edges that were uploaded, so that the host can search it.
-    pub fn uploaded_host(&self) -> Option<&Graph<T>> {
+    /// The host's graph, if it still has the edges that were uploaded.
+    #[cfg(test)]
+    pub(crate) fn uploaded_host(&self) -> Option<&Graph<T>> {
         (self.host_edges == HostEdges::Uploaded && self.failure.is_none()).then_some(&self.host)
     }
 
@@ -197,12 +222,18 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     /// # Errors
     /// Returns the device's error. The copy is unusable if an error occurs after vertices began to move.
     pub fn compact(&mut self) -> Result<CompactReport, S::Error> {
+        self.compact_into(None)
+    }
+
+    /// [`Self::compact`]. With another table for `edges`, snapshots from before remain as they are; otherwise there are
+    /// none. No snapshot has a vertex in a free slot.
+    pub(super) fn compact_into(&mut self, edges: Option<S::Buffer<u32>>) -> Result<CompactReport, S::Error> {
         self.check()?;
         let (kept, moves) = compaction_moves(&self.host);
         let report = CompactReport { moved: moves.len(), freed: self.host.keys().free() };
         if report.freed > 0 {
             let slot_moves = self.copy.upload_moves(&moves, kept)?;
-            let moved = self.copy.compact(&slot_moves);
+            let moved = self.copy.compact(&slot_moves, edges);
             self.or_fail(moved)?;
             // The host's edges still name the old slots.
             self.free_host_edges();
@@ -304,7 +335,7 @@ impl<T: Element> HostAndDeviceGraph<T> {
     /// Returns the error that made the copy unusable, if any.
     pub fn view(&self) -> crate::Result<GraphView<'_, T>> {
         self.check()?;
-        Ok(GraphView::new(&self.host, self.on_device()))
+        Ok(GraphView::new(&self.host, self.on_device().searched()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bytemuck::Pod;
 use cuda_std::emulator::{Emulator, Fault};
 use gpu_kernels::emulated::{EmulatedBuffer, EmulatedFault, EmulatedStream};
-use gpu_kernels::{Kernel, Stream};
+use gpu_kernels::{Buffer as _, Kernel, Stream};
 use jasper_core::synthetic::rng;
 use jasper_core::{
     BuildParams, Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, f16, no_progress,
@@ -267,7 +267,16 @@ impl<T: Element> Twins<T> {
         let rows = stream.download_range(&copy.rows, 0..slots * row_len).unwrap();
         let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
         let terms = copy.terms.as_ref().map(|terms| stream.download_range(terms, 0..slots).unwrap());
-        let live = stream.download_range(&copy.live, 0..slots.div_ceil(32)).unwrap();
+        let live = stream.download(&copy.live).unwrap();
+        assert_eq!((live.len(), &live), (copy.capacity.div_ceil(32), &copy.live_words));
+        let bits = (0..32 * live.len()).filter(|slot| live[slot / 32] >> (slot % 32) & 1 == 1);
+        assert_eq!(bits.filter(|&slot| slot >= slots).count(), 0, "live slots past the last");
+        let searched = copy.searched();
+        assert_eq!((searched.slots(), searched.bitmap_len()), (slots, live.len()));
+        assert_eq!(
+            (searched.live().at(0), searched.args().edges.at(0)),
+            (copy.live.input().at(0), copy.edges.input().at(0))
+        );
         let codes = copy
             .codes
             .as_ref()
@@ -297,7 +306,6 @@ impl<T: Element> Twins<T> {
             }
         }
         assert_eq!((copy.slots(), copy.vector_storage()), (slots, self.vectors));
-        assert_eq!(copy.live_or_null().is_null(), expected.keys().live() == slots);
         assert_eq!(copy.center, *expected.vectors().center());
         assert_eq!(stream.download(&copy.start_points).unwrap(), super::start_points(expected));
         assert!(found.check_structure().is_sound() && self.resident.check().is_ok());

@@ -32,7 +32,7 @@ use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
 use super::launch::{LaunchPointers, QueryQuantizer, SearchLaunch, SlotArray};
 use super::results::first_keys;
 use super::started::{StartedQueries, UNWRITTEN};
-use crate::DeviceGraph;
+use crate::graph::SearchTables;
 
 /// Most queries of a chunk per multiprocessor. All chunks in flight are more than the device searches concurrently,
 /// which keeps it busy (docs/src/experiments.md#gpu-batches-from-the-host).
@@ -54,7 +54,7 @@ const MAX_RESULT_TASKS_ALONE: usize = 32;
 pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
     pub(crate) plan: &'a SearchPlan<'r, T>,
     /// The device copy of the plan's graph.
-    pub(crate) graph: &'a DeviceGraph<T, B::Stream>,
+    pub(crate) graph: &'a SearchTables<T, B::Stream>,
     /// Threads of the host, for large chunks.
     pub(crate) pool: &'a ThreadPool,
 }
@@ -152,11 +152,18 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         Err(error)
     }
 
-    /// Launches a search for queries without waiting for it. The graph is marked as having asynchronous readers.
+    /// Launches a search for queries without waiting for it.
+    ///
+    /// # Safety
+    /// The tables are kept until the launch is complete, and the buffers are not used before.
     ///
     /// # Panics
     /// Panics unless the plan [`can_start`](super::started::can_start).
-    pub(crate) fn start(&self, queries: &[&[T]], buffers: &mut B) -> Result<StartedQueries, SearchError> {
+    pub(crate) unsafe fn start(
+        &self,
+        queries: &[&[T]],
+        buffers: &mut B,
+    ) -> Result<StartedQueries, SearchError> {
         let plan = self.plan;
         let multiprocessors = buffers.stream().multiprocessors();
         let no_slots = || unreachable!("neither a filter nor a scan");
@@ -165,7 +172,6 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let chunk = queries.iter().enumerate();
         let chunk: Vec<_> =
             chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
-        self.graph.mark_async_reader();
         self.submit_chunk(&launch, buffers, &slot_array, &chunk, Some(UNWRITTEN))?;
         Ok(StartedQueries::new(queries.len(), launch.k(), plan))
     }
@@ -197,8 +203,8 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         }
         let streams = buffers.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to `buffers`, which have these sizes, live as long as the value, and are not used
-        // until the launch is complete, but for loads of results. The graph is borrowed until then, or marked as
-        // having asynchronous readers: changing or dropping it then synchronizes the device. So are the slots, which
+        // until the launch is complete, but for loads of results. The tables are borrowed until then, or kept by the
+        // caller of `start`. So are the slots, which
         // are complete: `run` has synchronized the stream that they are from, or it is this one.
         unsafe { launch.enqueue(streams, slots, chunk.len(), pointers) }.map_err(SearchError::device)
     }

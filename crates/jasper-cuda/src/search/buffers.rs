@@ -10,6 +10,7 @@ use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
 
+use super::idle::Use;
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
 use crate::{Buffer, Bytes, Context, Pinned, Result, Stream};
 
@@ -112,8 +113,12 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
 }
 
 impl<T: Pod> PinnedSearchBuffers<T> {
-    pub(crate) fn new(context: &Context) -> Result<Self> {
-        let stream = Stream::new(context)?;
+    /// Buffers for searches that [are short](super::idle::Use), or for others.
+    pub(crate) fn new(context: &Context, of: Use) -> Result<Self> {
+        let stream = match of {
+            Use::Short => Stream::for_short_work(context)?,
+            Use::Any => Stream::new(context)?,
+        };
         Ok(Self {
             queries: Pinned::zeroed(context, 0)?,
             queries_on_device: stream.allocate(0)?,

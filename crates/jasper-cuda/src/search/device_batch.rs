@@ -19,7 +19,7 @@ use jasper_vamana::{SearchError, SearchPlan};
 
 use super::batch::allowed;
 use super::launch::{LaunchPointers, LaunchStreams, PRODUCT_BYTES, SearchLaunch};
-use crate::DeviceGraph;
+use crate::graph::SearchTables;
 
 /// Maximum bytes of temporary memory for the quantization of queries, their codes, and the candidates between search
 /// and rerank. This is enough for several times the queries that fill a device. Larger batches are searched in chunks.
@@ -67,7 +67,7 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
 ///   the launches are complete.
 pub(super) unsafe fn launch<T: Element, S: Stream>(
     plan: &SearchPlan<'_, T>,
-    graph: &DeviceGraph<T, S>,
+    graph: &SearchTables<T, S>,
     pool: &ThreadPool,
     stream: &S,
     arrays: DeviceBatch<'_, T, S>,

@@ -27,7 +27,7 @@ use jasper_quant::Quantizer;
 use jasper_vamana::{BeamSize, LaunchParams, SearchError, SearchPlan, Strategy};
 
 use super::params::{check_launch, default_launch, default_quantized_launch, scan_parts};
-use crate::graph::{DeviceCodes, KernelGraph, SlotFormat, bitmap_words};
+use crate::graph::{CodeTable, KernelGraph, SearchTables, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
 /// Queries per multiprocessor that are reranked at once from vectors in host memory: enough to saturate PCIe, and few
@@ -42,7 +42,7 @@ pub(super) const PRODUCT_BYTES: usize = 16 << 20;
 
 /// What the launches of all chunks have in common.
 pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
-    graph: &'a DeviceGraph<T, S>,
+    graph: &'a SearchTables<T, S>,
     k: u32,
     beam: BeamSize,
     launch: LaunchParams,
@@ -138,7 +138,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// Returns [`SearchError::Launch`] if the plan's launch parameters are invalid.
     pub(crate) fn new(
         plan: &SearchPlan<'_, T>,
-        graph: &'a DeviceGraph<T, S>,
+        graph: &'a SearchTables<T, S>,
         allowed: impl Fn() -> &'a BitSet,
         multiprocessors: u32,
         queries: usize,
@@ -163,7 +163,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// An exact scan of the slots in `allowed`; by codes if the graph has no vectors.
     fn scan(
         plan: &SearchPlan<'_, T>,
-        graph: &'a DeviceGraph<T, S>,
+        graph: &'a SearchTables<T, S>,
         allowed: &'a BitSet,
         multiprocessors: u32,
         queries: usize,
@@ -190,7 +190,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     }
 
     /// The codes of a quantized search.
-    pub(crate) fn codes(&self) -> Option<&'a DeviceCodes<S>> {
+    pub(crate) fn codes(&self) -> Option<&'a CodeTable<S>> {
         self.rerank.and(self.graph.codes.as_ref())
     }
 
@@ -272,13 +272,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             | LaunchStrategy::Product { slots } => (SlotFormat::List, slots),
         };
         // A list that is longer than the bitmap is made from that by each call, and not copied or kept.
-        let bitmap_len = self.graph.slots().div_ceil(32);
+        let bitmap_len = self.graph.bitmap_len();
         let format = if slots.len() > bitmap_len { SlotFormat::Bitmap } else { wanted };
         let len = if format == SlotFormat::Bitmap { bitmap_len } else { slots.len() };
         let words = || self.slot_words(format, slots);
         let array = match &plan.key_filter_slots {
             Some(allowed) => {
-                let readers = &self.graph.has_async_readers;
+                let readers = &*self.graph.has_async_readers;
                 self.graph.filters.get(stream, readers, allowed, format, len, words)?
             }
             None => Arc::new(stream.upload(&words())?),
@@ -293,7 +293,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
     fn slot_words(&self, format: SlotFormat, slots: &BitSet) -> Vec<u32> {
         match format {
-            SlotFormat::Bitmap => bitmap_words(slots, self.graph.slots()),
+            SlotFormat::Bitmap => bitmap_words(slots, self.graph.bitmap_len()),
             SlotFormat::List => slots.iter().map(|slot| slot as u32).collect(),
         }
     }
@@ -319,7 +319,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let len = slot_array.slots.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
         let (graph, allowed, max_hops) = match self.strategy {
-            LaunchStrategy::Beam { allowed: None } => (whole, self.graph.live_or_null(), u32::MAX),
+            LaunchStrategy::Beam { allowed: None } => (whole, self.graph.live(), u32::MAX),
             LaunchStrategy::Beam { allowed: Some(_) } => (whole, slots, u32::MAX),
             LaunchStrategy::ScanPerQuery { .. }
             | LaunchStrategy::ScanInParts { .. }
@@ -417,7 +417,7 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
     let shared = |launch: LaunchParams| {
         let search = search_args(&input, BeamSize::new(frontier_len), launch);
         let quantized = graph.codes.as_ref().map_or(0, |codes| {
-            let codes = codes.args(DevicePtr::null(), DevicePtr::null());
+            let codes = codes.view().args(DevicePtr::null(), DevicePtr::null());
             let kernel = QuantizedSearch::for_codes(
                 &codes.shape,
                 codes.level_bytes,

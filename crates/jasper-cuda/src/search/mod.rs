@@ -34,17 +34,17 @@ use jasper_vamana::{
     SearchReport,
 };
 
-use crate::{Bytes, Context, DeviceGraph, Result, Stream};
+use crate::graph::{GraphSnapshot, SearchTables, SearchedGraph};
+use crate::{Bytes, Context, DeviceGraph, PoolRetention, Result, Stream};
 use batch::BatchSearch;
 use buffers::{PinnedSearchBuffers, SearchBuffers as _};
 pub use device_batch::DeviceBatch;
 use device_batch::SCRATCH_BYTES;
-use idle::IdleBuffers;
 pub(crate) use idle::MAX_IDLE;
+use idle::{IdleBuffers, Use};
 use launch::check_shared_memory;
 use params::cost_model;
 pub use results::hit_from_device;
-pub use started::ReadGraph;
 use started::{StartedQueries, can_start};
 
 /// Most bytes of the queries and results of a [started](DeviceSearcher::start) search, of which many may be under way.
@@ -68,13 +68,15 @@ pub struct DeviceSearcher<T: Element> {
     /// Prepares the queries.
     cpu: Arc<CpuExecutor>,
     idle: Arc<IdleBuffers<PinnedSearchBuffers<T>>>,
+    /// Searches synchronize while a change allocates. Without it, each would have the pool free its memory.
+    _retention: Option<PoolRetention>,
 }
 
 /// A graph on the host and its complete copy in device memory, as a search reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphView<'a, T: Element> {
     host: &'a Graph<T>,
-    copy: &'a DeviceGraph<T>,
+    copy: &'a SearchTables<T, Stream>,
 }
 
 impl<'a, T: Element> GraphView<'a, T> {
@@ -82,7 +84,7 @@ impl<'a, T: Element> GraphView<'a, T> {
     ///
     /// # Panics
     /// Panics if the graph and its copy have different numbers of slots.
-    pub(crate) fn new(host: &'a Graph<T>, copy: &'a DeviceGraph<T>) -> Self {
+    pub(crate) fn new(host: &'a Graph<T>, copy: &'a SearchTables<T, Stream>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "a graph is searched with its own copy");
         Self { host, copy }
     }
@@ -95,7 +97,8 @@ impl<'a, T: Element> GraphView<'a, T> {
 impl<T: Element> DeviceSearcher<T> {
     /// Searches on the device of `context`. The threads of `cpu` prepare the queries of large batches.
     pub fn new(context: &Context, cpu: Arc<CpuExecutor>) -> Self {
-        Self { context: context.clone(), cpu, idle: Arc::default() }
+        let retention = PoolRetention::small(context).ok();
+        Self { context: context.clone(), cpu, idle: Arc::default(), _retention: retention }
     }
 
     /// The CUDA context.
@@ -151,32 +154,37 @@ impl<T: Element> DeviceSearcher<T> {
     /// Launches a search for several queries and returns without waiting for it. `None` if [`Self::search_batch`] has
     /// to do it: with a filter, for scans, and for more than 4 MiB of queries or results.
     ///
-    /// The results are as of the call. Changing the graph waits for the search.
+    /// The results are as of the call, and of this `snapshot` of the graph.
     ///
     /// # Errors
     /// Returns [`SearchError`].
     pub fn start(
         &self,
-        graph: GraphView<'_, T>,
+        graph: &Arc<SearchedGraph<T>>,
         queries: &[&[T]],
         params: SearchParams<'_>,
     ) -> Result<Option<StartedSearch<T>>, SearchError> {
+        let (searched, snapshot) = (graph, graph.snapshot(params.filter));
+        let graph = snapshot.view()?;
         let plan = self.plan(graph, params, queries.len())?;
         let bytes = graph.copy.row_bytes() as usize + params.k * size_of::<DeviceHit>();
         if !can_start(&plan) || queries.len() * bytes > MAX_STARTED_BYTES {
             return Ok(None);
         }
-        let mut idle = self.idle.take();
+        let of = Use::new(queries.len());
+        let mut idle = self.idle.take(of);
         let buffers = idle.pop();
-        put_back(&self.idle, idle);
+        put_back(&self.idle, of, idle);
         let buffers = match buffers {
             Some(buffers) => buffers,
-            None => PinnedSearchBuffers::new(&self.context)?,
+            None => PinnedSearchBuffers::new(&self.context, of)?,
         };
-        let mut used = UsedBuffers { buffers: Some(buffers), idle: Arc::clone(&self.idle) };
+        let mut used = UsedBuffers { buffers: Some(buffers), idle: Arc::clone(&self.idle), of };
         let search = BatchSearch { plan: &plan, graph: graph.copy, pool: self.cpu.search_pool() };
-        let queries = search.start(queries, used.get_mut())?;
-        Ok(Some(StartedSearch { queries, used }))
+        // SAFETY: after an error, and when the result is dropped, the stream of the buffers is synchronized, before the
+        // snapshot is dropped, which keeps the tables.
+        let queries = unsafe { search.start(queries, used.get_mut())? };
+        Ok(Some(StartedSearch { queries, used, snapshot, _graph: Arc::clone(searched) }))
     }
 
     /// Searches for one query. Returns `k` hits, or fewer if there are fewer.
@@ -228,65 +236,70 @@ impl<T: Element> DeviceSearcher<T> {
         stream.check_owner(arrays.results);
         stream.check_owner(arrays.costs);
         let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
-        // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and changing or dropping it
-        // synchronizes the device.
-        unsafe {
+        // SAFETY: the stream allocated the arrays, as checked. The copy is complete. It is marked as read once more after the
+        // launch, so that whatever it reads is written or freed after a synchronization of the device.
+        let launched = unsafe {
             device_batch::launch(&plan, graph.copy, self.cpu.search_pool(), stream, arrays, SCRATCH_BYTES)
-        }
+        };
+        graph.copy.mark_async_reader();
+        launched
     }
 
     fn run(
         &self,
         plan: &SearchPlan<'_, T>,
-        graph: &DeviceGraph<T>,
+        graph: &SearchTables<T, Stream>,
         queue: &QueryQueue<'_, T>,
     ) -> Result<SearchReport, SearchError> {
-        let add = || PinnedSearchBuffers::new(&self.context).map_err(SearchError::device);
-        let mut sets = self.idle.take();
+        let of = Use::new(queue.queries_per_device());
+        let add = || PinnedSearchBuffers::new(&self.context, of).map_err(SearchError::device);
+        let mut sets = self.idle.take(of);
         if sets.is_empty() {
             sets.push(add()?);
         }
         let report = BatchSearch { plan, graph, pool: self.cpu.search_pool() }.search(queue, &mut sets, add);
         // After an error chunks may be in flight: their buffers can be reused once these are complete.
         if sets.iter().all(|buffers| report.is_ok() || buffers.stream().synchronize().is_ok()) {
-            put_back(&self.idle, sets);
+            put_back(&self.idle, of, sets);
         }
         report
     }
 }
 
 /// Keeps buffers without work in flight for later calls.
-fn put_back<T: Element>(idle: &IdleBuffers<PinnedSearchBuffers<T>>, sets: Vec<PinnedSearchBuffers<T>>) {
+fn put_back<T: Element>(
+    idle: &IdleBuffers<PinnedSearchBuffers<T>>,
+    of: Use,
+    sets: Vec<PinnedSearchBuffers<T>>,
+) {
     let bytes = sets.iter().map(PinnedSearchBuffers::bytes);
     let bytes = bytes.fold(Bytes::default(), |sum, bytes| Bytes {
         device: sum.device + bytes.device,
         host: sum.host + bytes.host,
     });
     if !sets.is_empty() {
-        idle.put(sets, bytes);
+        idle.put(of, sets, bytes);
     }
 }
 
 /// A search that was [started](DeviceSearcher::start). Dropping it waits for the launch.
 pub struct StartedSearch<T: Element> {
     queries: StartedQueries,
+    // In this order: the drop of the buffers waits for the launch, which reads the snapshot, which leads to the graph.
     used: UsedBuffers<T>,
+    snapshot: Arc<GraphSnapshot<T>>,
+    _graph: Arc<SearchedGraph<T>>,
 }
 
 impl<T: Element> StartedSearch<T> {
     /// Calls `answer` with the index and the hits of each query whose results have been written since the last call.
     /// Returns whether the launch is complete. Queries that are not answered by then have to be searched for with
-    /// [`DeviceSearcher::search_batch`]: they have fewer than `k` hits because of tombstones, or vertices have several
-    /// keys, which are read from the graph, and keys have changed since the search began.
+    /// [`DeviceSearcher::search_batch`]: they have fewer than `k` hits because of tombstones.
     ///
     /// # Errors
     /// Returns the error of the device.
-    pub fn poll(
-        &mut self,
-        read_graph: ReadGraph<'_, T>,
-        answer: &mut dyn FnMut(usize, Vec<Hit>),
-    ) -> Result<bool, SearchError> {
-        self.queries.poll(self.used.get_mut(), read_graph, answer)
+    pub fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
+        self.queries.poll(self.used.get_mut(), self.snapshot.host(), answer)
     }
 }
 
@@ -294,6 +307,7 @@ impl<T: Element> StartedSearch<T> {
 struct UsedBuffers<T: Element> {
     buffers: Option<PinnedSearchBuffers<T>>,
     idle: Arc<IdleBuffers<PinnedSearchBuffers<T>>>,
+    of: Use,
 }
 
 impl<T: Element> UsedBuffers<T> {
@@ -306,7 +320,7 @@ impl<T: Element> Drop for UsedBuffers<T> {
     fn drop(&mut self) {
         // After a fault they are not used again.
         let buffers = self.buffers.take().filter(|buffers| buffers.stream().synchronize().is_ok());
-        put_back(&self.idle, buffers.into_iter().collect());
+        put_back(&self.idle, self.of, buffers.into_iter().collect());
     }
 }
 

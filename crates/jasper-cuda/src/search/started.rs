@@ -27,9 +27,6 @@ pub(super) const UNWRITTEN: DeviceHit = {
 /// Polls without an answer after which a launch is asked whether it is complete, which notices faults.
 pub(super) const POLLS: u32 = 256;
 
-/// Calls a function once, with the graph that the search was started on, as it is now on the host.
-pub type ReadGraph<'a, T> = &'a dyn Fn(&mut dyn FnMut(&Graph<T>));
-
 /// Whether the results of a search can be copied out query by query. Those of a scan are written more than once.
 pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
     plan.strategy != Strategy::Scan && plan.params.filter.is_none()
@@ -44,8 +41,8 @@ pub(super) struct StartedQueries {
     k: usize,
     /// A query with fewer hits is not answered, because a scan might find more.
     rescan_below: usize,
-    /// The [version](jasper_graph::KeyMap::version) of the keys when the search began; `None` where no vertex has several.
-    keys_version: Option<u64>,
+    /// Whether a vertex has several keys.
+    has_duplicates: bool,
     /// Polls since the last answer.
     polls: u32,
     results: Vec<DeviceHit>,
@@ -53,27 +50,26 @@ pub(super) struct StartedQueries {
 
 impl StartedQueries {
     pub(super) fn new<T: Element>(queries: usize, k: usize, plan: &SearchPlan<'_, T>) -> Self {
-        let keys = plan.graph.keys();
         Self {
             waiting: (0..queries).collect(),
             metric: plan.graph.metric(),
             k,
             rescan_below: plan.rescan_below(),
-            keys_version: (keys.duplicate_keys() > 0).then(|| keys.version()),
+            has_duplicates: plan.graph.keys().duplicate_keys() > 0,
             polls: 0,
             results: Vec::new(),
         }
     }
 
     /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch is
-    /// complete. Where vertices have several keys, reads the graph, and does not answer if keys have changed.
+    /// complete. `graph` is that of the search.
     pub(super) fn poll<T: Element, B: SearchBuffers<T>>(
         &mut self,
         buffers: &B,
-        read_graph: ReadGraph<'_, T>,
+        graph: &Graph<T>,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
-        let Self { waiting, metric, k, rescan_below, keys_version, polls, results } = self;
+        let Self { waiting, metric, k, rescan_below, has_duplicates, polls, results } = self;
         *polls += 1;
         let asks = waiting.is_empty() || polls.is_multiple_of(POLLS);
         let is_complete = asks && buffers.is_complete().map_err(SearchError::device)?;
@@ -82,15 +78,12 @@ impl StartedQueries {
             let is_there = is_complete || results.iter().all(is_written);
             if is_there {
                 *polls = 0;
-                let mut hits: Option<Vec<Hit>> = None;
-                match keys_version {
-                    None => hits = Some(first_keys(*metric, results).collect()),
-                    Some(version) => read_graph(&mut |graph| {
-                        let is_unchanged = graph.keys().version() == *version;
-                        hits = is_unchanged.then(|| all_keys(graph, results).take(*k).collect());
-                    }),
-                }
-                if let Some(hits) = hits.filter(|hits| hits.len() >= *rescan_below) {
+                let hits: Vec<Hit> = if *has_duplicates {
+                    all_keys(graph, results).take(*k).collect()
+                } else {
+                    first_keys(*metric, results).collect()
+                };
+                if hits.len() >= *rescan_below {
                     answer(query, hits);
                 }
             }

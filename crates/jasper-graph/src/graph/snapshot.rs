@@ -35,6 +35,23 @@ impl<T: Element> Graph<T> {
         })
     }
 
+    /// [`Self::snapshot`] for searches that read the edges elsewhere, such as on a device.
+    ///
+    /// # Safety
+    /// The same as for [`Self::snapshot`].
+    #[doc(hidden)]
+    pub unsafe fn snapshot_without_edges(&self) -> Snapshot<T> {
+        let adjacency = self.adjacency.share_without_edges();
+        Snapshot(Self {
+            params: self.params,
+            vectors: self.vectors.share(),
+            adjacency,
+            keys: self.keys.share(),
+            tuned: self.tuned.clone(),
+            readers: self.readers.clone_current(),
+        })
+    }
+
     /// Counts the snapshots so far among those that [may read free slots](Self::are_free_slots_unread).
     #[doc(hidden)]
     pub fn retire_snapshots(&mut self) {

@@ -15,6 +15,8 @@ pub struct ChangedSlots {
     pub vectors: Vec<Slot>,
     /// Slots that may have become live or a tombstone, or whose first key may have changed.
     pub keys: Vec<Slot>,
+    /// Whether a slot that had a key before has another first key.
+    pub first_keys: bool,
     /// Whether the start points changed.
     pub start_points: bool,
     /// Whether there is another [spanning tree](SpanningTree), or none any more.
@@ -28,7 +30,7 @@ pub struct ChangedSlots {
 impl ChangedSlots {
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
-        let Self { vectors, keys, start_points, spanning_tree, center, parents } = self;
+        let Self { vectors, keys, start_points, spanning_tree, center, parents, first_keys: _ } = self;
         let is_same = vectors.is_empty() && keys.is_empty() && parents.is_empty();
         is_same && !start_points && !spanning_tree && !center
     }
@@ -37,6 +39,7 @@ impl ChangedSlots {
     pub fn append(&mut self, mut later: Self) {
         self.vectors.append(&mut later.vectors);
         self.keys.append(&mut later.keys);
+        self.first_keys |= later.first_keys;
         self.start_points |= later.start_points;
         self.spanning_tree |= later.spanning_tree;
         self.center |= later.center;

@@ -148,7 +148,7 @@ impl KeyMap {
         } else if is_first {
             // A vector that is inserted again, or restored, has its key already: nothing is copied.
             if self.first.at(slot.index()) != key {
-                self.first.set(slot.index(), key);
+                self.replace_first(slot, key);
             }
         } else {
             self.further.push(slot, key);
@@ -167,10 +167,18 @@ impl KeyMap {
         match kind {
             ChangeKind::RemoveFirst => {
                 let next = self.further.remove(slot, 0).expect("the slot has a further key");
-                self.first.set(slot.index(), next);
+                self.replace_first(slot, next);
             }
             ChangeKind::RemoveFurther(index) => drop(self.further.remove(slot, index)),
             _ => {}
+        }
+    }
+
+    /// Sets the first key of a slot that had another.
+    fn replace_first(&mut self, slot: Slot, key: Key) {
+        self.first.set(slot.index(), key);
+        if let Some(changes) = &mut self.changes {
+            changes.first_keys = true;
         }
     }
 
@@ -282,12 +290,12 @@ impl KeyMap {
     fn undo_change(&mut self, change: KeyChange) {
         let KeyChange { key, slot, kind, deleted, location } = change;
         match kind {
-            ChangeKind::AddFirst(before) => self.first.set(slot.index(), before),
+            ChangeKind::AddFirst(before) => self.replace_first(slot, before),
             ChangeKind::AddFurther => drop(self.further.pop(slot)),
             ChangeKind::RemoveOnly => self.first.set(slot.index(), key),
             ChangeKind::RemoveFirst => {
                 self.further.insert(slot, 0, self.first.at(slot.index()));
-                self.first.set(slot.index(), key);
+                self.replace_first(slot, key);
             }
             ChangeKind::RemoveFurther(index) => self.further.insert(slot, index, key),
         }

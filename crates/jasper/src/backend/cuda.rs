@@ -7,15 +7,15 @@ use std::time::Duration;
 use jasper_core::{Element, MatrixView, ProgressFn, Slot, sync};
 pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, HostAndDeviceGraph, KernelPreload,
-    KernelSet, PoolRetention, QuantizedVectors, Stream,
+    Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, GraphSnapshot, HostAndDeviceGraph,
+    KernelPreload, KernelSet, PoolRetention, QuantizedVectors, SearchedGraph, Stream,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
     GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
-    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, SharedGraph,
-    UpdateError, consolidate, insert, transaction, without_edges,
+    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError,
+    consolidate, insert, transaction, without_edges,
 };
 
 use super::{Backend, StartedSearch};
@@ -77,7 +77,7 @@ pub(crate) fn cuda_backend<T: Element>(
     let stream = graph.stream().clone();
     let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
     let kernels = KernelSet::for_query(stream.context(), graph.host());
-    let graph = Arc::new(SharedGraph::new(graph));
+    let graph = Arc::new(SearchedGraph::new(graph));
     let shared = Arc::clone(&graph);
     let kernels = KernelPreload::new(kernels, move || {
         // As every change: whoever reads the graph for long holds the lock, and a write that waits delays searches.
@@ -124,7 +124,7 @@ const MAX_QUERIES_ON_HOST: usize = 16;
 pub(crate) struct CudaBackend<T: Element> {
     /// Compiles the kernels of searches for one query, and then frees the host's edges.
     kernels: KernelPreload,
-    graph: Arc<SharedGraph<HostAndDeviceGraph<T>>>,
+    graph: Arc<SearchedGraph<T>>,
     searcher: DeviceSearcher<T>,
     device_executor: DeviceExecutor<T>,
     executor: Arc<CpuExecutor>,
@@ -143,14 +143,14 @@ impl<T: Element> CudaBackend<T> {
     /// that only a device limits.
     fn searched_on_host<'a>(
         &self,
-        graph: &'a HostAndDeviceGraph<T>,
+        graph: &'a GraphSnapshot<T>,
         queries: usize,
         params: SearchParams<'_>,
     ) -> Option<&'a Graph<T>> {
         let widest = params.k.max(params.effective_beam_width());
         let is_small = queries <= MAX_QUERIES_ON_HOST && widest <= jasper_cuda::MAX_BEAM_WIDTH as usize;
         let is_on_host = is_small && params.launch.is_none() && !self.kernels.is_complete();
-        graph.uploaded_host().filter(|_| is_on_host)
+        graph.searchable_host().filter(|_| is_on_host)
     }
 
     /// Keeps freed memory in the device's pool for the allocations of one change.
@@ -159,15 +159,9 @@ impl<T: Element> CudaBackend<T> {
     }
 }
 
-/// A search that was started, and the graph that is searched.
-struct StartedOnDevice<T: Element> {
-    search: jasper_cuda::StartedSearch<T>,
-    graph: Arc<SharedGraph<HostAndDeviceGraph<T>>>,
-}
-
-impl<T: Element> StartedSearch for StartedOnDevice<T> {
+impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
     fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
-        self.search.poll(&|read| self.graph.read(|graph| read(graph.host())), answer)
+        Self::poll(self, answer)
     }
 }
 
@@ -221,7 +215,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.graph.read(|graph| match self.searched_on_host(graph, 1, params) {
+        self.graph.search(params.filter, |graph| match self.searched_on_host(graph, 1, params) {
             Some(graph) => self.executor.search_one(graph, query, params),
             None => self.searcher.search_one(graph.view()?, query, params),
         })
@@ -233,7 +227,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.graph.read(|graph| match self.searched_on_host(graph, queries.len(), params) {
+        self.graph.search(params.filter, |graph| match self.searched_on_host(graph, queries.len(), params) {
             Some(graph) => self.executor.search_batch(graph, queries, params, matches),
             None => self.searcher.search_batch(graph.view()?, queries, params, matches),
         })
@@ -244,7 +238,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queue: &QueryQueue<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
-        self.graph.read(|graph| self.searcher.search_queue(graph.view()?, queue, params))
+        self.graph.search(params.filter, |graph| self.searcher.search_queue(graph.view()?, queue, params))
     }
 
     fn start_search(
@@ -252,14 +246,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: &[&[T]],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
-        let started = self.graph.read(|graph| match self.searched_on_host(graph, queries.len(), params) {
-            Some(_) => Ok(None),
-            None => self.searcher.start(graph.view()?, queries, params),
-        })?;
-        Ok(started.map(|search| {
-            let graph = Arc::clone(&self.graph);
-            Box::new(StartedOnDevice { search, graph }) as Box<dyn StartedSearch>
-        }))
+        let is_on_host = |graph: &_| self.searched_on_host(graph, queries.len(), params).is_some();
+        if !self.kernels.is_complete() && self.graph.search(None, is_on_host) {
+            return Ok(None);
+        }
+        let started = self.searcher.start(&self.graph, queries, params)?;
+        Ok(started.map(|search| Box::new(search) as Box<dyn StartedSearch>))
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
@@ -273,7 +265,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
-        Ok(self.graph.write(HostAndDeviceGraph::compact)?)
+        Ok(self.graph.compact()?)
     }
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
@@ -287,7 +279,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        self.graph.read(|graph| self.searcher.enqueue(graph.view()?, stream, params, arrays))
+        self.graph.search(params.filter, |graph| self.searcher.enqueue(graph.view()?, stream, params, arrays))
     }
 
     fn profile(
@@ -295,7 +287,9 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
-        self.graph.read(|graph| self.searcher.profile(graph.view()?, queries, params)).map(Some)
+        self.graph
+            .search(params.filter, |graph| self.searcher.profile(graph.view()?, queries, params))
+            .map(Some)
     }
 
     fn peak_rates(&self) -> Result<Option<DevicePeaks>, DeviceError> {

@@ -81,7 +81,7 @@ impl Worker {
                 // Chunks of start points are assigned to the mailboxes in turn.
                 let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < chunks;
                 let requested = self.requested_slots(args, query, request.vertex_or_chunk, is_start);
-                computed = self.gather(requested, if request.is_merged { computed } else { 0 });
+                computed = self.gather(args, requested, if request.is_merged { computed } else { 0 });
                 self.compute_distances(args, computer, computed);
                 if warp::lane_id() == 0 {
                     self.mailboxes.computed(self.mailbox, self.index).store(computed);
@@ -144,14 +144,14 @@ impl Worker {
     /// # Safety
     /// All 32 lanes of the warp call this together. The slots name vertices of this search, and there is room for all
     /// of them.
-    unsafe fn gather(&self, requested: RequestedSlots, merged: u32) -> u32 {
+    unsafe fn gather(&self, args: &SearchArgs, requested: RequestedSlots, merged: u32) -> u32 {
         let lane = warp::lane_id();
         // SAFETY: the warp is converged here; indices are below `requested.len` and `self.len`.
         unsafe {
             let load = |at: u32| {
                 let index = at * self.mailboxes.workers + self.index;
                 if index < requested.len {
-                    global::load_readonly(requested.first.at(index as usize))
+                    global::load_relaxed(requested.first.at(index as usize))
                 } else {
                     NO_SLOT
                 }
@@ -164,7 +164,7 @@ impl Worker {
 
             let mut gathered = 0;
             let mut push_unvisited = |slot| {
-                let is_new = slot != NO_SLOT && self.visited.misses(slot);
+                let is_new = slot < args.graph.capacity && self.visited.misses(slot);
                 gathered += pack_lanes(self.slots.add(gathered), slot, is_new);
             };
             let mut first = 0;

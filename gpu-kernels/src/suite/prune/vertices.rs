@@ -231,6 +231,7 @@ impl<T: Element> Vertices<T> {
                 start_points_len: 0,
                 shape: RowShape::new(self.row_bytes()),
                 edges_stride: self.edges_stride as u32,
+                capacity: u32::MAX,
                 origins: self.origins,
             },
             form: self.form,

@@ -107,6 +107,7 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
             start_points_len: self.start_points.len() as u32,
             shape: RowShape::new(self.row_bytes),
             edges_stride: self.edges_stride,
+            capacity: self.keys.len() as u32,
             origins: Origins::default(),
         }
     }

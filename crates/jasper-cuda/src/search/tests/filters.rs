@@ -145,7 +145,7 @@ fn searches_reuse_the_slots_of_a_filter() {
     let kept = |slots: &Arc<AllowedSlots>, format, len| {
         let readers = AtomicBool::new(false);
         let absent = || unreachable!("the slots are there");
-        copy.filters.get(&both.stream, &readers, slots, format, len, absent).unwrap()
+        copy.searched().filters.get(&both.stream, &readers, slots, format, len, absent).unwrap()
     };
     for round in 0..2_u64 {
         for cost_model in [AS_CPU, PRODUCTS] {

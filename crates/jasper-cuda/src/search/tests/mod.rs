@@ -3,6 +3,7 @@
 mod emulated_buffers;
 mod filters;
 mod queue;
+mod snapshots;
 mod started;
 
 use std::ops::Range;
@@ -84,7 +85,7 @@ impl Both {
         let (mut matches, mut sets) = (Matches::new(queries.len(), params.k)?, vec![buffers()?]);
         let queries: Vec<&[T]> = queries.rows().collect();
         let queue = QueryQueue::new(&queries, params.k, matches.as_mut(), 1)?;
-        let batch = BatchSearch { plan: &plan, graph: copy, pool: self.cpu.pool() };
+        let batch = BatchSearch { plan: &plan, graph: copy.searched(), pool: self.cpu.pool() };
         let report = batch.search(&queue, &mut sets, buffers)?;
         assert!(sets.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((entries(&matches), report))
@@ -108,7 +109,14 @@ impl Both {
         // SAFETY: the arrays are of this stream, and the copy lives until its launches have run: each has when it
         // returns.
         unsafe {
-            device_batch::launch(&plan, &copy, self.cpu.pool(), &self.stream, arrays, scratch_bytes)?;
+            device_batch::launch(
+                &plan,
+                copy.searched(),
+                self.cpu.pool(),
+                &self.stream,
+                arrays,
+                scratch_bytes,
+            )?;
         }
         let hits = results.array.read().unwrap().into_iter().map(hit_from_device);
         Ok((hits.collect(), costs.array.read().unwrap()))
@@ -463,7 +471,9 @@ fn arrays_on_the_device_have_room_for_what_is_asked() {
         let arrays = DeviceBatch { queries: &queries, results: &mut results, costs: &mut costs };
         let plan = SearchPlan::new(&graph, params, 2, AS_CPU)?;
         // SAFETY: as in `Both::launched`.
-        unsafe { device_batch::launch(&plan, &copy, both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES) }
+        unsafe {
+            device_batch::launch(&plan, copy.searched(), both.cpu.pool(), &both.stream, arrays, SCRATCH_BYTES)
+        }
     };
     let params = SearchParams::new(3);
     ask(8, 6, 4, params).unwrap();

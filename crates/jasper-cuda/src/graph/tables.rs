@@ -1,0 +1,263 @@
+//! What searches read of a graph in device memory, and arrays that only earlier searches read.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use gpu_kernels::graph::{DistanceForm, GraphArgs};
+use gpu_kernels::{DevicePtr, Stream};
+use jasper_core::{Element, Key, Metric, padded_len};
+
+use super::{CodeTable, DeviceFilters, KernelGraph, row_bytes};
+use crate::MemorySpace;
+
+/// The tables of a graph on a device as they were after a change, for searches. Clones share the memory.
+///
+/// What a search finds there stays as it is, while changes go on:
+///
+/// - vectors, terms, codes and keys are written in slots that have no vertex here; others that are in the same copy stay
+///   the same;
+/// - the set of live slots, start points, first keys that change, and tables that are moved or replaced are written to
+///   other arrays, and the old ones are freed when no search reads them ([`OldArrays`]);
+/// - rows of edges are written where they are, by relaxed stores, which kernels of searches load relaxed. A search that
+///   reads a row meanwhile gets some of its old neighbors and some of its new ones. It traverses new vertices, which are
+///   not live here, up to `capacity`.
+pub(crate) struct SearchTables<T: Element, S: Stream> {
+    pub(super) args: GraphArgs,
+    /// Whether the vectors are on the device. Those of a build by SQ8 vectors are not.
+    pub(super) has_rows: bool,
+    /// One bit per slot up to the capacity: whether it is live.
+    pub(super) live: DevicePtr<u32>,
+    pub(crate) codes: Option<CodeTable<S>>,
+    pub(super) has_vectors: bool,
+    pub(super) storage: MemorySpace,
+    pub(super) slots: usize,
+    pub(super) dimension: usize,
+    pub(crate) metric: Metric,
+    pub(crate) filters: Arc<DeviceFilters<S>>,
+    /// Whether launches that were not synchronized may still read the graph.
+    pub(crate) has_async_readers: Arc<AtomicBool>,
+    /// Keeps the arrays.
+    pub(super) readers: Arc<()>,
+    pub(super) element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element, S: Stream> Clone for SearchTables<T, S> {
+    fn clone(&self) -> Self {
+        let Self { args, has_rows, live, has_vectors, storage, slots, dimension, metric, .. } = *self;
+        Self {
+            args,
+            has_rows,
+            live,
+            codes: self.codes.clone(),
+            has_vectors,
+            storage,
+            slots,
+            dimension,
+            metric,
+            filters: Arc::clone(&self.filters),
+            has_async_readers: Arc::clone(&self.has_async_readers),
+            readers: Arc::clone(&self.readers),
+            element: PhantomData,
+        }
+    }
+}
+
+impl<T: Element, S: Stream> SearchTables<T, S> {
+    /// The number of slots: live, tombstones and free.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Words of a bitmap of all slots that a search may meet.
+    pub(crate) fn bitmap_len(&self) -> usize {
+        (self.args.capacity as usize).div_ceil(32)
+    }
+
+    /// Whether there are vectors, or only codes.
+    pub(crate) fn has_vectors(&self) -> bool {
+        self.has_vectors
+    }
+
+    /// Where vectors are stored.
+    pub(crate) fn vector_storage(&self) -> MemorySpace {
+        self.storage
+    }
+
+    /// Elements per row of vectors or queries, with padding.
+    pub(crate) fn row_len(&self) -> usize {
+        padded_len::<T>(self.dimension)
+    }
+
+    /// Bytes per row of vectors or queries, with padding.
+    pub(crate) fn row_bytes(&self) -> u32 {
+        row_bytes::<T>(self.dimension)
+    }
+
+    /// Kernel arguments, valid for launches that are complete before these tables are dropped.
+    ///
+    /// # Panics
+    /// Panics if the graph is one of a build by SQ8 vectors, without the vectors themselves.
+    pub(crate) fn args(&self) -> GraphArgs {
+        assert!(!self.has_vectors || self.has_rows, "the vectors are on the device");
+        self.args
+    }
+
+    /// One bit per slot up to the capacity: whether it is live.
+    pub(crate) fn live(&self) -> DevicePtr<u32> {
+        self.live
+    }
+
+    /// How kernels compute distances from queries; the same as on the host.
+    pub(crate) fn form(&self) -> DistanceForm {
+        DistanceForm::new(self.metric, T::EXACT_SUMS)
+    }
+
+    /// The graph as kernels read it.
+    pub(crate) fn input(&self) -> KernelGraph {
+        KernelGraph { args: self.args(), element: T::KIND, form: self.form() }
+    }
+
+    /// Records that a launch reads the tables without being synchronized: what it reads is written or freed after all work
+    /// of the device. To be called before the launch and again after it, while the tables are held.
+    pub(crate) fn mark_async_reader(&self) {
+        self.has_async_readers.store(true, SeqCst);
+    }
+}
+
+impl<T: Element, S: Stream> fmt::Debug for SearchTables<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SearchTables({} slots of {})", self.slots, T::KIND)
+    }
+}
+
+/// An array of a graph that was replaced.
+pub(super) enum OldArray<T: Element, S: Stream> {
+    Rows(S::Buffer<T>),
+    Words(S::Buffer<u32>),
+    Floats(S::Buffer<f32>),
+    Keys(S::Buffer<Key>),
+}
+
+impl<T: Element, S: Stream> OldArray<T, S> {
+    /// Frees the array, in the order of its stream.
+    fn free(self) {
+        match self {
+            Self::Rows(array) => drop(array),
+            Self::Words(array) => drop(array),
+            Self::Floats(array) => drop(array),
+            Self::Keys(array) => drop(array),
+        }
+    }
+}
+
+/// Arrays that were replaced, until no search reads them.
+///
+/// Each has the [`SearchTables::readers`] of all tables that were made before it was replaced and after the array before
+/// it in the queue. An array is freed when these are dropped, and all arrays before it are freed.
+pub(super) struct OldArrays<T: Element, S: Stream> {
+    queue: VecDeque<Retired<T, S>>,
+    /// Those that were replaced since [`Self::retire`].
+    replaced: Vec<OldArray<T, S>>,
+}
+
+/// Arrays that were replaced by one change.
+struct Retired<T: Element, S: Stream> {
+    readers: Arc<()>,
+    arrays: Vec<OldArray<T, S>>,
+}
+
+impl<T: Element, S: Stream> Default for OldArrays<T, S> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), replaced: Vec::new() }
+    }
+}
+
+impl<T: Element, S: Stream> OldArrays<T, S> {
+    /// Keeps an array that tables which were made before still lead to.
+    pub(super) fn keep(&mut self, array: OldArray<T, S>) {
+        self.replaced.push(array);
+    }
+
+    /// Whether an array was kept since [`Self::retire`].
+    pub(super) fn has_new(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+
+    /// Whether all are freed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.replaced.is_empty()
+    }
+
+    /// Notes that new tables are about to be made, which do not lead to the arrays kept so far. `readers` are those of the
+    /// last; returns those of the new ones.
+    pub(super) fn retire(&mut self, readers: &Arc<()>) -> Arc<()> {
+        if self.replaced.is_empty() {
+            return Arc::clone(readers);
+        }
+        let arrays = std::mem::take(&mut self.replaced);
+        self.queue.push_back(Retired { readers: Arc::clone(readers), arrays });
+        Arc::default()
+    }
+
+    /// Frees the arrays that no search reads. `wait` waits for launches whose tables may be dropped already.
+    pub(super) fn free_unread<E>(&mut self, wait: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let mut unread = 0;
+        // `get_mut` also makes the drops of the tables happen before.
+        while self.queue.get_mut(unread).is_some_and(|of| Arc::get_mut(&mut of.readers).is_some()) {
+            unread += 1;
+        }
+        if unread > 0 {
+            wait()?;
+            self.queue.drain(..unread).flat_map(|of| of.arrays).for_each(OldArray::free);
+        }
+        Ok(())
+    }
+}
+
+impl<T: Element, S: Stream> fmt::Debug for OldArrays<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OldArrays({} changes)", self.queue.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::emulator::Emulator;
+    use gpu_kernels::emulated::EmulatedStream;
+
+    use super::*;
+
+    #[test]
+    fn an_array_is_freed_when_nothing_reads_it_or_one_before_it() {
+        let stream = EmulatedStream::new(Emulator::new(1));
+        let mut old = OldArrays::<f32, EmulatedStream>::default();
+        let mut readers: Arc<()> = Arc::default();
+        let mut replace = |old: &mut OldArrays<_, _>| {
+            old.keep(OldArray::Words(stream.allocate(1).unwrap()));
+            let held = Arc::clone(&readers);
+            readers = old.retire(&readers);
+            held
+        };
+        let (first, second) = (replace(&mut old), replace(&mut old));
+        let freed = |old: &mut OldArrays<_, _>| {
+            let (before, mut waited) = (old.queue.len(), false);
+            old.free_unread(|| {
+                waited = true;
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+            assert_eq!(waited, before > old.queue.len());
+            before - old.queue.len()
+        };
+        assert_eq!(freed(&mut old), 0);
+        drop(second);
+        assert_eq!(freed(&mut old), 0, "tables from before the first array was replaced lead to both");
+        drop(first);
+        assert_eq!(freed(&mut old), 2);
+        assert_eq!(freed(&mut old), 0);
+    }
+}
