@@ -67,12 +67,14 @@ fn copies_and_kernels_overlap() {
         assert!(one.download(&all).unwrap() == expected);
         elapsed
     };
-    let copies = through(1);
+    // The least of three: the host fills the chunks, and may be busy.
+    let mut least = |ticks: u64| (0..3).map(|_| through(ticks)).min().unwrap();
+    let copies = least(1);
     let chunks = ROWS.div_ceil(CHUNK) as u32;
     // As much work as copying.
     let ticks = (TICKS as f64 * copies.div_f64(f64::from(chunks)).as_secs_f64() / alone.as_secs_f64()) as u64;
     let work = time(&context, &one, || (0..chunks).try_for_each(|_| spin(&one, &probe, ticks))).unwrap();
-    let together = through(ticks);
+    let together = least(ticks);
     println!("copies take {copies:?}, work {work:?}, both {together:?}");
     assert!(together < (copies + work) * 4 / 5, "{together:?} against {copies:?} and {work:?}");
 }

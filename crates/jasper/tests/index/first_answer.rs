@@ -60,7 +60,7 @@ fn open_and_search(path: &Path, then: &str) {
     match then {
         "read the graph" => {
             // The host's edges are freed after this, and no search waits for it.
-            let again = index.read_graph(|_: &Graph<f32>| {
+            let again = index.read_graph(|_: &Graph<u8>| {
                 thread::sleep(Duration::from_millis(600));
                 index.search(queries.row(0), params).unwrap()
             });
