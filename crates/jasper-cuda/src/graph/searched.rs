@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// a look-up of a key, a new filter: reads the host's graph, under the lock
 /// ```
 ///
-/// [`SearchTables`] says what stays as it is in a snapshot.
+/// `SearchTables` says what stays as it is in a snapshot.
 #[derive(Debug)]
 pub struct SearchedGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     // Dropped before the graph, to whose memory it leads.
