@@ -53,7 +53,7 @@ impl Row {
             for i in 0..4 {
                 let room = self.room.cast::<T>();
                 room.store_relaxed(global::load_relaxed(input.add(i)));
-                global::store(output.add(i), room.load_relaxed());
+                global::store_relaxed(output.add(i), room.load_relaxed());
             }
         }
     }
