@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::atomic::Ordering::SeqCst;
 
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
@@ -72,7 +71,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         }
         let code_bytes = self.codes.as_ref().map_or(0, |codes| codes.words() * size_of::<u32>());
         let code_rows = spans(indices(&rows), code_bytes).into_iter();
-        let keep = |table| self.old.keep(OldArray::Words(table));
+        let keep = |array| self.old.keep(array);
         DeviceCodes::apply_changes(&mut self.codes, &self.stream, host, code_rows, self.capacity, keep)?;
         self.clear_edges(&rows)?;
         self.apply_parents(host, &rows, changes)?;
@@ -139,15 +138,13 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Waits for launches that may still read the graph, and that nothing else is known of, before it is written.
     pub(super) fn wait_for_readers(&self) -> Result<(), S::Error> {
-        if self.has_async_readers.swap(false, SeqCst) { self.stream.synchronize_device() } else { Ok(()) }
+        self.async_readers.wait_for_tables(&self.stream)
     }
 
     /// Frees arrays that were replaced, and that no search reads any more. Returns whether there are others.
     pub(super) fn free_unread(&mut self) -> Result<bool, S::Error> {
-        let Self { old, has_async_readers, stream, .. } = self;
-        old.free_unread(|| {
-            if has_async_readers.swap(false, SeqCst) { stream.synchronize_device() } else { Ok(()) }
-        })?;
+        let Self { old, async_readers, stream, .. } = self;
+        old.free_unread(|| async_readers.wait_for_tables(stream))?;
         Ok(!old.is_empty())
     }
 

@@ -11,7 +11,7 @@ use jasper_core::{Element, Slot};
 use jasper_graph::{Codes, Graph};
 use jasper_quant::Quantizer;
 
-use super::{table, write_rows};
+use super::{OldArray, table, write_rows};
 
 /// A copy of the codes of a graph in device memory, and of the quantizer for queries.
 pub(crate) struct DeviceCodes<S: Stream> {
@@ -70,6 +70,11 @@ impl<S: Stream> DeviceCodes<S> {
         CodeTable { rows: self.table.input(), quantizer, on_device }
     }
 
+    /// All arrays that searches may read.
+    fn into_old<T: Element>(self) -> [OldArray<T, S>; 2] {
+        [OldArray::Words(self.table), OldArray::Quantizer(self.on_device)]
+    }
+
     /// Bytes of device memory.
     pub(super) fn bytes(&self) -> usize {
         self.table.len() * size_of::<u32>() + DeviceQuantizer::<S>::bytes_of(&*self.quantizer)
@@ -97,16 +102,17 @@ impl<S: Stream> DeviceCodes<S> {
         host: &Graph<T>,
         rows: impl Iterator<Item = Range<usize>>,
         capacity: usize,
-        mut keep: impl FnMut(S::Buffer<u32>),
+        mut keep: impl FnMut(OldArray<T, S>),
     ) -> Result<(), S::Error> {
         let Some(codes) = host.vectors().codes() else {
-            copy_of.take().map(|copied| copied.table).into_iter().for_each(keep);
+            copy_of.take().into_iter().flat_map(Self::into_old).for_each(keep);
             return Ok(());
         };
         match copy_of {
             Some(copied) if copied.is_of(codes) => {
                 let words = copied.words();
-                stream.grow(&mut copied.table, capacity * words)?.into_iter().for_each(keep);
+                let moved = stream.grow(&mut copied.table, capacity * words)?;
+                moved.into_iter().map(OldArray::Words).for_each(keep);
                 for rows in rows {
                     write_rows(stream, &mut copied.table, rows, words, |slot, out| copy(codes, slot, out))?;
                 }
@@ -114,8 +120,8 @@ impl<S: Stream> DeviceCodes<S> {
             _ => {
                 let mut copied = Self::upload(stream, codes, host.slots())?;
                 let words = copied.words();
-                let moved = stream.grow(&mut copied.table, capacity * words)?;
-                let replaced = copy_of.replace(copied).map(|replaced| replaced.table);
+                let moved = stream.grow(&mut copied.table, capacity * words)?.map(OldArray::Words);
+                let replaced = copy_of.replace(copied).into_iter().flat_map(Self::into_old);
                 moved.into_iter().chain(replaced).for_each(&mut keep);
             }
         }

@@ -1,13 +1,13 @@
 //! The slots of filters in device memory.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_core::sync::lock;
 use jasper_graph::AllowedSlots;
+
+use super::AsyncReaders;
 
 /// How slots are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ impl<S: Stream> DeviceFilters<S> {
     /// The slots on the device, complete: `len` words that `words` returns, and that are copied if they are not there.
     /// A graph that has grown needs a longer bitmap.
     ///
-    /// A launch that reads them must be complete before the result is dropped, or be announced in `has_async_readers`
-    /// before this call: the memory is freed after all work of the device if there are such readers.
+    /// A launch that reads them must be complete before the result is dropped, or be marked in `async_readers` by then: the
+    /// memory is freed after all work of the device if there are such readers.
     pub(crate) fn get(
         &self,
         of_search: &S,
-        has_async_readers: &AtomicBool,
+        async_readers: &AsyncReaders,
         slots: &Arc<AllowedSlots>,
         format: SlotFormat,
         len: usize,
@@ -71,8 +71,8 @@ impl<S: Stream> DeviceFilters<S> {
         let is_freed = |kept: &Kept<S>| {
             (kept.of.strong_count() == 0 || is_of(kept)) && Arc::strong_count(&kept.words) == 1
         };
-        if kept.iter().any(is_freed) && has_async_readers.load(Relaxed) {
-            of_search.synchronize_device()?;
+        if kept.iter().any(is_freed) {
+            async_readers.wait_for_filters(of_search)?;
         }
         kept.retain(|kept| !is_freed(kept));
         let stream = match stream {
@@ -106,7 +106,7 @@ mod tests {
         let filter = KeyFilter::from_iter([1, 40, 69]);
         let get = |slots: &Arc<AllowedSlots>, format, len| {
             let words = || (0..len as u32).collect();
-            kept.get(&stream, &AtomicBool::new(true), slots, format, len, words).unwrap()
+            kept.get(&stream, &AsyncReaders::default(), slots, format, len, words).unwrap()
         };
         let slots = graph.keys().allowed_slots(&filter);
         let bitmap = get(&slots, SlotFormat::Bitmap, 3);

@@ -31,8 +31,8 @@ mod update_tests;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytemuck::Pod;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT, Origins};
@@ -50,7 +50,7 @@ pub use mutable::HostAndDeviceGraph;
 pub use searched::{GraphSnapshot, SearchedGraph};
 pub(crate) use sq8::{Sq8Rows, UPLOAD_BYTES, sq4_row_bytes};
 pub(crate) use tables::SearchTables;
-use tables::{OldArray, OldArrays};
+use tables::{AsyncReaders, OldArray, OldArrays};
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
 const EDGE_ALIGN: usize = 32;
@@ -107,7 +107,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// During SQ8 linking: the vectors quantized to bytes.
     sq8: Option<Sq8Rows<S>>,
     /// Whether launches that were not synchronized may still read the graph.
-    has_async_readers: Arc<AtomicBool>,
+    async_readers: Arc<AsyncReaders>,
     /// What searches with key filters keep on the device.
     filters: Arc<DeviceFilters<S>>,
     /// Arrays that were replaced, and that searches may still read.
@@ -180,7 +180,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             undo: None,
             recent: RecentRows::default(),
             sq8: None,
-            has_async_readers: Arc::default(),
+            async_readers: Arc::default(),
             filters: Arc::default(),
             old: OldArrays::default(),
             searched: None,
@@ -194,17 +194,18 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
         let before = self.searched.take().map_or_else(Arc::default, |tables| tables.readers);
         let readers = self.old.retire(&before);
         self.searched = Some(SearchTables {
-            args: self.tables(),
+            args: GraphArgs { capacity: self.slots as u32, ..self.tables() },
             has_rows: self.has_rows(),
             live: self.live.input(),
             codes: self.codes.as_ref().map(DeviceCodes::view),
             has_vectors: self.has_vectors,
             storage: self.vector_storage(),
             slots: self.slots,
+            capacity: self.capacity,
             dimension: self.dimension,
             metric: self.metric,
             filters: Arc::clone(&self.filters),
-            has_async_readers: Arc::clone(&self.has_async_readers),
+            async_readers: Arc::clone(&self.async_readers),
             readers,
             element: PhantomData,
         });

@@ -138,8 +138,10 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
     pub fn write<R>(&self, write: impl FnOnce(&mut HostAndDeviceGraph<T, S>) -> R) -> R {
         let (result, last) = self.graph.write(|graph| {
             let result = catch_unwind(AssertUnwindSafe(|| write(graph)));
-            let snapshot = snapshot_of(graph);
-            (result, std::mem::replace(&mut *self.published.write(), snapshot))
+            // What a panic leaves is undone by another write.
+            let publish = || std::mem::replace(&mut *self.published.write(), snapshot_of(graph));
+            let last = result.is_ok().then(publish);
+            (result, last)
         });
         // Outside of the locks: it may free much memory.
         drop(last);
@@ -153,11 +155,14 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
     /// Returns the device's error, such as out of memory if there is no such moment within some seconds. The copy is
     /// unusable if an error occurs after vertices began to move.
     pub fn compact(&self) -> Result<CompactReport, S::Error> {
+        if self.read(|graph| jasper_vamana::MutableGraph::host(graph).keys().free() == 0) {
+            return Ok(CompactReport::default());
+        }
         self.wait_until_unread();
         let no_room = match self.read(|graph| graph.on_device().allocate_edges()) {
             Ok(edges) => {
                 let report = self.write(|graph| graph.compact_into(Some(edges)))?;
-                self.free_old_edges();
+                self.free_old_arrays();
                 return Ok(report);
             }
             Err(error) => error,
@@ -183,9 +188,9 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
         }
     }
 
-    /// Frees the edges from before a compaction when the searches that read them have ended. The next change does it if one
-    /// takes long.
-    fn free_old_edges(&self) {
+    /// Frees the arrays that a change has replaced, such as the edges from before a compaction, when the searches that read
+    /// them have ended. The next change does it if one takes long.
+    pub fn free_old_arrays(&self) {
         let (begin, mut looks) = (Instant::now(), 0);
         while begin.elapsed() < SEARCH_TIME
             && self.write(HostAndDeviceGraph::free_unread).is_ok_and(|left| left)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
+use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::{DistanceForm, GraphArgs};
 use gpu_kernels::{DevicePtr, Stream};
 use jasper_core::{Element, Key, Metric, padded_len};
@@ -23,8 +24,8 @@ use crate::MemorySpace;
 /// - the set of live slots, start points, first keys that change, and tables that are moved or replaced are written to
 ///   other arrays, and the old ones are freed when no search reads them ([`OldArrays`]);
 /// - rows of edges are written where they are, by relaxed stores, which kernels of searches load relaxed. A search that
-///   reads a row meanwhile gets some of its old neighbors and some of its new ones. It traverses new vertices, which are
-///   not live here, up to `capacity`.
+///   reads a row meanwhile gets some of its old neighbors and some of its new ones. It ignores neighbors in slots that did
+///   not exist: their vectors may be in other arrays, or not there yet.
 pub(crate) struct SearchTables<T: Element, S: Stream> {
     pub(super) args: GraphArgs,
     /// Whether the vectors are on the device. Those of a build by SQ8 vectors are not.
@@ -38,8 +39,9 @@ pub(crate) struct SearchTables<T: Element, S: Stream> {
     pub(super) dimension: usize,
     pub(crate) metric: Metric,
     pub(crate) filters: Arc<DeviceFilters<S>>,
-    /// Whether launches that were not synchronized may still read the graph.
-    pub(crate) has_async_readers: Arc<AtomicBool>,
+    /// Slots for which the copy had room.
+    pub(super) capacity: usize,
+    pub(crate) async_readers: Arc<AsyncReaders>,
     /// Keeps the arrays.
     pub(super) readers: Arc<()>,
     pub(super) element: PhantomData<fn() -> T>,
@@ -47,7 +49,8 @@ pub(crate) struct SearchTables<T: Element, S: Stream> {
 
 impl<T: Element, S: Stream> Clone for SearchTables<T, S> {
     fn clone(&self) -> Self {
-        let Self { args, has_rows, live, has_vectors, storage, slots, dimension, metric, .. } = *self;
+        let Self { args, has_rows, live, has_vectors, storage, slots, capacity, dimension, metric, .. } =
+            *self;
         Self {
             args,
             has_rows,
@@ -56,10 +59,11 @@ impl<T: Element, S: Stream> Clone for SearchTables<T, S> {
             has_vectors,
             storage,
             slots,
+            capacity,
             dimension,
             metric,
             filters: Arc::clone(&self.filters),
-            has_async_readers: Arc::clone(&self.has_async_readers),
+            async_readers: Arc::clone(&self.async_readers),
             readers: Arc::clone(&self.readers),
             element: PhantomData,
         }
@@ -72,9 +76,9 @@ impl<T: Element, S: Stream> SearchTables<T, S> {
         self.slots
     }
 
-    /// Words of a bitmap of all slots that a search may meet.
+    /// Words of a bitmap of all slots for which there was room.
     pub(crate) fn bitmap_len(&self) -> usize {
-        (self.args.capacity as usize).div_ceil(32)
+        self.capacity.div_ceil(32)
     }
 
     /// Whether there are vectors, or only codes.
@@ -124,7 +128,31 @@ impl<T: Element, S: Stream> SearchTables<T, S> {
     /// Records that a launch reads the tables without being synchronized: what it reads is written or freed after all work
     /// of the device. To be called before the launch and again after it, while the tables are held.
     pub(crate) fn mark_async_reader(&self) {
-        self.has_async_readers.store(true, SeqCst);
+        self.async_readers.mark();
+    }
+}
+
+/// Whether there may be launches whose tables are dropped, and of which nothing else is known.
+#[derive(Debug, Default)]
+pub(crate) struct AsyncReaders {
+    of_tables: AtomicBool,
+    of_filters: AtomicBool,
+}
+
+impl AsyncReaders {
+    fn mark(&self) {
+        self.of_tables.store(true, SeqCst);
+        self.of_filters.store(true, SeqCst);
+    }
+
+    /// Waits for them, before tables are written or freed.
+    pub(super) fn wait_for_tables<S: Stream>(&self, stream: &S) -> Result<(), S::Error> {
+        if self.of_tables.swap(false, SeqCst) { stream.synchronize_device() } else { Ok(()) }
+    }
+
+    /// Waits for them, before the slots of a filter are freed. One thread at a time.
+    pub(super) fn wait_for_filters<S: Stream>(&self, stream: &S) -> Result<(), S::Error> {
+        if self.of_filters.swap(false, SeqCst) { stream.synchronize_device() } else { Ok(()) }
     }
 }
 
@@ -140,6 +168,7 @@ pub(super) enum OldArray<T: Element, S: Stream> {
     Words(S::Buffer<u32>),
     Floats(S::Buffer<f32>),
     Keys(S::Buffer<Key>),
+    Quantizer(Arc<DeviceQuantizer<S>>),
 }
 
 impl<T: Element, S: Stream> OldArray<T, S> {
@@ -150,6 +179,7 @@ impl<T: Element, S: Stream> OldArray<T, S> {
             Self::Words(array) => drop(array),
             Self::Floats(array) => drop(array),
             Self::Keys(array) => drop(array),
+            Self::Quantizer(arrays) => drop(arrays),
         }
     }
 }

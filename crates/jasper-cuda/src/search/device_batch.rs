@@ -87,7 +87,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let mut product = ProductScratch::new(stream, PRODUCT_BYTES).map_err(SearchError::device)?;
     let DeviceBatch { queries, results, costs } = arrays;
     let chunk_len = scratch.as_ref().map_or(count, |scratch| scratch.queries);
-    for first in (0..count).step_by(chunk_len.max(1)) {
+    let mut enqueue = |first: usize| {
         let len = chunk_len.min(count - first);
         let mut pointers = LaunchPointers {
             queries: queries.input().add(first * row_len),
@@ -108,9 +108,12 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             let streams = LaunchStreams { stream, rerank_stream: None, scratch: &mut product };
             quantized.and_then(|()| launch.enqueue(streams, &slot_array, len, pointers))
         };
-        launched.map_err(SearchError::device)?;
-    }
-    Ok(())
+        launched.map_err(SearchError::device)
+    };
+    let launched = (0..count).step_by(chunk_len.max(1)).try_for_each(&mut enqueue);
+    // A wait that began meanwhile did not wait for these. All that they read is held until here.
+    graph.mark_async_reader();
+    launched
 }
 
 /// Temporary memory between the launches of a quantized search. Each call has its own, so that searches in different

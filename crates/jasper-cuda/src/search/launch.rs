@@ -278,7 +278,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let words = || self.slot_words(format, slots);
         let array = match &plan.key_filter_slots {
             Some(allowed) => {
-                let readers = &*self.graph.has_async_readers;
+                let readers = &*self.graph.async_readers;
                 self.graph.filters.get(stream, readers, allowed, format, len, words)?
             }
             None => Arc::new(stream.upload(&words())?),

@@ -236,13 +236,11 @@ impl<T: Element> DeviceSearcher<T> {
         stream.check_owner(arrays.results);
         stream.check_owner(arrays.costs);
         let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
-        // SAFETY: the stream allocated the arrays, as checked. The copy is complete. It is marked as read once more after the
-        // launch, so that whatever it reads is written or freed after a synchronization of the device.
-        let launched = unsafe {
+        // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and held until it is marked as read:
+        // whatever the launch reads is written or freed after a synchronization of the device.
+        unsafe {
             device_batch::launch(&plan, graph.copy, self.cpu.search_pool(), stream, arrays, SCRATCH_BYTES)
-        };
-        graph.copy.mark_async_reader();
-        launched
+        }
     }
 
     fn run(

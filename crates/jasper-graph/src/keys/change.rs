@@ -290,7 +290,8 @@ impl KeyMap {
     fn undo_change(&mut self, change: KeyChange) {
         let KeyChange { key, slot, kind, deleted, location } = change;
         match kind {
-            ChangeKind::AddFirst(before) => self.replace_first(slot, before),
+            // No search returned the slot before, nor does one now: this needs no other array.
+            ChangeKind::AddFirst(before) => self.first.set(slot.index(), before),
             ChangeKind::AddFurther => drop(self.further.pop(slot)),
             ChangeKind::RemoveOnly => self.first.set(slot.index(), key),
             ChangeKind::RemoveFirst => {

@@ -192,7 +192,22 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        transaction(&mut &*self.graph, |graph| graph.change_host(change))
+        let tables = |graph: &HostAndDeviceGraph<T>| {
+            let vectors = graph.host().vectors();
+            (graph.host().has_vectors(), vectors.codes().map(|codes| Arc::clone(codes.quantizer())))
+        };
+        let (had_vectors, had_codes) = self.graph.read(tables);
+        transaction(&mut &*self.graph, |graph| graph.change_host(change))?;
+        let (has_vectors, has_codes) = self.graph.read(tables);
+        let is_same = match (&had_codes, &has_codes) {
+            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        if had_vectors != has_vectors || !is_same {
+            // What was replaced takes much memory.
+            self.graph.free_old_arrays();
+        }
+        Ok(())
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {

@@ -1,7 +1,6 @@
 //! Filters on a device: every way to scan, and filters that go with the queries or against them.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use jasper_graph::AllowedSlots;
 use jasper_vamana::{BeamSize, ProductCost, Strategy};
@@ -143,9 +142,11 @@ fn searches_reuse_the_slots_of_a_filter() {
     let filters = [KeyFilter::from_iter(0..9), KeyFilter::from_iter((0..400).step_by(4))];
     let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let kept = |slots: &Arc<AllowedSlots>, format, len| {
-        let readers = AtomicBool::new(false);
         let absent = || unreachable!("the slots are there");
-        copy.searched().filters.get(&both.stream, &readers, slots, format, len, absent).unwrap()
+        copy.searched()
+            .filters
+            .get(&both.stream, &copy.searched().async_readers, slots, format, len, absent)
+            .unwrap()
     };
     for round in 0..2_u64 {
         for cost_model in [AS_CPU, PRODUCTS] {
