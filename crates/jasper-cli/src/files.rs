@@ -52,10 +52,8 @@ fn subject(error: &anyhow::Error) -> Option<Subject> {
         (Some(TuneError::Search(error)), _) | (_, Some(AutoQuantizeError::Search(error))) => Some(error),
         _ => error.downcast_ref(),
     };
-    let vector = match (update, search, tune) {
-        (Some(UpdateError::Vector(error)), ..)
-        | (_, Some(SearchError::Vector(error)), _)
-        | (.., Some(TuneError::Vector(error))) => Some(error),
+    let vector = match (update, search) {
+        (Some(UpdateError::Vector(error)), _) | (_, Some(SearchError::Vector(error))) => Some(error),
         _ => None,
     };
     match (update, search, vector) {

@@ -29,6 +29,9 @@ pub enum MatrixError {
         /// Elements per row.
         dimension: usize,
     },
+    /// A slice is one vector, and several are expected.
+    #[error("{0} values in a slice are one vector; for several, give MatrixView::new(&values, dimension)")]
+    OneVector(usize),
     /// The stride is shorter than a row.
     #[error("row stride ({stride}) must be at least the dimension ({dimension})")]
     Stride {
@@ -66,15 +69,15 @@ pub enum MatrixError {
     },
     /// A vector is too short for the steps of the element type.
     #[error(
-        "row {row} would lose {:.0}% of its length when it is rounded to {element}; scale the vectors, or use an index of \
-         f32",
-        100.0 * .lost
+        "row {row} would change by {:.0}% of its length when it is rounded to {element}; scale the vectors, or use an \
+         index of f32",
+        100.0 * .change
     )]
     Rounding {
         /// Row of the vector.
         row: usize,
-        /// The share of its length.
-        lost: f64,
+        /// Length of the change, as a share of that of the vector.
+        change: f64,
         /// The element type.
         element: ElementKind,
     },

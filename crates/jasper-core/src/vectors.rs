@@ -92,6 +92,17 @@ impl<'a> Vectors<'a> {
         each!(self, source => source.dimension())
     }
 
+    /// Refuses a slice, which is one vector, where several are expected.
+    ///
+    /// # Errors
+    /// Returns [`MatrixError::OneVector`].
+    pub fn require_matrix(&self) -> Result<(), MatrixError> {
+        each!(self, source => match source {
+            Source::Row(row) => Err(MatrixError::OneVector(row.len())),
+            _ => Ok(()),
+        })
+    }
+
     /// Whether the vectors are in memory.
     pub fn is_in_memory(&self) -> bool {
         each!(self, source => source.is_in_memory())
@@ -121,12 +132,12 @@ impl<'a> Vectors<'a> {
     ///
     /// # Errors
     /// Returns the I/O error of a source. Its [inner error](io::Error::get_ref) is a [`MatrixError`] if the shape is
-    /// invalid, `T` cannot hold a value, or a vector would lose more than a twentieth of its length by rounding.
+    /// invalid, `T` cannot hold a value, or rounding would change a vector by more than a twentieth of its length.
     pub fn with_matrix<T: Element, R>(&self, call: impl FnOnce(MatrixView<'_, T>) -> R) -> io::Result<R> {
         let read = |source: &dyn VectorSource<T>| match source.in_memory() {
             Some(matrix) => Ok(call(matrix)),
             None => {
-                let mut values = vec![T::zeroed(); source.len() * source.dimension()];
+                let mut values = zeroed(source.len().saturating_mul(source.dimension()))?;
                 source.read(0..source.len(), &mut values)?;
                 Ok(call(MatrixView::new(&values, source.dimension()).map_err(io::Error::other)?))
             }
@@ -182,15 +193,29 @@ impl<'a, S: VectorSource<F> + ?Sized, F> Converted<'a, S, F> {
 
 impl<S: VectorSource<F> + ?Sized, F: Element> Converted<'_, S, F> {
     fn read_as<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        let mut values = vec![F::zeroed(); out.len()];
+        let (mut values, mut floats) = (zeroed::<F>(out.len())?, zeroed(out.len())?);
         self.source.read(range.clone(), &mut values)?;
-        let dimension = self.source.dimension().max(1);
-        let rows = values.chunks_exact(dimension).zip(out.chunks_exact_mut(dimension));
-        for (row, (from, to)) in range.zip(rows) {
-            convert(row, from, to).map_err(io::Error::other)?;
+        F::slice_to_f32(&values, &mut floats);
+        T::slice_from_f32(&floats, out);
+        if T::KIND == ElementKind::F32 {
+            return Ok(()); // It holds the values of all.
+        }
+        let (dimension, mut rounded) = (self.source.dimension().max(1), zeroed(out.len())?);
+        T::slice_to_f32(out, &mut rounded);
+        let rows = floats.chunks_exact(dimension).zip(rounded.chunks_exact(dimension));
+        for (row, (exact, rounded)) in range.zip(rows) {
+            check_rounding(row, exact, rounded, T::KIND).map_err(io::Error::other)?;
         }
         Ok(())
     }
+}
+
+/// As many zeros, if there is memory for them.
+fn zeroed<T: Element>(len: usize) -> io::Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len)?;
+    values.resize(len, T::zeroed());
+    Ok(values)
 }
 
 impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<F> + '_, F> {
@@ -225,25 +250,31 @@ impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<
     }
 }
 
-/// The largest share of its length that a vector may lose by rounding.
-const LARGEST_LOSS: f64 = 0.05;
+/// The largest change of a vector by rounding, as a share of its length.
+const LARGEST_CHANGE: f64 = 0.05;
 
-/// Rounds a vector to `T`.
-fn convert<F: Element, T: Element>(row: usize, from: &[F], to: &mut [T]) -> Result<(), MatrixError> {
-    let (mut squared, mut lost) = (0.0, 0.0);
-    for (column, (from, to)) in from.iter().zip(to).enumerate() {
-        let value = from.to_f32();
-        *to = T::from_f32(value);
-        let difference = f64::from(value - to.to_f32());
-        // Not finite where `value` is not, or `T` rounds it to infinity.
-        if !difference.is_finite() || T::KIND.is_integer() && difference.abs() > 0.5 {
-            return Err(MatrixError::Value { row, column, value, element: T::KIND });
+/// Checks what became of a vector by rounding to an element type.
+fn check_rounding(
+    row: usize,
+    exact: &[f32],
+    rounded: &[f32],
+    element: ElementKind,
+) -> Result<(), MatrixError> {
+    let (mut squared, mut changed) = (0.0, 0.0);
+    for (column, (&value, rounded)) in exact.iter().zip(rounded).enumerate() {
+        if !value.is_finite() {
+            return Err(MatrixError::NotFinite { row, column, value });
+        }
+        let change = f64::from(value - rounded);
+        // Infinite if the type has no value so large.
+        if !change.is_finite() || element.is_integer() && change.abs() > 0.5 {
+            return Err(MatrixError::Value { row, column, value, element });
         }
         squared += f64::from(value).powi(2);
-        lost += difference.powi(2);
+        changed += change.powi(2);
     }
-    if lost > LARGEST_LOSS.powi(2) * squared {
-        return Err(MatrixError::Rounding { row, lost: (lost / squared).sqrt(), element: T::KIND });
+    if changed > LARGEST_CHANGE.powi(2) * squared {
+        return Err(MatrixError::Rounding { row, change: (changed / squared).sqrt(), element });
     }
     Ok(())
 }
@@ -319,11 +350,13 @@ mod tests {
         assert_eq!(converted::<u8>((&[12.4_f32, 254.5]).into()), Ok(vec![12, 254]));
         assert!(message((&[12.0_f32, 300.0]).into()).contains("300"));
         assert!(message((&[-1_i8, 100]).into()).contains("u8"));
-        assert!(message((&[f32::NAN]).into()).contains("NaN"));
+        assert!(message((&[f32::NAN]).into()).contains("not finite (NaN)"));
         assert!(message((&[0.6_f32, 0.8]).into()).contains("row 0"));
         assert!(converted::<f16>((&[1e6_f32]).into()).is_err());
         assert_eq!(converted::<f16>((&[0.0_f32, 0.1]).into()).unwrap()[1], f16::from_f32(0.1));
+        assert!(converted::<f16>((&[1e6_f32]).into()).unwrap_err().to_string().contains("f16"));
         assert_eq!(converted::<f32>((&[] as &[u8]).into()), Err(MatrixError::Dimension(0)));
+        assert_eq!(Vectors::from(&[1_u8, 2]).require_matrix(), Err(MatrixError::OneVector(2)));
     }
 
     #[test]

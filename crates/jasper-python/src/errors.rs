@@ -36,7 +36,7 @@ pub trait Raise: StdError + Sized + 'static {
 }
 
 /// Remedies and types in messages of the library, and what they are in Python.
-const REMEDIES: [(&str, &str); 14] = [
+const REMEDIES: [(&str, &str); 15] = [
     ("`Index::save_durable` or `jasper build --durable`", "Index.save(path, durable=True)"),
     ("(`Index::insert`, `--keys`)", "(the argument keys)"),
     ("(`Index::quantize`, `jasper quantize`)", "(Index.quantize)"),
@@ -51,6 +51,7 @@ const REMEDIES: [(&str, &str); 14] = [
     ("which f16 cannot hold", "which float16 cannot hold"),
     ("which u8 cannot hold", "which uint8 cannot hold"),
     ("which i8 cannot hold", "which int8 cannot hold"),
+    ("an index of f32", "an index of float32"),
     ("rounded to f16", "rounded to float16"),
     ("rounded to u8", "rounded to uint8"),
     ("rounded to i8", "rounded to int8"),
@@ -209,7 +210,6 @@ impl Raise for TuneError {
         match self {
             Self::Search(error) => error.exception(),
             Self::Update(error) => error.exception(),
-            Self::Vector(error) => error.exception(),
             Self::Device(error) => error.exception(),
             Self::Unreached { .. } => Error::new_err,
             Self::Cancelled(_) => Cancelled::new_err,

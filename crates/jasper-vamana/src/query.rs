@@ -161,6 +161,9 @@ pub enum SearchError {
         /// Hits wanted per query.
         k: usize,
     },
+    /// There is not one query where one is searched for.
+    #[error("there are {0} queries where one is searched for; search for several with `search_batch`")]
+    OneQuery(usize),
     /// A query cannot be searched for.
     #[error("query: {0}")]
     Vector(VectorError),

@@ -10,7 +10,7 @@ pub enum VectorError {
     #[error(transparent)]
     Matrix(#[from] MatrixError),
     /// The vectors have another element type than the index.
-    #[error("the element type is {given}, and that of the index {expected}; use that of the index")]
+    #[error("the element type is {given}, and that of the index {expected}; call it with that of the index")]
     Element {
         /// Element type of the vectors.
         given: ElementKind,
@@ -55,8 +55,8 @@ pub enum VectorError {
     )]
     NoVectors,
     /// The vectors cannot be read.
-    #[error("the vectors cannot be read")]
-    Read(#[source] std::io::Error),
+    #[error("the vectors cannot be read: {0}")]
+    Read(std::io::Error),
     /// Memory cannot be allocated.
     #[error("no memory for more vectors")]
     Memory(#[from] std::io::Error),

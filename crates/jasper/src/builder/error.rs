@@ -45,7 +45,7 @@ pub enum BuildError {
     /// The index was built, and could not be moved to its device.
     #[error("the index was built, and cannot be moved to its device")]
     Move {
-        /// The index, in host memory. [`Index::try_from`](crate::Index) gives one of its element type.
+        /// The index, in host memory.
         index: Box<Index>,
         /// The reason.
         source: DeviceError,

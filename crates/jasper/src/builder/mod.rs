@@ -106,6 +106,11 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
+    /// The callback of a build.
+    pub(crate) fn progress(&self) -> impl FnMut(Progress) -> ControlFlow<()> + '_ {
+        self.progress.report()
+    }
+
     /// A builder with the metric and the parameters of a graph.
     pub(crate) fn like<T: Element>(graph: &Graph<T>) -> Self {
         Self { params: (*graph.params()).into(), ..Self::new(graph.metric()) }
@@ -421,6 +426,7 @@ impl<'a> IndexBuilder<'a> {
 
     /// Not generic, so that this crate has the only copy of the machine code of builds.
     fn build_any(&self, vectors: Vectors<'_>) -> Result<Index, BuildError> {
+        vectors.require_matrix()?;
         let index = with_element!(vectors.element(), T => {
             let build = |vectors: &dyn VectorSource<T>| {
                 self.build_typed(vectors, &mut self.progress.report())

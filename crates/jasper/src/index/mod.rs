@@ -1,5 +1,5 @@
-//! The index, whose element type is known at run time. Each call finds the [`TypedIndex`] of this type once, and has vectors
-//! converted to it.
+//! The index, whose element type is known at run time. Each call finds the [`TypedIndex`] of this type once, and converts
+//! vectors to it.
 
 mod codes;
 mod limits;
@@ -39,7 +39,7 @@ pub use target::Target;
 /// The index stores coordinates as f32, [`f16`](struct@f16), u8 or i8, and computes distances in this type. Calls take
 /// [`Vectors`](crate::Vectors) of any of them: a slice, an array or a `Vec` for one vector, a [`MatrixView`](crate::MatrixView) or a
 /// [`VectorFile`](crate::data::VectorFile) for several. Values are rounded to the element type of the index. What it cannot
-/// hold is refused, as are vectors that would lose more than a twentieth of their length.
+/// hold is refused, as are vectors that rounding would change by more than a twentieth of their length.
 ///
 /// # Threads
 ///

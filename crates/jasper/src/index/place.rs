@@ -21,6 +21,10 @@ impl Index {
     /// # Errors
     /// Returns [`MoveError`], which [contains the index](MoveError::into_index), in host memory if it had to leave its
     /// device.
+    ///
+    /// # Panics
+    /// Panics if an index [with a callback](Self::with_progress), which borrows this one, was forgotten by
+    /// [`std::mem::forget`].
     pub fn to_device(self, device: impl Into<DeviceChoice>) -> Result<Self, MoveError> {
         self.to_device_with(device, DeviceOptions::new())
     }
@@ -54,6 +58,9 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`MoveError`], which [contains the index](MoveError::into_index), if the device failed.
+    ///
+    /// # Panics
+    /// As [`Self::to_device`].
     pub fn to_host(self) -> Result<Self, MoveError> {
         match self.typed {
             Typed::F32(index) => moved(index, TypedIndex::moved_to_host),

@@ -58,9 +58,10 @@ impl Deref for WithProgress<'_> {
 }
 
 impl Index {
-    /// The index with a callback, which receives progress reports of its calls and may cancel them. Builds, opening,
-    /// saving, inserts, upserts, consolidation, compaction, quantizing, checking, tuning and rebuilding report; other calls
-    /// do not.
+    /// The index with a callback, which receives progress reports of its calls and may cancel them. Inserts, upserts,
+    /// consolidation, compaction, quantizing, tuning, saving, snapshots, checking and rebuilding report; other calls do not.
+    /// Builds and opening have [`IndexBuilder::with_progress`](crate::IndexBuilder::with_progress) and
+    /// [`OpenOptions::with_progress`](crate::OpenOptions::with_progress).
     ///
     /// ```
     /// use std::ops::ControlFlow;

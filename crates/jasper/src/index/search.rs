@@ -70,6 +70,7 @@ impl Index {
     }
 
     fn search_all(&self, queries: Vectors<'_>, params: SearchParams<'_>) -> Result<Matches, SearchError> {
+        self.limits().check(&params, queries.len())?;
         typed!(self, index => {
             queries.with_matrix(|queries| index.search_batch(queries, params)).map_err(vector_error)?
         })
@@ -99,6 +100,7 @@ impl Index {
         keys: &mut [Key],
         distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
+        self.limits().check(&params, queries.len())?;
         typed!(self, index => queries
             .with_matrix(|queries| index.search_batch_into(queries, params, keys, distances))
             .map_err(vector_error)?)
@@ -154,6 +156,9 @@ impl Index {
 
 /// Calls `search` with the only vector.
 fn one<T: Element, R>(vector: Vectors<'_>, search: impl FnOnce(&[T]) -> R) -> Result<R, SearchError> {
+    if vector.len() != 1 {
+        return Err(SearchError::OneQuery(vector.len()));
+    }
     Ok(vector.with_matrix(|query| search(query.row(0))).map_err(vector_error)?)
 }
 

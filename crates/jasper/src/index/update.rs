@@ -1,6 +1,8 @@
 //! Changes: inserts, deletes, consolidation and compaction.
 
-use jasper_core::{Element, Key, MatrixError, MatrixView, VectorSource, Vectors};
+use std::io;
+
+use jasper_core::{Element, Key, MatrixView, VectorSource, Vectors};
 use jasper_graph::VectorError;
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
 
@@ -77,18 +79,13 @@ impl Index {
             keys: NewKeys<'_>,
         ) -> Result<(Key, InsertReport), UpdateError> {
             if vectors.is_in_memory() && vectors.len() <= SMALL && !index.progress.is_set() {
-                return vectors.with_matrix(|vectors| typed.insert(&vectors, keys)).map_err(vector_error)?;
+                return vectors.with_matrix(|vectors| typed.insert(&vectors, keys)).map_err(update_error)?;
             }
             let insert = |vectors: &dyn VectorSource<T>| {
                 typed.changes.insert(vectors, keys, &mut index.progress.report())
             };
             match vectors.with_source(insert).map_err(VectorError::from)? {
-                // A value that the element type cannot hold.
-                Err(UpdateError::Read(error))
-                    if error.get_ref().is_some_and(|inner| inner.is::<MatrixError>()) =>
-                {
-                    Err(vector_error(error).into())
-                }
+                Err(UpdateError::Read(error)) => Err(update_error(error)),
                 made => made,
             }
         }
@@ -149,7 +146,7 @@ impl Index {
     ) -> Result<Pending<Result<InsertReport, UpdateError>>, UpdateError> {
         typed!(self, index => {
             let submit = |vectors: MatrixView<'_, _>| index.submit_insert(vectors, keys, on_conflict);
-            vectors.with_matrix(submit).map_err(vector_error)?
+            vectors.with_matrix(submit).map_err(update_error)?
         })
     }
 
@@ -215,5 +212,13 @@ impl Index {
     /// failed. If a CUDA device fails while vectors move, the index is unusable there and its edges are lost.
     pub fn compact(&self) -> Result<CompactReport, UpdateError> {
         typed!(self, index => index.compact(&mut self.progress.report()))
+    }
+}
+
+/// An error of reading vectors, or of converting them.
+fn update_error(error: io::Error) -> UpdateError {
+    match vector_error(error) {
+        VectorError::Read(error) => UpdateError::Read(error),
+        error => error.into(),
     }
 }

@@ -1,7 +1,6 @@
 //! Errors of tuning and of choosing a quantization.
 
 use jasper_core::Cancelled;
-use jasper_graph::VectorError;
 use jasper_vamana::{SearchError, UpdateError};
 
 use crate::DeviceError;
@@ -59,9 +58,6 @@ pub enum TuneError {
     /// The searches that were found could not be stored.
     #[error(transparent)]
     Update(UpdateError),
-    /// Queries are of another element.
-    #[error(transparent)]
-    Vector(#[from] VectorError),
     /// The progress callback cancelled the call.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

@@ -36,7 +36,6 @@ impl<T: Element> TypedIndex<T> {
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<Matches, SearchError> {
-        self.limits().check(&params, queries.len())?;
         let search = |matches: MatchesMut<'_>| self.backend.search_matrix(queries, params, matches);
         Matches::filled(queries.len(), params.k, search)
     }
@@ -48,7 +47,6 @@ impl<T: Element> TypedIndex<T> {
         keys: &mut [Key],
         distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
-        self.limits().check(&params, queries.len())?;
         self.backend.search_matrix(queries, params, MatchesMut::new(keys, distances))
     }
 

@@ -73,7 +73,7 @@ fn what_an_index_cannot_hold_is_refused_with_its_row() {
     // Unit vectors are nearly zero in bytes.
     let unit = [0.35_f32; DIMENSION];
     let error = index.search(&unit, SearchParams::new(1)).unwrap_err().to_string();
-    assert!(error.contains("would lose 100% of its length when it is rounded to u8"), "{error}");
+    assert!(error.contains("would change by 100% of its length when it is rounded to u8"), "{error}");
     assert!(bytes_of(&index) == before);
 }
 

@@ -33,7 +33,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jasper_core::{Element, Key, MatrixView, Metric};
+use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::{Operation, Runbook, Step, pool_builder};
 use jasper_vamana::{OperationCounts, SearchParams, UpdateError};
 
@@ -158,8 +158,8 @@ impl<'a, T: Element> Player<'a, T> {
         self
     }
 
-    /// Plays all steps on an empty index, which [reports progress](Index::with_progress) during each. Calls `report` after
-    /// it.
+    /// Plays all steps on an empty index, which may [report its progress](Index::with_progress). Calls `report` after each
+    /// step.
     ///
     /// The cost is that of the steps, and at each search without a file the distance from every query to every live
     /// vector. In addition to the index, this takes 4 bytes of memory per vector of the base, and 256 MB of vectors
@@ -211,7 +211,7 @@ impl<'a, T: Element> Player<'a, T> {
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
         let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
         let step = last.number;
-        let searched = self.search_all(&index, step, &truths, &live);
+        let searched = self.search_all(&index, step, &truths, &live, &mut builder.progress());
         let (event, count, time) = searched.map_err(|cause| PlayError::Step { step, cause })?;
         Ok(Rebuild { build_time, search: StepReport { step, event, count, time, stats: index.stats() } })
     }
@@ -260,7 +260,9 @@ impl<'a, T: Element> Player<'a, T> {
                 index.delete(&keys(tags))?;
                 (Event::Delete, tags.len())
             }
-            Operation::Search => return self.search_all(index, step.number, truths, live),
+            Operation::Search => {
+                return self.search_all(index, step.number, truths, live, &mut index.progress());
+            }
         };
         Ok((event, count, begun.elapsed()))
     }
@@ -272,9 +274,10 @@ impl<'a, T: Element> Player<'a, T> {
         step: usize,
         truths: &Truths<'_, T>,
         live: &TagRows,
+        progress: &mut ProgressFn<'_>,
     ) -> Result<(Event, usize, Duration), StepCause> {
         let begun = Instant::now();
-        let truth = truths.at(step, live, &mut index.progress())?;
+        let truth = truths.at(step, live, progress)?;
         let truth_time = begun.elapsed();
         let begun = Instant::now();
         let matches = index.search_batch(self.queries, self.search)?;
