@@ -93,7 +93,7 @@ fn stop_everywhere<E: std::fmt::Debug>(
             }
             Err(error) => {
                 assert!(is_cancel(&error), "{error:?}");
-                stages.insert(stopper.stopped.get().expect("nobody else cancels").to_string());
+                stages.insert(stopper.stopped.get().expect("only the callback cancels").to_string());
             }
         }
         assert!(bytes_of(index) == before, "stopped at report {stop}: something is left behind");

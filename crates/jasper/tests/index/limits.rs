@@ -20,7 +20,7 @@ fn every_search_is_limited() {
     assert_eq!(index.search_batch(batch(3), most).unwrap().keys().len(), 30);
     assert!(index.submit(query, most).is_ok());
 
-    let told = |error: SearchError| match error {
+    let exceeded = |error: SearchError| match error {
         SearchError::Limit { name, value, max } => (name, value, max),
         other => panic!("{other}"),
     };
@@ -29,17 +29,17 @@ fn every_search_is_limited() {
         (SearchParams::new(usize::MAX), ("k", usize::MAX, 10)),
         (SearchParams::new(10).beam_width(81), ("beam_width", 81, 80)),
     ] {
-        assert_eq!(told(index.search(query, params).unwrap_err()), limit);
-        assert_eq!(told(index.search(Target::key(0), params).unwrap_err()), limit);
-        assert_eq!(told(index.search(Target::within(query, 1.0), params).unwrap_err()), limit);
-        assert_eq!(told(index.search_batch(batch(1), params).unwrap_err()), limit);
-        assert_eq!(told(index.search_batch_into(batch(1), params, &mut [], &mut []).unwrap_err()), limit);
-        assert_eq!(told(index.submit(query, params).err().unwrap()), limit);
+        assert_eq!(exceeded(index.search(query, params).unwrap_err()), limit);
+        assert_eq!(exceeded(index.search(Target::key(0), params).unwrap_err()), limit);
+        assert_eq!(exceeded(index.search(Target::within(query, 1.0), params).unwrap_err()), limit);
+        assert_eq!(exceeded(index.search_batch(batch(1), params).unwrap_err()), limit);
+        assert_eq!(exceeded(index.search_batch_into(batch(1), params, &mut [], &mut []).unwrap_err()), limit);
+        assert_eq!(exceeded(index.submit(query, params).err().unwrap()), limit);
     }
-    assert_eq!(told(index.search_batch(batch(4), most).unwrap_err()), ("the number of queries", 4, 3));
+    assert_eq!(exceeded(index.search_batch(batch(4), most).unwrap_err()), ("the number of queries", 4, 3));
     // All vectors are within the radius: more than may be found.
     assert_eq!(
-        told(index.search(Target::within(query, f32::MAX), SearchParams::new(10)).unwrap_err()),
+        exceeded(index.search(Target::within(query, f32::MAX), SearchParams::new(10)).unwrap_err()),
         ("k", 20, 10)
     );
     index.set_limits(SearchLimits::new());
