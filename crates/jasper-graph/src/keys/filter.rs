@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
 use jasper_core::{BitSet, Key, Slot, sync::lock};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::KeyMap;
 
 /// A set of keys, built once and reused as the filter of any number of searches.
 ///
-/// Its first search in an index looks up the slots of its keys, which the index then keeps, a bit per slot, until the
-/// last clone of the filter is dropped. Later searches look up only what has changed.
+/// The first search with it that needs the slots of its keys looks them up. The index then keeps them, a bit per slot,
+/// until the last clone of the filter is dropped. Later searches look up only what has changed.
 ///
 /// Collect it from keys in any order, or convert a [`BitSet`] or (with the feature `roaring`) a `RoaringTreemap`. A
 /// clone shares the set. Keys may be as large as they like: a set of dense keys is kept as a bitmap, any other as a
@@ -119,7 +119,15 @@ impl AllowedSlots {
 
 /// The slots of the filters that searches have used.
 #[derive(Debug, Default)]
-pub(crate) struct FilterCache(Mutex<Vec<CachedFilter>>);
+pub(crate) struct FilterCache(Mutex<CachedFilters>);
+
+#[derive(Debug, Default)]
+struct CachedFilters {
+    /// By the address of the set, which is not used again while the entry refers to it.
+    entries: FxHashMap<usize, CachedFilter>,
+    /// Number of entries at which those of dropped filters are removed.
+    full_at: usize,
+}
 
 #[derive(Debug)]
 struct CachedFilter {
@@ -129,22 +137,26 @@ struct CachedFilter {
 }
 
 impl FilterCache {
-    /// The entry of a filter. Entries of filters that were dropped go when another is added.
+    /// The entry of a filter. Entries of filters that were dropped go from time to time, when others are added.
     fn entry(&self, filter: &KeyFilter) -> Arc<Mutex<Option<Arc<AllowedSlots>>>> {
-        let mut entries = lock(&self.0);
-        let known = entries.iter().find(|entry| entry.filter.as_ptr() == Arc::as_ptr(&filter.0));
-        if let Some(known) = known {
+        let CachedFilters { entries, full_at } = &mut *lock(&self.0);
+        let address = Arc::as_ptr(&filter.0) as usize;
+        if let Some(known) = entries.get(&address) {
             return Arc::clone(&known.slots);
         }
-        entries.retain(|entry| entry.filter.strong_count() > 0);
+        if entries.len() >= *full_at {
+            entries.retain(|_, entry| entry.filter.strong_count() > 0);
+            *full_at = 2 * entries.len() + 8;
+        }
         let slots = Arc::default();
-        entries.push(CachedFilter { filter: Arc::downgrade(&filter.0), slots: Arc::clone(&slots) });
+        let entry = CachedFilter { filter: Arc::downgrade(&filter.0), slots: Arc::clone(&slots) };
+        entries.insert(address, entry);
         slots
     }
 
     /// Whether there is an entry of a filter.
     fn has(&self, filter: &KeyFilter) -> bool {
-        lock(&self.0).iter().any(|entry| entry.filter.as_ptr() == Arc::as_ptr(&filter.0))
+        lock(&self.0).entries.contains_key(&(Arc::as_ptr(&filter.0) as usize))
     }
 }
 
@@ -338,6 +350,6 @@ mod tests {
             keys.allowed_slots(&filter);
             keys.allowed_slots(&filter.clone());
         }
-        assert_eq!(lock(&keys.filters.0).len(), 1);
+        assert!(lock(&keys.filters.0).entries.len() <= 9);
     }
 }

@@ -1,12 +1,13 @@
 //! The slot of each key.
 
-use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use jasper_core::{Key, Slot};
-use rustc_hash::FxBuildHasher;
+use rustc_hash::FxHashMap;
 
 use super::KeyMap;
+use crate::parts::Parts;
 
 /// Slots of a span, which are looked through for a key.
 const SPAN: usize = 32;
@@ -17,13 +18,38 @@ const SPAN: usize = 32;
 /// indices of vectors, or those that a shard has of them. Such a key is found by binary search for its *span*, 32
 /// consecutive slots; the column of first keys says which of them has it, if it still does. Only other keys need an
 /// entry in the hash table.
-#[derive(Debug)]
+///
+/// Clones share memory: each snapshot for searches has one.
+#[derive(Clone, Debug)]
 pub(crate) struct KeyLocations {
     /// For each span from the first on, as far as first keys ascended when this was built: a key that is above those of
     /// earlier spans, and not above those of this one.
-    least_keys: Vec<Key>,
+    least_keys: Arc<Vec<Key>>,
     /// Slots of the live keys that are not the first key of a slot in their span.
-    elsewhere: HashMap<Key, Slot, FxBuildHasher>,
+    elsewhere: KeyTable,
+}
+
+/// A hash table in 64 x 64 parts. A change copies the part, and the lists that lead to it, unless no clone shares them.
+#[derive(Clone, Debug, Default)]
+struct KeyTable(Parts<Parts<FxHashMap<Key, Slot>>>);
+
+impl KeyTable {
+    /// The indices of the part with a key.
+    fn part_of(key: Key) -> (usize, usize) {
+        // Multiples of the golden ratio: all bits of a key count.
+        let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((hash >> 58) as usize, (hash >> 52) as usize % 64)
+    }
+
+    fn get(&self, key: Key) -> Option<Slot> {
+        let (outer, inner) = Self::part_of(key);
+        self.0.get(outer)?.get(inner)?.get(&key).copied()
+    }
+
+    fn part_mut(&mut self, key: Key) -> &mut FxHashMap<Key, Slot> {
+        let (outer, inner) = Self::part_of(key);
+        self.0.part_mut(outer).part_mut(inner)
+    }
 }
 
 impl KeyLocations {
@@ -31,8 +57,11 @@ impl KeyLocations {
         let least_keys = least_keys(keys);
         let others = (least_keys.len() * SPAN..keys.first.len()).map(Slot::from_index);
         let others = others.filter(|&slot| keys.is_live(slot)).map(|slot| (keys.first_key(slot), slot));
-        let elsewhere = others.chain(keys.further.iter()).collect();
-        Self { least_keys, elsewhere }
+        let mut elsewhere = KeyTable::default();
+        for (key, slot) in others.chain(keys.further.iter()) {
+            elsewhere.part_mut(key).insert(key, slot);
+        }
+        Self { least_keys: Arc::new(least_keys), elsewhere }
     }
 
     /// The span whose slots may have this key as their first, unless the key has an entry.
@@ -45,21 +74,21 @@ impl KeyLocations {
 
     /// The slot of a key that is not the first key of a slot in its span.
     pub(super) fn get(&self, key: Key) -> Option<Slot> {
-        self.elsewhere.get(&key).copied()
+        self.elsewhere.get(key)
     }
 
     /// Adds a key. `first` says that it comes before all other keys of the slot.
     pub(super) fn insert(&mut self, key: Key, slot: Slot, first: bool) {
         if !first || !self.span(key).contains(&slot.index()) {
-            self.elsewhere.insert(key, slot);
+            self.elsewhere.part_mut(key).insert(key, slot);
         }
     }
 
     /// Sets or removes the entry of a key.
     pub(super) fn set(&mut self, key: Key, slot: Option<Slot>) {
         match slot {
-            Some(slot) => drop(self.elsewhere.insert(key, slot)),
-            None => drop(self.elsewhere.remove(&key)),
+            Some(slot) => drop(self.elsewhere.part_mut(key).insert(key, slot)),
+            None => drop(self.elsewhere.part_mut(key).remove(&key)),
         }
     }
 }
@@ -92,7 +121,8 @@ mod tests {
     }
 
     fn entries(keys: &KeyMap) -> usize {
-        keys.locations.get().expect("a key was looked up").elsewhere.len()
+        let known = keys.locations.get().expect("a key was looked up");
+        known.elsewhere.0.iter().flat_map(Parts::iter).map(FxHashMap::len).sum()
     }
 
     #[test]

@@ -114,7 +114,8 @@ impl KeyMap {
         })
     }
 
-    /// The keys for searches, in the same memory. Those that were deleted are not restorable there.
+    /// The keys for searches, in the same memory. Those that were deleted are not restorable there. Slots of keys are found
+    /// without reading all keys if any was looked up before.
     pub(crate) fn share(&self) -> Self {
         Self {
             first: self.first.share(),
@@ -122,6 +123,7 @@ impl KeyMap {
             tombstones: self.tombstones.clone(),
             free: self.free.clone(),
             next_key: self.next_key,
+            locations: self.locations.clone(),
             history: self.history.without_changes(),
             ..Self::new()
         }
