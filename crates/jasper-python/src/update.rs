@@ -2,7 +2,7 @@
 
 use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{Key, Quantization, SearchLimits};
+use jasper::{DeleteKeys, Key, NewKeys, Quantization, SearchLimits};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
@@ -48,9 +48,9 @@ impl Index {
             if source.len() as Key > KEY_LIMIT.saturating_sub(next) {
                 return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
             }
-            let insert = |index: &jasper::Index| index.insert_auto(source);
-            let (first, report) = self.small_or_long(py, progress, source.len(), insert)?;
-            (first..first + report.keys as Key).collect()
+            let insert = |index: &jasper::Index| index.insert(source, NewKeys::Next);
+            let report = self.small_or_long(py, progress, source.len(), insert)?;
+            report.first_key.into_iter().flat_map(|first| first..first + report.keys as Key).collect()
         };
         Ok(key_array(py, keys))
     }
@@ -83,28 +83,22 @@ impl Index {
     #[pyo3(signature = (keys, *, missing = "raise"))]
     fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, missing: &str) -> PyResult<usize> {
         let keys = arrays::keys(keys)?;
-        let ignore = match missing {
-            "raise" => false,
-            "ignore" => true,
+        let keys = match missing {
+            "raise" => DeleteKeys::All(&keys),
+            "ignore" => DeleteKeys::Present(&keys),
             other => {
                 return Err(ParameterError::new_err(format!(
                     "missing ({other:?}) must be \"raise\" or \"ignore\""
                 )));
             }
         };
-        self.call(py, |index| {
-            if ignore {
-                return index.delete_if_present(&keys).map_err(Raise::raise);
-            }
-            index.delete(&keys).map_err(Raise::raise)?;
-            Ok(keys.len())
-        })
+        self.call(py, |index| index.delete(keys).map_err(Raise::raise))
     }
 
     /// Deletes a key. Raises UnknownKeyError.
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let key = arrays::key(key)?;
-        self.call(py, |index| index.delete(&[key]).map_err(Raise::raise))
+        self.call(py, |index| index.delete(&[key]).map(drop).map_err(Raise::raise))
     }
 
     /// Restores deleted keys, which is possible until consolidate. Raises UnknownKeyError for keys that cannot be

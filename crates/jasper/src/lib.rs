@@ -28,11 +28,11 @@
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
-//! # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+//! # use jasper::{IndexBuilder, MatrixView, Metric, NewKeys, SearchParams};
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
 //! let index = IndexBuilder::new(Metric::Cosine).build(MatrixView::new(&vectors[..8000], 16)?)?;
 //! std::thread::scope(|scope| {
-//!     scope.spawn(|| index.insert_auto(&MatrixView::new(&vectors[8000..], 16).unwrap()).unwrap());
+//!     scope.spawn(|| index.insert(&MatrixView::new(&vectors[8000..], 16).unwrap(), NewKeys::Next).unwrap());
 //!     scope.spawn(|| assert_eq!(index.search(&vectors[..16], SearchParams::new(5)).unwrap().len(), 5));
 //! });
 //! assert_eq!(index.len(), 1000);
@@ -126,7 +126,7 @@ pub use device_set::{CudaSet, Spread};
 pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
-pub use index::{Index, OpenOptions, SearchLimits, Target, WithProgress};
+pub use index::{DeleteKeys, Index, NewKeys, OpenOptions, SearchLimits, Target, Update, WithProgress};
 pub use stats::IndexStats;
 
 #[doc(hidden)]

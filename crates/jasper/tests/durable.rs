@@ -16,8 +16,8 @@ use jasper::error::JournalFault;
 use jasper::file::{check_new_durable, is_durable};
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
-    Device, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress,
-    Quantization, Stage, UpdateError, VectorSource, Vectors,
+    DeleteKeys, Device, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, OpenError,
+    OpenOptions, Progress, Quantization, Stage, UpdateError, VectorSource, Vectors,
 };
 
 const DIMENSION: usize = 8;
@@ -59,17 +59,17 @@ fn some(keys: impl IntoIterator<Item = Key>, bits: u64, part: u64) -> Vec<Key> {
 fn change(index: &Index, number: u64) {
     let bits = mix(number);
     let batch = |most: u64| rows(bits, (1 + bits / 64 % most) as usize);
-    let insert = |rows: &[f32]| index.insert_auto(view(rows, DIMENSION)).map(drop);
+    let insert = |rows: &[f32]| index.insert(view(rows, DIMENSION), NewKeys::Next).map(drop);
     let changed = match bits % 16 {
-        _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)),
+        _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)).map(drop),
         0..=4 => insert(&batch(30)),
         5 => index.insert(&batch(1), &[mix(bits) >> 1]).map(drop),
         6 => {
             let keys = some(index.keys(), bits, 9);
             index.upsert(view(&rows(bits, keys.len().max(1)), DIMENSION), &keys).map(drop)
         }
-        7 => index.delete(&some(index.keys(), bits, 8)),
-        8 => index.delete_if_present(&some(0..index.next_key().min(1000), bits, 8)).map(drop),
+        7 => index.delete(&some(index.keys(), bits, 8)).map(drop),
+        8 => index.delete(DeleteKeys::Present(&some(0..index.next_key().min(1000), bits, 8))).map(drop),
         9 => {
             let deleted = index
                 .read_graph(|graph: &Graph<f32>| graph.keys().deleted_keys().collect::<Vec<_>>())
@@ -118,7 +118,8 @@ fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
 fn change_keys_of(index: &Index, thread: u64, number: u64) {
     let key = (thread << 32) | (number * 2);
     if number % 3 == 2 {
-        return index.delete(&[key - 2]).unwrap();
+        index.delete(&[key - 2]).unwrap();
+        return;
     }
     let vectors = [rows(key, 1), rows(key + 1, 1)].concat();
     index.insert(view(&vectors, DIMENSION), &[key, key + 1]).unwrap();
@@ -267,7 +268,7 @@ fn a_snapshot_empties_the_journal() {
     };
     let index = Index::open(&path).unwrap();
     index.delete(&index.keys()).unwrap();
-    index.insert_auto(view(&rows(5, 40), DIMENSION)).unwrap();
+    index.insert(view(&rows(5, 40), DIMENSION), NewKeys::Next).unwrap();
     let before = bytes_of(&index);
     assert_eq!(names(), vec!["index-0.jasper"]);
     index.snapshot().unwrap();
@@ -307,14 +308,14 @@ fn blocks_of_vectors_are_read_as_they_were_given() {
     let index = Index::open(&path).unwrap();
     // 2 MB are committed in a group, and 6 MB are not.
     let vectors: Vec<f32> = (0..2900 * dimension).map(|i| (i % 1_000_003) as f32).collect();
-    index.insert_auto(view(&vectors[..170 * dimension], dimension)).unwrap();
-    index.insert_auto(view(&vectors[..500 * dimension], dimension)).unwrap();
+    index.insert(view(&vectors[..170 * dimension], dimension), NewKeys::Next).unwrap();
+    index.insert(view(&vectors[..500 * dimension], dimension), NewKeys::Next).unwrap();
     let before = bytes_of(&index);
     drop(index);
     let index = Index::open(&path).unwrap();
     assert!(bytes_of(&index) == before);
     // With another 35 MB, a snapshot is due.
-    index.insert_auto(Vectors::from_source(&Serial(view(&vectors, dimension)))).unwrap();
+    index.insert(Vectors::from_source(&Serial(view(&vectors, dimension))), NewKeys::Next).unwrap();
     assert!(path.join("index-3.jasper").is_file() && !path.join("index-0.jasper").exists());
     let before = bytes_of(&index);
     drop(index);
@@ -492,7 +493,8 @@ fn a_journal_knows_its_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     create(&path);
-    let insert = |index: &Index, number| index.insert_auto(view(&rows(number, 3), DIMENSION)).unwrap();
+    let insert =
+        |index: &Index, number| index.insert(view(&rows(number, 3), DIMENSION), NewKeys::Next).unwrap();
     for name in ["index-0.jasper", "index-1.jasper"] {
         let index = Index::open(&path).unwrap();
         insert(&index, 5);
@@ -548,7 +550,7 @@ fn the_cost_of_a_journal() {
         for vectors in more.chunks(batch * dimension).take(batches) {
             for (index, seconds) in [&plain, &durable].into_iter().zip(&mut seconds) {
                 let start = std::time::Instant::now();
-                index.insert_auto(view(vectors, dimension)).unwrap();
+                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
                 *seconds += start.elapsed().as_secs_f64();
             }
         }
@@ -577,7 +579,7 @@ fn the_time_of_recovery() {
             let index = Index::open(&path).unwrap();
             let start = std::time::Instant::now();
             for vectors in more.chunks(batch * dimension).take(batches) {
-                index.insert_auto(view(vectors, dimension)).unwrap();
+                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
             }
             let inserted = start.elapsed().as_secs_f64();
             drop(index);

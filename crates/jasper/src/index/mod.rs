@@ -2,12 +2,14 @@
 //! vectors to it.
 
 mod codes;
+mod keys;
 mod limits;
 mod open;
 mod place;
 mod progress;
 mod search;
 mod store;
+mod submit;
 mod target;
 mod update;
 
@@ -25,10 +27,12 @@ use crate::IndexStats;
 use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::typed::TypedIndex;
+pub use keys::{DeleteKeys, NewKeys};
 pub use limits::SearchLimits;
 pub use open::{OpenError, OpenOptions};
 pub(crate) use progress::Callback;
 pub use progress::WithProgress;
+pub use submit::Update;
 pub use target::Target;
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
@@ -254,7 +258,7 @@ impl Index {
         typed!(self, index => index.keys())
     }
 
-    /// Returns the key after the largest ever used: the first that [`Self::insert_auto`] would assign now.
+    /// Returns the key after the largest ever used: the first that [`NewKeys::Next`] would give now.
     pub fn next_key(&self) -> Key {
         typed!(self, index => index.next_key())
     }

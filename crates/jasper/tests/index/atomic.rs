@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use jasper::error::CheckError;
 use jasper::{
-    BuildError, Element, ElementKind, Index, IndexBuilder, Key, Metric, Progress, Quantization, Stage,
-    UpdateError, VectorSource, Vectors, bench::synthetic::Clusters, f16,
+    BuildError, Element, ElementKind, Index, IndexBuilder, Key, Metric, NewKeys, Progress, Quantization,
+    Stage, UpdateError, VectorSource, Vectors, bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{SearchHits, bytes_of, everything, view};
@@ -246,7 +246,7 @@ fn rows_that_cannot_be_read_leave_no_trace() {
                 "{error}"
             );
         }
-        assert!(matches!(index.insert_auto(source(&broken)), Err(UpdateError::Read(_))));
+        assert!(matches!(index.insert(source(&broken), NewKeys::Next), Err(UpdateError::Read(_))));
         let error = IndexBuilder::new(Metric::L2).build(source(&broken)).unwrap_err();
         assert!(matches!(error, BuildError::Input(UpdateError::Read(_))), "{error}");
         assert!(bytes_of(&index) == before, "rows from {bad} on");

@@ -5,7 +5,7 @@ use jasper::graph::Graph;
 use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
 use jasper::{
     BuildError, Device, Distances, Element, ElementKind, Filter, Hit, Index, IndexBuilder, KeyFilter,
-    MatrixView, Metric, OpenOptions, Quantization, SearchError, SearchParams, UpdateError,
+    MatrixView, Metric, NewKeys, OpenOptions, Quantization, SearchError, SearchParams, UpdateError,
     bench::synthetic::Clusters, f16,
 };
 
@@ -136,7 +136,7 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
             index.consolidate().unwrap();
         }
         let first = (round as usize * 100) % 1400;
-        index.insert_auto(view(&rows[first * D..][..100 * D], D)).unwrap();
+        index.insert(view(&rows[first * D..][..100 * D], D), NewKeys::Next).unwrap();
         if round % 7 == 6 {
             index.compact().unwrap();
         }
@@ -340,7 +340,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     // Other clusters, elsewhere.
     let others: Vec<f32> = Clusters::new(D, 77).rows::<f32>(2000, 0).iter().map(|x| x + 500.0).collect();
     index.delete(&(0..2000).collect::<Vec<_>>()).unwrap();
-    index.insert_auto(view(&others, D)).unwrap();
+    index.insert(view(&others, D), NewKeys::Next).unwrap();
     index.consolidate().unwrap();
     let drifted = index.measure_code_error().unwrap().unwrap();
     assert!(drifted.error > 1.5 * drifted.retrained_error && drifted.has_drifted(), "{drifted:?}");

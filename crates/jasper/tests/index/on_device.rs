@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use jasper::bench::Measure;
 use jasper::{
     BuildError, CudaSet, Device, DeviceChoice, DeviceError, DeviceOptions, Distances, Element, ElementKind,
-    Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric, Quantization, SearchError, SearchParams,
-    Target, bench::synthetic::Clusters,
+    Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric, NewKeys, Quantization, SearchError,
+    SearchParams, Target, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -99,7 +99,7 @@ fn changes_do_not_depend_on_the_device() {
     let device = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
-        let first = |index: &Index| index.insert_auto(part(from, to)).unwrap().0;
+        let first = |index: &Index| index.insert(part(from, to), NewKeys::Next).unwrap().first_key;
         assert_eq!(first(&host), first(&device));
         let keys: Vec<u64> = (0..900).filter(|key| key % 3 == round as u64 && host.contains(*key)).collect();
         host.delete(&keys).unwrap();
@@ -145,8 +145,8 @@ fn a_large_batch_does_not_depend_on_the_device() {
     let device = built().to_device(Device::Cuda(0)).unwrap();
     let host = built();
     let rows: Vec<u8> = set.rows_of(&[3; 17_000], 1);
-    host.insert_auto(view(&rows, DIMENSION)).unwrap();
-    device.insert_auto(view(&rows, DIMENSION)).unwrap();
+    host.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
+    device.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
     assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
 }
 
@@ -172,8 +172,11 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
             compare(&host, &apart, &queries, params);
         }
         let part = view(&rows[round * 300 * DIMENSION..][..300 * DIMENSION], DIMENSION);
-        let (first, _) = apart.insert_auto(part).unwrap();
-        assert_eq!([&host, &there].map(|index| index.insert_auto(part).unwrap().0), [first; 2]);
+        let first = apart.insert(part, NewKeys::Next).unwrap().first_key.unwrap();
+        assert_eq!(
+            [&host, &there].map(|index| index.insert(part, NewKeys::Next).unwrap().first_key),
+            [Some(first); 2]
+        );
         let gone: Vec<u64> = (first..first + 40).collect();
         host.delete(&gone).unwrap();
         apart.delete(&gone).unwrap();
@@ -267,7 +270,7 @@ fn searches_go_on_while_the_index_changes() {
             });
         }
         for chunk in rows.chunks(300 * DIMENSION) {
-            let (first, _) = index.insert_auto(view(chunk, DIMENSION)).unwrap();
+            let first = index.insert(view(chunk, DIMENSION), NewKeys::Next).unwrap().first_key.unwrap();
             index.delete(&[first, first + 1]).unwrap();
             index.consolidate().unwrap();
         }

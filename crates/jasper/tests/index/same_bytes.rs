@@ -1,8 +1,8 @@
 //! The same calls give the same file, on any number of threads and after any history of opening and saving.
 
 use jasper::{
-    Device, DeviceOptions, Element, Index, IndexBuilder, Key, Metric, OpenError, OpenOptions, VectorSource,
-    Vectors, bench::synthetic::Clusters,
+    Device, DeviceOptions, Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenError, OpenOptions,
+    VectorSource, Vectors, bench::synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, view};
@@ -31,7 +31,7 @@ fn life<T: Element>(metric: Metric, threads: usize, mut pause: impl FnMut(Index)
     index.consolidate().unwrap();
     states.push(bytes_of(&index));
     index = pause(index);
-    index.insert_auto(view(&more, DIMENSION)).unwrap();
+    index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap();
     states.push(bytes_of(&index));
     index.delete(&(BUILT as Key..BUILT as Key + 700).filter(|key| key % 2 == 0).collect::<Vec<_>>()).unwrap();
     index = pause(index);

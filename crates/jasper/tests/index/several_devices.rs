@@ -1,7 +1,9 @@
 //! An index on two GPUs or more. Skipped where there are fewer, unless `JASPER_REQUIRE_GPUS` says how many there must be.
 
 use jasper::bench::synthetic::Clusters;
-use jasper::{Device, DeviceChoice, DeviceOptions, Element, Index, KeyFilter, Metric, SearchParams, Spread};
+use jasper::{
+    Device, DeviceChoice, DeviceOptions, Element, Index, KeyFilter, Metric, NewKeys, SearchParams, Spread,
+};
 
 use crate::common::{bytes_of, for_each_element, small, view};
 
@@ -23,7 +25,7 @@ fn options(spread: Spread) -> DeviceOptions {
 
 fn change<T: Element>(index: &Index) {
     let more: Vec<T> = Clusters::new(DIMENSION, 40).rows(400, 2);
-    index.insert_auto(view(&more, DIMENSION)).unwrap();
+    index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap();
     index.delete(&(100..300).collect::<Vec<_>>()).unwrap();
     index.upsert(view(&more, DIMENSION), &(700..1100).collect::<Vec<_>>()).unwrap();
     index.consolidate().unwrap();

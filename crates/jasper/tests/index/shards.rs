@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use jasper::bench::synthetic::Clusters;
 use jasper::error::JournalFault;
 use jasper::{
-    BuildError, Device, Element, ElementKind, Index, IndexBuilder, KeyFilter, Metric, OpenOptions, Progress,
-    Quantization, SearchParams, Spread, Stage, Target, UpdateError,
+    BuildError, DeleteKeys, Device, Element, ElementKind, Index, IndexBuilder, KeyFilter, Metric, NewKeys,
+    OpenOptions, Progress, Quantization, SearchParams, Spread, Stage, Target, UpdateError,
 };
 
 use crate::common::{assert_exact, everything, for_each_element, keys, small, view};
@@ -92,10 +92,14 @@ fn changes_go_where_the_keys_are() {
         assert_same(&index, &one);
     };
     let more = vectors::<u8>(400, 2);
-    each(&|index| assert_eq!(index.insert_auto(view(&more, DIMENSION)).unwrap().0, 800));
-    each(&|index| index.delete(&(100..250).collect::<Vec<_>>()).unwrap());
+    each(&|index| {
+        assert_eq!(index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap().first_key, Some(800))
+    });
+    each(&|index| assert_eq!(index.delete(&(100..250).collect::<Vec<_>>()).unwrap(), 150));
     each(&|index| index.undelete(&[110, 111]).unwrap());
-    each(&|index| assert_eq!(index.delete_if_present(&[111, 260, 111, 120, 5000, 261]).unwrap(), 3));
+    each(&|index| {
+        assert_eq!(index.delete(DeleteKeys::Present(&[111, 260, 111, 120, 5000, 261])).unwrap(), 3)
+    });
     each(&|index| {
         let keys: Vec<u64> = (600..1000).collect();
         assert_eq!(index.upsert(view(&more, DIMENSION), &keys).unwrap().keys, 400);
@@ -171,7 +175,7 @@ fn errors_name_the_row_of_the_caller() {
     let built = builder(Metric::L2, 3).build(view(&rows, DIMENSION));
     assert!(built.unwrap_err().to_string().starts_with("row 321 holds"));
     let index = builder(Metric::L2, 3).empty(ElementKind::F32, DIMENSION).unwrap();
-    let error = index.insert_auto(view(&rows, DIMENSION)).unwrap_err();
+    let error = index.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap_err();
     assert!(error.to_string().starts_with("row 321 holds"), "{error}");
     assert!(index.is_empty());
 }

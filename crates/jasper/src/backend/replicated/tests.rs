@@ -10,7 +10,7 @@ use jasper_vamana::{CpuExecutor, Matches};
 use super::*;
 use crate::backend::faulty::{Controls, Faulty};
 use crate::typed::TypedIndex;
-use crate::{Index, IndexBuilder, KeyFilter};
+use crate::{Index, IndexBuilder, KeyFilter, NewKeys};
 
 const DIMENSION: usize = 12;
 
@@ -63,9 +63,9 @@ fn every_change_leaves_replicas_equal_to_one_index() {
         assert_equal(&three, &one);
     };
     each(&|index| {
-        index.insert_auto(view(&rows[900 * DIMENSION..][..300 * DIMENSION])).unwrap();
+        index.insert(view(&rows[900 * DIMENSION..][..300 * DIMENSION]), NewKeys::Next).unwrap();
     });
-    each(&|index| index.delete(&(100..250).collect::<Vec<_>>()).unwrap());
+    each(&|index| assert_eq!(index.delete(&(100..250).collect::<Vec<_>>()).unwrap(), 150));
     each(&|index| index.undelete(&[110, 111]).unwrap());
     each(&|index| {
         index.upsert(view(&rows[1200 * DIMENSION..]), &(0..300).collect::<Vec<_>>()).unwrap();
@@ -204,7 +204,7 @@ fn the_others_go_on_without_a_device_that_faults() {
     // The first one faults in the middle of a change, which the last one makes.
     controls[0].fault();
     for index in [&one, &three] {
-        index.insert_auto(view(&queries[..100 * DIMENSION])).unwrap();
+        index.insert(view(&queries[..100 * DIMENSION]), NewKeys::Next).unwrap();
     }
     assert_eq!((three.device(), three.device_faults().len()), (Device::Cuda(2), 2));
     assert_equal(&three, &one);
@@ -229,7 +229,7 @@ fn a_replica_without_memory_for_a_change_is_left_out() {
         Err(SearchError::Device(_))
     ));
     assert!(index.device_faults().is_empty());
-    index.insert_auto(view(&rows[600 * DIMENSION..])).unwrap();
+    index.insert(view(&rows[600 * DIMENSION..]), NewKeys::Next).unwrap();
     assert_eq!((index.len(), index.device_faults().len()), (900, 1));
     assert!(index.check().unwrap().is_sound());
 }
