@@ -44,11 +44,11 @@ impl Index {
     /// threads
     ///     Number of threads, at most one per CPU, which is the default.
     /// device
-    ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to. The index is then on the
+    ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to_device. The index is then on the
     ///     GPUs that were named; should it not fit there, it stays in host memory, with a RuntimeWarning. "auto" builds
     ///     on the first GPU with room, or else on the CPU, and leaves the index in host memory.
     /// spread, shards
-    ///     How several GPUs hold the index: see Index.to. With spread="sharded", each builds one shard, or all together
+    ///     How several GPUs hold the index: see Index.to_device. With spread="sharded", each builds one shard, or all together
     ///     this number of shards. Each has the vectors of some keys, and is saved as a file of the folder that
     ///     Index.save then makes.
     /// exact_linking

@@ -67,10 +67,14 @@ impl<'py> FromPyObject<'_, 'py> for DeviceArgument {
     }
 }
 
-/// Options of an index on devices.
-pub fn device_options(vector_storage: Option<&str>, spread: &str) -> PyResult<DeviceOptions> {
+/// The arguments `device`, `vector_storage` and `spread`.
+pub fn device_options(
+    DeviceArgument(device): DeviceArgument,
+    vector_storage: Option<&str>,
+    spread: &str,
+) -> PyResult<DeviceOptions> {
     let storage = vector_storage.map(parse::<MemorySpace>).transpose()?;
-    Ok(DeviceOptions::new().vector_storage(storage).spread(parse::<Spread>(spread)?))
+    Ok(DeviceOptions::new(device).vector_storage(storage).spread(parse::<Spread>(spread)?))
 }
 
 /// Adds a quantization, if there is one.

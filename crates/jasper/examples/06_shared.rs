@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use jasper::{IndexBuilder, MatrixView, Metric, NewKeys, SearchParams, bench::synthetic::Clusters};
+use jasper::{Device, IndexBuilder, MatrixView, Metric, NewKeys, SearchParams, bench::synthetic::Clusters};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 6).rows(4_000, 0);
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     println!("{searches} searches during an insert of 2,000, a delete of 1,000 and a consolidation");
 
-    let index = index.to_host()?;
+    let index = index.to_device(Device::Cpu)?;
     assert_eq!(index.len(), 3_000);
     assert!(index.check()?.is_sound());
     Ok(())

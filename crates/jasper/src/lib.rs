@@ -23,8 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`], [`Index::to_device_with`] and
-//! [`Index::to_host`] takes `&self`, so threads search it while another changes it.
+//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`] takes `&self`, so threads search it while
+//! another changes it.
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
@@ -87,7 +87,7 @@
 //!
 //! Builds, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report
 //! their progress to a callback, which may cancel them: see [`Index::with_progress`]. Searches, [`Index::to_device`],
-//! [`Index::to_host`], [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
+//! [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
 //!
 //! # Features
 //!
@@ -145,9 +145,9 @@ pub use jasper_vamana::{
 #[cfg(feature = "cuda")]
 pub mod cuda {
     pub use jasper_cuda::{
-        Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind, LaunchLimit,
-        LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream, device_of,
-        driver_version, exact_knn_on_device, hit_from_device, prelude, with_current_context_kept,
+        Buffer, Context, DeviceBatch, DeviceHit, DeviceKnnError, DeviceProperties, Error, ErrorKind,
+        LaunchLimit, LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream,
+        device_of, driver_version, exact_knn_on_device, hit_from_device, prelude, with_current_context_kept,
     };
 }
 
@@ -203,6 +203,7 @@ pub mod report {
     pub use crate::auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial};
     pub use crate::builder::BuildReport;
     pub use crate::check::CheckReport;
+    pub use crate::device::DeviceInfo;
     pub use jasper_vamana::{
         CodeReport, CompactReport, ConsolidateReport, InsertReport, OperationCounts, SearchReport,
     };

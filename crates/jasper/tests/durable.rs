@@ -403,7 +403,7 @@ fn a_folder_is_open_once_and_made_once() {
     let copy = Index::open(path.join("index-0.jasper")).unwrap();
     assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::InUse));
     assert!(matches!(copy.snapshot().unwrap_err().into_cause(), JournalFault::NotDurable));
-    let index = index.to_host().unwrap();
+    let index = index.to_device(Device::Cpu).unwrap();
     index.insert(&rows(9, 1), &[1000]).unwrap();
     drop(index);
     assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::Exists));

@@ -48,7 +48,7 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
     let line = json!({
         "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
         "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
-        "device_name": index.device_name(), "queries": set.queries().len(),
+        "device_name": index.device_info().name, "queries": set.queries().len(),
         "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (stats.mean_degree * 100.0).round() / 100.0,
         "thin": rounded(thin(&index)?), "build_beam_width": report.build_beam_width,
         "missed_neighbors": report.missed_neighbors, "points": points, "rates": rates,

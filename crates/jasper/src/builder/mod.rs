@@ -472,7 +472,7 @@ impl<'a> IndexBuilder<'a> {
         if self.keep_on_host || self.device == DeviceChoice::Auto {
             return Ok(index);
         }
-        let moved = index.to_device_with(self.device, DeviceOptions::new().spread(self.spread));
+        let moved = index.to_device(DeviceOptions::new(self.device).spread(self.spread));
         moved.map_err(|error| {
             let (index, source) = error.into_parts();
             BuildError::Move { index: Box::new(index), source }

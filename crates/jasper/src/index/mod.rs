@@ -21,7 +21,7 @@ use std::sync::Arc;
 use jasper_core::{BuildParams, Element, ElementKind, Key, MatrixError, Metric, Progress, f16};
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantization;
-use jasper_vamana::{PoolError, SearchError};
+use jasper_vamana::SearchError;
 
 use crate::IndexStats;
 use crate::check::{CheckError, CheckReport};
@@ -47,8 +47,7 @@ pub use target::Target;
 ///
 /// # Threads
 ///
-/// Every method except [`Self::to_device`], [`Self::to_device_with`] and [`Self::to_host`] takes `&self` and may be
-/// called from any thread. Searches run concurrently with each other and with changes. On the CPU they wait for no change,
+/// Every method except [`Self::to_device`] takes `&self` and may be called from any thread. Searches run concurrently with each other and with changes. On the CPU they wait for no change,
 /// and only a change that reuses the memory of deleted vectors waits for searches; on a CUDA device, a change waits for the
 /// searches that have begun before it writes, and later ones wait for the write. Changes wait for one another; small ones
 /// that wait are made together.
@@ -136,14 +135,6 @@ pub(crate) fn vector_error(error: std::io::Error) -> VectorError {
 }
 
 impl Index {
-    /// Creates an index over a graph, for example one that [`crate::graph::interop`] has read, with one thread per CPU.
-    ///
-    /// # Errors
-    /// Returns [`PoolError`] if the threads cannot be started.
-    pub fn from_graph<T: Element>(graph: Graph<T>) -> Result<Self, PoolError> {
-        Ok(TypedIndex::from_graph(graph)?.into())
-    }
-
     /// Runs `read` on the graph: vectors, edges and keys, with the [element](Self::element) of the index. Searches continue
     /// meanwhile. Changes wait: `read` deadlocks if it changes the index.
     ///

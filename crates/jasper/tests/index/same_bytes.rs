@@ -1,8 +1,8 @@
 //! The same calls give the same file, on any number of threads and after any history of opening and saving.
 
 use jasper::{
-    Device, DeviceOptions, Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenError, OpenOptions,
-    VectorSource, Vectors, bench::synthetic::Clusters,
+    Device, Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenError, OpenOptions, VectorSource,
+    Vectors, bench::synthetic::Clusters,
 };
 
 use crate::common::{bytes_of, for_each_element, view};
@@ -138,8 +138,8 @@ fn bytes_open_and_fail_as_files_do() {
         let of_any = OpenOptions::new().open_bytes(&bytes[..len]).unwrap_err().to_string();
         assert_eq!(of_any, of_bytes);
     }
-    let other_device = OpenOptions::new().device(Device::Cuda(999), DeviceOptions::new());
+    let other_device = OpenOptions::new().device(Device::Cuda(999));
     assert!(matches!(other_device.open_bytes(&bytes), Err(OpenError::Device(_))));
-    let same_device = OpenOptions::new().device(Device::Cpu, DeviceOptions::new());
+    let same_device = OpenOptions::new().device(Device::Cpu);
     assert_eq!(same_device.open_bytes(&bytes).unwrap().len(), 300);
 }

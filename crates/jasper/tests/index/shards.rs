@@ -261,7 +261,7 @@ fn a_folder_has_the_index_and_is_replaced_as_a_whole() {
         assert_same(&opened, &index);
     }
     assert_eq!(Index::open(&folder).unwrap().shards(), 3);
-    assert_eq!(OpenOptions::new().device(Device::Cpu, Default::default()).open(&folder).unwrap().len(), 900);
+    assert_eq!(OpenOptions::new().device(Device::Cpu).open(&folder).unwrap().len(), 900);
 
     index.delete(&[1, 2, 3]).unwrap();
     index.save(&folder).unwrap();

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jasper::graph::Graph;
 use jasper::{
-    DeleteKeys, Hit, Index, Key, Metric, NewKeys, SearchParams, Update, UpdateError, VectorSource, Vectors,
-    bench::synthetic::Clusters,
+    DeleteKeys, Device, Hit, Index, Key, Metric, NewKeys, SearchParams, Update, UpdateError, VectorSource,
+    Vectors, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, floats, keys, small, view};
@@ -133,7 +133,9 @@ fn an_insert_that_fails_midway_was_never_there() {
     });
     assert_eq!(index.search(&first[..DIMENSION], params).unwrap(), before);
     let whole = small(Metric::L2).build(view(first, DIMENSION)).unwrap();
-    assert!(crate::common::bytes_of(&index.to_host().unwrap()) == crate::common::bytes_of(&whole));
+    assert!(
+        crate::common::bytes_of(&index.to_device(Device::Cpu).unwrap()) == crate::common::bytes_of(&whole)
+    );
 }
 
 /// The state of a group of keys.

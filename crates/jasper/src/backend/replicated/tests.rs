@@ -117,7 +117,7 @@ fn refused_and_cancelled_changes_leave_all_replicas_as_they_were() {
         reports += 1;
     }
     assert!(reports > 5, "{reports}");
-    assert!(index.device_faults().is_empty());
+    assert!(index.device_info().faults.is_empty());
     one.insert(more, &(5000..6600).collect::<Vec<_>>()).unwrap();
     assert_equal(&index, &one);
 }
@@ -147,7 +147,7 @@ fn single_searches_are_shared_and_go_on_after_a_fault() {
         thread::sleep(Duration::from_millis(20));
         controls[1].fault();
     });
-    assert_eq!(two.device_faults().len(), 1);
+    assert_eq!(two.device_info().faults.len(), 1);
     assert!(two.search(&[0_u8; DIMENSION - 1], params).is_err());
 }
 
@@ -198,7 +198,7 @@ fn the_others_go_on_without_a_device_that_faults() {
     let [found, expected] = [&three, &one].map(|index| index.search_batch(view(&queries), params).unwrap());
     assert_eq!((&found, found.report()), (&expected, expected.report()));
     assert!(controls[1].queries.load(Relaxed) >= 2000);
-    let faults = three.device_faults();
+    let faults = three.device_info().faults;
     assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), ["device cuda:1 failed"]);
     assert_eq!(three.device().to_string(), "cuda:0,2");
     // The first one faults in the middle of a change, which the last one makes.
@@ -206,7 +206,7 @@ fn the_others_go_on_without_a_device_that_faults() {
     for index in [&one, &three] {
         index.insert(view(&queries[..100 * DIMENSION]), NewKeys::Next).unwrap();
     }
-    assert_eq!((three.device(), three.device_faults().len()), (Device::Cuda(2), 2));
+    assert_eq!((three.device(), three.device_info().faults.len()), (Device::Cuda(2), 2));
     assert_equal(&three, &one);
     // The errors of the last one are those of the index.
     controls[2].fault();
@@ -228,9 +228,9 @@ fn a_replica_without_memory_for_a_change_is_left_out() {
         index.search_batch(view(&rows.repeat(8)), SearchParams::new(1)),
         Err(SearchError::Device(_))
     ));
-    assert!(index.device_faults().is_empty());
+    assert!(index.device_info().faults.is_empty());
     index.insert(view(&rows[600 * DIMENSION..]), NewKeys::Next).unwrap();
-    assert_eq!((index.len(), index.device_faults().len()), (900, 1));
+    assert_eq!((index.len(), index.device_info().faults.len()), (900, 1));
     assert!(index.check().unwrap().is_sound());
 }
 
