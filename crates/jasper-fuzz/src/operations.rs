@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
-use jasper::error::{KeyError, TrainError};
+use jasper::error::{KeyError, QuantizeError, TrainError};
 use jasper::{
     Element, ElementKind, Index, IndexBuilder, Key, Metric, NO_KEY, NewKeys, OpenOptions, Progress,
-    Quantization, SearchLimits, UpdateError, f16,
+    Quantization, QuantizeMode, SearchLimits, UpdateError, f16,
 };
 
 use crate::model::{Expected, Model, Search, Shape, view};
@@ -179,7 +179,7 @@ impl<T: Element> Subject<T> {
                 self.quantize(Quantization::Mixed { sectors: u32::from(sectors % 6) }, cancel)
             }
             Operation::DropCodes => {
-                let dropped = Expected::success_if(self.model.has_vectors).compare(self.index.drop_codes());
+                let dropped = Expected::success_if(self.model.has_vectors).compare(self.index.quantize(None));
                 self.model.has_codes &= dropped.is_none();
                 dropped.is_some()
             }
@@ -189,12 +189,14 @@ impl<T: Element> Subject<T> {
                 dropped.is_some()
             }
             Operation::MeasureCodes => {
-                if let Ok(report) = self.index.measure_code_error() {
-                    assert_eq!(report.is_some(), self.model.has_codes && self.model.has_vectors);
-                }
+                let report = self.index.check().expect("no device that could fail");
+                let is_measured = report.codes.is_some() || report.codes_not_measured.is_some();
+                assert_eq!(is_measured, self.model.has_codes && self.model.has_vectors);
                 false
             }
-            Operation::Sketch => Expected::Success.compare(self.index.build_sketches()).is_none(),
+            Operation::Sketch => {
+                Expected::Success.compare(self.index.quantize(QuantizeMode::Sketches)).is_none()
+            }
             Operation::Reopen => {
                 let bytes = self.bytes();
                 self.index =
@@ -315,8 +317,11 @@ impl<T: Element> Subject<T> {
 
     fn quantize(&mut self, quantization: Quantization, cancel: u8) -> bool {
         let stop = Stop::new(cancel);
-        let result = self.index.with_progress(stop.report()).force_quantize(quantization);
-        let is_too_few = matches!(&result, Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })));
+        let result = self.index.with_progress(stop.report()).quantize(QuantizeMode::Forced(quantization));
+        let is_too_few = matches!(
+            &result,
+            Err(QuantizeError::Update(UpdateError::Quantize(TrainError::TooFewVectors { .. })))
+        );
         assert!(!is_too_few || self.index.stats().live_vertices < 2);
         let can_train = self.model.has_vectors && !is_too_few;
         let expected = stop.expect(Expected::success_if(quantization.check().is_ok() && can_train));

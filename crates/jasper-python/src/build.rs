@@ -14,7 +14,7 @@ use crate::device;
 use crate::errors::{Integer, ParameterError, Raise, count, message, parse};
 use crate::index::Index;
 use crate::interop;
-use crate::options::{DeviceArgument, builder, quantize};
+use crate::options::{DeviceArgument, builder, quantize_mode};
 use crate::results::report;
 
 #[pymethods]
@@ -113,7 +113,7 @@ impl Index {
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
-        builder = quantize(builder, quantization)?;
+        builder = builder.quantize(quantize_mode(quantization, DeviceChoice::Auto, false)?);
         if let Some(path) = &checkpoint {
             let interval = Duration::try_from_secs_f64(checkpoint_interval).map_err(|_| {
                 ParameterError::new_err(format!(
@@ -172,7 +172,7 @@ impl Index {
             .spread(parse(spread)?)
             .shards(shards.map(|shards| count("shards", shards)).transpose()?)
             .exact_linking(exact_linking);
-        let builder = quantize(builder, quantization)?;
+        let builder = builder.quantize(quantize_mode(quantization, DeviceChoice::Auto, false)?);
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let plan = py.detach(|| device::keep_current(|| builder.memory_plan(element, rows, dim)));
         let plan = plan.map_err(Raise::raise)?;

@@ -86,8 +86,8 @@
 //! module that the table gives or at its root.
 //!
 //! Builds, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report
-//! their progress to a callback, which may cancel them: see [`Index::with_progress`]. Searches, [`Index::to_device`],
-//! [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
+//! their progress to a callback, which may cancel them: see [`Index::with_progress`]. Searches and
+//! [`Index::to_device`] do not.
 //!
 //! # Features
 //!
@@ -126,7 +126,9 @@ pub use device_set::{CudaSet, Spread};
 pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
-pub use index::{DeleteKeys, Index, NewKeys, OpenOptions, SearchLimits, Target, Update, WithProgress};
+pub use index::{
+    DeleteKeys, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update, WithProgress,
+};
 pub use stats::IndexStats;
 
 #[doc(hidden)]
@@ -200,7 +202,7 @@ pub mod memory {
 
 /// Reports and statistics that calls return.
 pub mod report {
-    pub use crate::auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial};
+    pub use crate::auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial, TriedQuantization};
     pub use crate::builder::BuildReport;
     pub use crate::check::CheckReport;
     pub use crate::device::DeviceInfo;

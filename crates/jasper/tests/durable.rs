@@ -3,7 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-use jasper::graph::Graph;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
 use std::ops::{ControlFlow, Range};
@@ -12,12 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use jasper::bench::synthetic::Clusters;
-use jasper::error::JournalFault;
+use jasper::error::{JournalFault, QuantizeError};
 use jasper::file::{check_new_durable, is_durable};
+use jasper::graph::Graph;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
     DeleteKeys, Device, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, OpenError,
-    OpenOptions, Progress, Quantization, Stage, UpdateError, VectorSource, Vectors,
+    OpenOptions, Progress, Quantization, QuantizeMode, Stage, UpdateError, VectorSource, Vectors,
 };
 
 const DIMENSION: usize = 8;
@@ -78,8 +78,8 @@ fn change(index: &Index, number: u64) {
         }
         10 => index.consolidate().map(drop),
         11 => index.compact().map(drop),
-        12 => index.quantize(Quantization::Rabitq { bits: 1 + (bits / 64 % 4) as u32 }),
-        13 => index.drop_codes(),
+        12 => quantize(index, Some(Quantization::Rabitq { bits: 1 + (bits / 64 % 4) as u32 })),
+        13 => quantize(index, None),
         14 => {
             // Refused after it was logged: a value is not finite.
             let mut batch = batch(20);
@@ -99,6 +99,16 @@ fn change(index: &Index, number: u64) {
         matches!(error, UpdateError::Vector(_) | UpdateError::KeyCount { .. } | UpdateError::Quantize(_))
     };
     assert!(changed.is_ok() || changed.is_err_and(is_refusal), "change {number} fails");
+}
+
+fn quantize(index: &Index, quantization: Option<Quantization>) -> Result<(), UpdateError> {
+    match index.quantize(quantization) {
+        Err(QuantizeError::Update(error)) => Err(error),
+        quantized => {
+            quantized.unwrap();
+            Ok(())
+        }
+    }
 }
 
 /// The keys of a thread after its first `changes` changes: two inserts of two keys, then one of these is deleted.
@@ -339,10 +349,14 @@ fn tuned_searches_and_chosen_codes_are_in_the_journal() {
                 (Stage::Tuning, 2) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             };
-            index.with_progress(cancel).auto_quantize(Device::Cpu).unwrap_err();
-            assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
+            index.with_progress(cancel).quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err();
+            assert!(index.tuned().is_empty() && index.stats().quantization.is_none());
         },
-        |index| assert!(index.auto_quantize(Device::Cuda(0)).unwrap().chosen.is_some()),
+        |index| {
+            assert!(
+                index.quantize(QuantizeMode::Auto(Device::Cuda(0).into())).unwrap().quantization.is_some()
+            )
+        },
         |index| index.drop_vectors().unwrap(),
     ];
     each_step_is_kept(&path, &steps);
@@ -357,11 +371,11 @@ fn a_trial_that_chooses_no_codes_is_kept() {
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
     builder.build(view(&vectors, 8)).unwrap().save_durable(&path).unwrap();
     let choose = |index: &Index| {
-        assert_eq!(index.auto_quantize(Device::Cpu).unwrap().chosen, None);
-        assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
+        assert_eq!(index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap().quantization, None);
+        assert!(index.tuned().is_empty() && index.stats().quantization.is_none());
     };
     let steps: [fn(&Index); 4] = [
-        |index| index.quantize(Quantization::Rabitq { bits: 1 }).unwrap(),
+        |index| drop(index.quantize(Quantization::Rabitq { bits: 1 }).unwrap()),
         choose,
         |index| {
             drop(index.tune(Goal { k: 1, recall: 0.5 }, TuneQueries::Sampled { count: 60, seed: 1 }).unwrap())

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{Device, DeviceChoice, DeviceOptions, Index, MemorySpace, OpenOptions, Spread};
+use jasper::{Device, DeviceChoice, DeviceOptions, Index, MemorySpace, OpenOptions, QuantizeMode, Spread};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -61,7 +61,7 @@ impl DeviceArgs {
         let index = open_index(path, options, terminal)?;
         let is_exact = distances.is_exact() || index.quantization().is_none();
         match storage_on_device(&index) {
-            None if is_exact => index.build_sketches()?,
+            None if is_exact => drop(index.quantize(QuantizeMode::Sketches)?),
             Some(MemorySpace::Host) if is_exact => terminal.note(
                 "this search is limited by PCIe bandwidth: exact distances, and vectors in host memory; quantize the index \
                  with `jasper quantize`, or store its vectors on the GPU with `--vector-storage device`",

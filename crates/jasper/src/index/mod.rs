@@ -27,6 +27,7 @@ use crate::IndexStats;
 use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::typed::TypedIndex;
+pub use codes::QuantizeMode;
 pub use keys::{DeleteKeys, NewKeys};
 pub use limits::SearchLimits;
 pub use open::{OpenError, OpenOptions};
@@ -57,8 +58,8 @@ pub use target::Target;
 ///
 /// # Failures
 ///
-/// A call that fails or is cancelled leaves the index as it was, with two exceptions. [`Self::quantize`] and
-/// [`Self::auto_quantize`] may leave it without codes. A device that fails while it compacts, or while it undoes a
+/// A call that fails or is cancelled leaves the index as it was, with two exceptions. [`Self::quantize`] may leave
+/// it without codes. A device that fails while it compacts, or while it undoes a
 /// change, leaves its copy unusable: later calls return the error, and [`Self::rebuild`] makes a new index of what the
 /// host has.
 ///
@@ -160,10 +161,11 @@ impl Index {
         typed!(self, index => (&**index as &dyn Any).downcast_ref().ok_or(error))
     }
 
-    /// Verifies every vector, edge and key, and that every vector can be reached. Measures on a sample how difficult the
-    /// vectors are to search.
+    /// Verifies every vector, edge and key, and that every vector can be reached. Measures on samples how difficult the
+    /// vectors are to search, and how well codes fit them.
     ///
-    /// Reads vectors and edges once, traverses the graph once, and makes 512 searches on the CPU. Concurrent searches and
+    /// Reads vectors and edges once, traverses the graph once, and makes 512 searches on the CPU. If the index is quantized,
+    /// trains a quantizer, which takes seconds. Concurrent searches and
     /// changes behave as in [`Self::read_graph`].
     ///
     /// # Errors

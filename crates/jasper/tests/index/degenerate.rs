@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jasper::graph::Graph;
 use jasper::{
-    BuildError, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NO_KEY,
-    NewKeys, Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters,
-    error::KeyError, error::MatrixError, error::VectorError, f16,
+    BuildError, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric,
+    NO_KEY, NewKeys, Quantization, QuantizeMode, SearchError, SearchParams, UpdateError,
+    bench::synthetic::Clusters, error::KeyError, error::MatrixError, error::VectorError, f16,
 };
 
 use crate::common::{SearchHits, assert_exact, bytes_of, everything, for_each_element, keys, small, view};
@@ -46,7 +46,7 @@ fn an_empty_index_refuses_options_that_need_vectors() {
         (builder.clone().keys(&[1]), "keys"),
         (builder.clone().checkpoint(path, Duration::MAX), "checkpoint"),
         (builder.clone().quantize(Quantization::Rabitq { bits: 1 }), "quantize"),
-        (builder.clone().auto_quantize(), "quantize"),
+        (builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)), "quantize"),
     ] {
         let error = builder.empty(ElementKind::F32, 3).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");

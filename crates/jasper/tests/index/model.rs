@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
 use jasper::graph::Graph;
-use jasper::{Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, UpdateError, error::KeyError};
+use jasper::{
+    Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, QuantizeMode, UpdateError,
+    error::KeyError,
+};
 use proptest::prelude::*;
 
 use crate::common::{assert_exact, everything, floats, view};
@@ -107,7 +110,7 @@ impl<T: Element> Subject<T> {
             Step::Delete(keys) => self.delete(keys),
             Step::Undelete(keys) => self.undelete(keys),
             Step::Consolidate => self.consolidate(),
-            Step::Sketch => self.index.build_sketches().unwrap(),
+            Step::Sketch => drop(self.index.quantize(QuantizeMode::Sketches).unwrap()),
             Step::Compact => {
                 self.index.compact().unwrap();
                 assert_eq!(self.index.stats().free_slots, 0);

@@ -351,12 +351,12 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
     let goal = jasper::tune::Goal { k: 10, recall: 0.8 };
     let report = device.tune(goal, jasper::tune::TuneQueries::sampled()).unwrap();
     assert!(report.searches.iter().all(|search| search.recall >= 0.8));
-    assert_eq!(device.tuned_searches().len(), report.searches.len());
-    assert!(device.tuned(goal, 1).is_some() && device.check().unwrap().is_sound());
+    assert_eq!(device.tuned().len(), report.searches.len());
+    assert!(device.tuned().params(goal, 1).is_some() && device.check().unwrap().is_sound());
     compare(&host, &device, &queries, SearchParams::new(10));
 
     for index in indexes {
-        index.drop_codes().unwrap();
+        index.quantize(None).unwrap();
     }
     compare(&host, &device, &queries, SearchParams::new(10));
     for index in indexes {

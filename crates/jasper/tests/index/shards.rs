@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use jasper::bench::synthetic::Clusters;
 use jasper::error::JournalFault;
 use jasper::{
-    BuildError, DeleteKeys, Device, Element, ElementKind, Index, IndexBuilder, KeyFilter, Metric, NewKeys,
-    OpenOptions, Progress, Quantization, SearchParams, Spread, Stage, Target, UpdateError,
+    BuildError, DeleteKeys, Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, KeyFilter,
+    Metric, NewKeys, OpenOptions, Progress, Quantization, QuantizeMode, SearchParams, Spread, Stage, Target,
+    UpdateError,
 };
 
 use crate::common::{assert_exact, everything, for_each_element, keys, small, view};
@@ -200,8 +201,9 @@ fn builds_are_refused_and_cancelled() {
         let error = builder(Metric::L2, shards).build(view).unwrap_err();
         assert_eq!(error.to_string(), format!("shards ({shards}) must be between 1 and 256"));
     }
-    let error = builder(Metric::L2, 2).auto_quantize().build(view).unwrap_err();
-    assert!(matches!(error, BuildError::Sharded("auto_quantize")));
+    let error =
+        builder(Metric::L2, 2).quantize(QuantizeMode::Auto(DeviceChoice::Auto)).build(view).unwrap_err();
+    assert!(matches!(error, BuildError::Sharded("an automatic quantization")));
     let keys: Vec<u64> = (0..500).map(|key| key % 499).collect();
     assert!(matches!(
         builder(Metric::L2, 3).keys(&keys).build(view),
@@ -225,8 +227,7 @@ fn what_needs_one_graph_says_so() {
     let refused = [
         index.read_graph(|_: &Graph<u8>| ()).unwrap_err().to_string(),
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, sampled).unwrap_err().to_string(),
-        index.auto_quantize(Device::Cpu).unwrap_err().to_string(),
-        index.measure_code_error().unwrap_err().to_string(),
+        index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err().to_string(),
     ];
     for error in refused {
         assert!(error.contains("is not supported on a sharded index"), "{error}");

@@ -76,7 +76,7 @@ fn every_change_leaves_replicas_equal_to_one_index() {
     each(&|index| {
         index.compact().unwrap();
     });
-    each(&|index| index.quantize(Quantization::Rabitq { bits: 4 }).unwrap());
+    each(&|index| drop(index.quantize(Quantization::Rabitq { bits: 4 }).unwrap()));
     let found = |index: &Index| index.search_batch(view(&rows), SearchParams::new(2)).unwrap();
     let held_out: Vec<Slot> =
         three.of::<u8>().unwrap().backend.read(|graph| graph.keys().live_slots().step_by(9).collect());
@@ -86,7 +86,7 @@ fn every_change_leaves_replicas_equal_to_one_index() {
     assert_eq!(without(&three), without(&one));
     assert_ne!(without(&three), found(&three));
     assert_equal(&three, &one);
-    each(&|index| index.drop_codes().unwrap());
+    each(&|index| drop(index.quantize(None).unwrap()));
     let some: KeyFilter = (0..400).collect();
     let matches =
         |index: &Index| index.search_batch(view(&rows), SearchParams::new(7).filter(&some)).unwrap();
