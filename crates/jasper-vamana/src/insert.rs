@@ -45,6 +45,8 @@ use crate::{
 pub struct InsertReport {
     /// Keys added.
     pub keys: usize,
+    /// The first of these keys, after which those follow that an index has chosen. `None` of a bulk build, and if there are none.
+    pub first_key: Option<Key>,
     /// Vectors identical to another, whose vertex they share. Under inner products, inserting a short vector that is
     /// already in the index may add a vertex, because the search for it leads to longer ones.
     pub duplicates: usize,
@@ -59,7 +61,7 @@ impl InsertReport {
     /// The report of some of the keys of an insert, in which the other operations are divided by keys.
     #[doc(hidden)]
     #[must_use]
-    pub fn share(self, keys: usize, duplicates: usize) -> Self {
+    pub fn share(self, keys: usize, first_key: Option<Key>, duplicates: usize) -> Self {
         let share = |all: u64| all * keys as u64 / (self.keys as u64).max(1);
         let OperationCounts { hops, distances, prune_distances } = self.cost;
         let cost = OperationCounts {
@@ -67,13 +69,14 @@ impl InsertReport {
             distances: share(distances),
             prune_distances: share(prune_distances),
         };
-        Self { keys, duplicates, reconnected: share(self.reconnected as u64) as usize, cost }
+        Self { keys, first_key, duplicates, reconnected: share(self.reconnected as u64) as usize, cost }
     }
 }
 
 impl AddAssign for InsertReport {
     fn add_assign(&mut self, other: Self) {
         self.keys += other.keys;
+        self.first_key = self.first_key.or(other.first_key);
         self.duplicates += other.duplicates;
         self.reconnected += other.reconnected;
         self.cost += other.cost;
@@ -144,7 +147,8 @@ pub fn insert<T: Element, E: Executor<T>>(
     // A batch must be one chunk: executors with different chunks would build different graphs.
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
-        let (slots, report) = store_and_link(executor, graph, vectors, hooks.progress)?;
+        let (slots, mut report) = store_and_link(executor, graph, vectors, hooks.progress)?;
+        report.first_key = keys.first().copied();
         hooks.commit_point(keys.len())?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
@@ -222,7 +226,10 @@ fn store_and_link<T: Element, E: Executor<T>>(
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
     let reconnected = keep_reachable(executor, graph, &linked, without_parent, progress)?;
     let identical = vectors.len() - (new_vertices.len() - duplicates.len());
-    Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
+    Ok((
+        slots,
+        InsertReport { keys: vectors.len(), first_key: None, duplicates: identical, reconnected, cost },
+    ))
 }
 
 /// New vertices that are linked.

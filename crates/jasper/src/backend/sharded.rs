@@ -288,7 +288,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let all = shared.view()?;
         let pool = self.executor.pool();
         let rows = pool.install(|| RowsByShard::new(Some(keys), keys.len(), self.shards.len()));
-        self.change_all(hooks, |shard, backend, hooks| {
+        let mut report = self.change_all(hooks, |shard, backend, hooks| {
             let vectors = ShardVectors::new(&all, &rows, shard);
             let keys = pool.install(|| rows.keys(shard));
             let new = NewVectors { vectors: &vectors, keys: &keys, on_conflict };
@@ -298,7 +298,9 @@ impl<T: Element> Backend<T> for Sharded<T> {
                 }
                 error => error,
             })
-        })
+        })?;
+        report.first_key = keys.first().copied();
+        Ok(report)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
@@ -338,7 +340,7 @@ mod tests {
 
     use super::*;
     use crate::backend::faulty::{Controls, Faulty};
-    use crate::{Index, IndexBuilder};
+    use crate::{Index, IndexBuilder, NewKeys};
 
     const DIMENSION: usize = 12;
 
@@ -419,7 +421,7 @@ mod tests {
                 UpdateError::Device(DeviceError::Unavailable { device, .. }) => device,
                 error => panic!("{error}"),
             };
-            assert_eq!(device(index.insert_auto(view(&more)).unwrap_err()), broken);
+            assert_eq!(device(index.insert(view(&more), NewKeys::Next).unwrap_err()), broken);
             assert_eq!(
                 device(index.upsert(view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
                 broken
@@ -433,7 +435,7 @@ mod tests {
                 "an answer lacks a shard"
             );
             controls[broken].has_no_memory.store(false, Relaxed);
-            assert_eq!(index.insert_auto(view(&more)).unwrap().1.keys, 600);
+            assert_eq!(index.insert(view(&more), NewKeys::Next).unwrap().keys, 600);
             assert!(index.check().unwrap().is_sound());
         }
     }
@@ -442,7 +444,7 @@ mod tests {
     fn every_shard_answers_and_ties_are_ordered_by_key() {
         let (index, controls) = index();
         let twice = rows(40, 3).repeat(2);
-        let (first, _) = index.insert_auto(view(&twice)).unwrap();
+        let first = index.insert(view(&twice), NewKeys::Next).unwrap().first_key.unwrap();
         assert_eq!(first, 900);
         let queries = twice.repeat(20);
         let matches = index.search_batch(view(&queries), SearchParams::new(4).beam_width(500)).unwrap();

@@ -196,7 +196,7 @@ impl<T: Element> fmt::Debug for SearchBatcher<T> {
 }
 
 /// The result of a submitted call, as a future: see [`Index::submit`](crate::Index::submit) and
-/// [`Index::submit_insert`](crate::Index::submit_insert).
+/// [`Index::submit_update`](crate::Index::submit_update).
 ///
 /// It works with every async executor and needs none: threads of the index make the call and wake it. Dropping it cancels the
 /// call, unless that has begun.

@@ -25,16 +25,26 @@ use jasper_vamana::{
 };
 
 use crate::backend::{Backend, SharedRows};
+use crate::index::NewKeys;
 use crate::journal::{Change, Digest, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
 use crate::typed::shard_files;
 
 /// The keys of an insert.
 #[derive(Clone, Copy)]
-pub(crate) enum NewKeys<'a> {
+pub(crate) enum InsertKeys<'a> {
     /// Those of the caller, and what becomes of vectors that are there under them.
     Given(&'a [Key], OnConflict),
     /// Those after the largest key ever used.
     Next,
+}
+
+impl<'a> From<NewKeys<'a>> for InsertKeys<'a> {
+    fn from(keys: NewKeys<'a>) -> Self {
+        match keys {
+            NewKeys::Given(keys) => Self::Given(keys, OnConflict::Refuse),
+            NewKeys::Next => Self::Next,
+        }
+    }
 }
 
 /// A change of one key.
@@ -105,15 +115,14 @@ impl<T: Element> Changes<T> {
         Ok(())
     }
 
-    /// Makes an insert; returns the first of the keys, or the next one if there are none. If it is logged, the log has
-    /// the vectors that are inserted, though a source may give others when it is read again: few are read once, and
+    /// Makes an insert. If it is logged, the log has the vectors that are inserted, though a source may give others when it is read again: few are read once, and
     /// many, which would take too much memory, are compared.
     pub(crate) fn insert(
         &self,
         vectors: &dyn VectorSource<T>,
-        keys: NewKeys<'_>,
+        keys: InsertKeys<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Key, InsertReport), UpdateError> {
+    ) -> Result<InsertReport, UpdateError> {
         if self.journal.get().is_none() || vectors.in_memory().is_some() {
             return self.insert_logged(vectors, vectors, keys, progress, &mut || true);
         }
@@ -132,9 +141,9 @@ impl<T: Element> Changes<T> {
     fn insert_compared<S: ?Sized>(
         &self,
         source: &S,
-        keys: NewKeys<'_>,
+        keys: InsertKeys<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Key, InsertReport), UpdateError>
+    ) -> Result<InsertReport, UpdateError>
     where
         for<'a> Digest<'a, S>: VectorSource<T>,
     {
@@ -161,15 +170,15 @@ impl<T: Element> Changes<T> {
         &self,
         logged: &dyn VectorSource<T>,
         inserted: &dyn VectorSource<T>,
-        keys: NewKeys<'_>,
+        keys: InsertKeys<'_>,
         progress: &mut ProgressFn<'_>,
         compare: &mut dyn FnMut() -> bool,
-    ) -> Result<(Key, InsertReport), UpdateError> {
+    ) -> Result<InsertReport, UpdateError> {
         let record = match keys {
-            NewKeys::Given(keys, on_conflict) => {
+            InsertKeys::Given(keys, on_conflict) => {
                 Record::Insert(NewVectors { vectors: logged, keys, on_conflict })
             }
-            NewKeys::Next => Record::InsertAuto(logged),
+            InsertKeys::Next => Record::InsertAuto(logged),
         };
         self.change(Some(&record), progress, |_, ChangeHooks { progress, mut before_commit }| {
             let mut wait_and_compare = || match before_commit.as_mut().map(|wait| wait()) {
@@ -180,15 +189,14 @@ impl<T: Element> Changes<T> {
             let hooks = ChangeHooks { progress, before_commit: Some(&mut wait_and_compare) };
             let next;
             let (keys, on_conflict) = match keys {
-                NewKeys::Given(keys, on_conflict) => (keys, on_conflict),
-                NewKeys::Next => {
+                InsertKeys::Given(keys, on_conflict) => (keys, on_conflict),
+                InsertKeys::Next => {
                     next = self.next_keys(inserted.len())?;
                     (&next[..], OnConflict::Refuse)
                 }
             };
             let new = NewVectors { vectors: inserted, keys, on_conflict };
-            let report = self.backend.insert(new, hooks)?;
-            Ok((keys.first().copied().unwrap_or_else(|| self.next_key()), report))
+            self.backend.insert(new, hooks)
         })
     }
 

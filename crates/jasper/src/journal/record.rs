@@ -9,7 +9,8 @@ use jasper_quant::Quantization;
 use jasper_vamana::{NewVectors, OnConflict, UpdateError};
 
 use super::store::{CHUNK_BYTES, Log, StoredChange};
-use crate::changes::NewKeys;
+use crate::changes::InsertKeys;
+use crate::index::DeleteKeys;
 use crate::typed::TypedIndex;
 
 /// A change, with what determines its result.
@@ -117,13 +118,13 @@ pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) 
             let keys = keys();
             rows = keys.len();
             let on_conflict = if kind == "insert" { OnConflict::Refuse } else { OnConflict::Replace };
-            index.insert(&vectors(rows), NewKeys::Given(&keys, on_conflict))?;
+            index.insert(&vectors(rows), InsertKeys::Given(&keys, on_conflict))?;
         }
         "insert auto" => {
             rows = u64::from_le_bytes(argument[..].try_into().map_err(|_| invalid())?) as usize;
-            index.insert(&vectors(rows), NewKeys::Next)?;
+            index.insert(&vectors(rows), InsertKeys::Next)?;
         }
-        "delete" => index.delete(&keys())?,
+        "delete" => drop(index.delete(DeleteKeys::All(&keys()))?),
         "undelete" => index.undelete(&keys())?,
         "consolidate" => drop(index.consolidate(&mut no_progress)?),
         "compact" => drop(index.compact(&mut no_progress)?),
