@@ -24,6 +24,7 @@
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
+use jasper_attributes::Frame;
 use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
 use jasper_graph::{Graph, VectorError};
 
@@ -85,6 +86,7 @@ impl AddAssign for InsertReport {
 
 /// Vectors to insert.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct NewVectors<'a, T> {
     /// The vectors.
     pub vectors: &'a dyn VectorSource<T>,
@@ -92,6 +94,21 @@ pub struct NewVectors<'a, T> {
     pub keys: &'a [Key],
     /// What to do with keys that are already in the index.
     pub on_conflict: OnConflict,
+    /// The attributes of each. Those of a key that is replaced go with its vector.
+    pub attributes: Option<&'a Frame>,
+}
+
+impl<'a, T> NewVectors<'a, T> {
+    /// Vectors without attributes.
+    pub fn new(vectors: &'a dyn VectorSource<T>, keys: &'a [Key], on_conflict: OnConflict) -> Self {
+        Self { vectors, keys, on_conflict, attributes: None }
+    }
+
+    /// Sets the attributes, a row for each vector.
+    #[must_use]
+    pub fn with_attributes(self, attributes: Option<&'a Frame>) -> Self {
+        Self { attributes, ..self }
+    }
 }
 
 /// What an insert does with a key that is already in the index.
@@ -143,7 +160,7 @@ pub fn insert<T: Element, E: Executor<T>>(
     hooks: ChangeHooks<'_>,
 ) -> Result<InsertReport, UpdateError> {
     graph.read(|graph| check_insert(executor, graph.host(), new))?;
-    let NewVectors { vectors, keys, on_conflict } = new;
+    let NewVectors { vectors, keys, on_conflict, attributes } = new;
     // A batch must be one chunk: executors with different chunks would build different graphs.
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
@@ -158,6 +175,9 @@ pub fn insert<T: Element, E: Executor<T>>(
                 }
                 host.keys_mut().assign_unused(key, slot);
             }
+            if let Some(attributes) = attributes {
+                host.keys_mut().set_attributes(keys, attributes).expect("they were checked");
+            }
         };
         graph.finish(assign)?;
         Ok(report)
@@ -171,10 +191,13 @@ pub fn insert<T: Element, E: Executor<T>>(
 pub fn check_insert<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &Graph<T>,
-    NewVectors { vectors, keys, on_conflict }: NewVectors<'_, T>,
+    NewVectors { vectors, keys, on_conflict, attributes }: NewVectors<'_, T>,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
     check_keys(executor, graph, keys, vectors.len(), on_conflict)?;
+    if let Some(attributes) = attributes {
+        graph.keys().attributes().check(keys, attributes, true)?;
+    }
     let (given, expected) = (vectors.dimension(), graph.dimension());
     if given == expected { Ok(()) } else { Err(VectorError::Dimension { row: 0, given, expected }.into()) }
 }

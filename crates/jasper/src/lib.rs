@@ -127,7 +127,7 @@ pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
 pub use index::{
-    DeleteKeys, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update, WithProgress,
+    DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update, WithProgress,
 };
 pub use stats::IndexStats;
 
@@ -178,6 +178,13 @@ pub mod data {
         Runbook, RunbookError, Side, Step, StepError, ThreadPool, ThreadPoolBuilder, TruthError, VectorFile,
         VectorFileOptions, VectorFormat, VectorWriter, WriteCause, WriteError, exact_knn, pool_builder,
         read_keys, write_keys, write_vectors,
+    };
+}
+
+/// Attributes of keys, and filter expressions over them.
+pub mod attributes {
+    pub use jasper_attributes::{
+        AttributeError, Column, ColumnKind, Expression, ExpressionError, Frame, Value, column,
     };
 }
 

@@ -260,6 +260,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         mut matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         params.check()?;
+        params.check_filters(queries.len())?;
         matches.check(queries.len(), params.k)?;
         let mut sum = SearchReport::default();
         let answer_bytes =
@@ -269,8 +270,10 @@ impl<T: Element> Backend<T> for Sharded<T> {
         // An empty batch is checked as well.
         let chunks = queries.chunks(chunk_len).chain(queries.is_empty().then_some(queries));
         for (number, chunk) in chunks.enumerate() {
+            let first = number * chunk_len;
+            let params = params.of_queries(first..first + chunk.len());
             let searched = self.search_chunk(chunk, params, &mut answers);
-            sum += searched.map_err(|error| error.map_row(|row| number * chunk_len + row))?;
+            sum += searched.map_err(|error| error.map_row(|row| first + row))?;
             let (rows, rest) = matches.split_at(chunk.len() * params.k);
             matches = rest;
             self.merge(&answers, chunk.len(), params.k, rows);
@@ -280,7 +283,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
-        let NewVectors { vectors, keys, on_conflict } = new;
+        let NewVectors { vectors, keys, on_conflict, attributes, .. } = new;
         if keys.len() != vectors.len() {
             return Err(UpdateError::KeyCount { keys: keys.len(), vectors: vectors.len() });
         }
@@ -291,7 +294,12 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let mut report = self.change_all(hooks, |shard, backend, hooks| {
             let vectors = ShardVectors::new(&all, &rows, shard);
             let keys = pool.install(|| rows.keys(shard));
-            let new = NewVectors { vectors: &vectors, keys: &keys, on_conflict };
+            let attributes = attributes.map(|all| {
+                let rows: Vec<usize> = (0..keys.len()).map(|row| vectors.row_in_source(row)).collect();
+                all.select(&rows)
+            });
+            let new =
+                NewVectors::new(&vectors, &keys, on_conflict).with_attributes(attributes.as_ref());
             backend.insert(new, hooks).map_err(|error| match error {
                 UpdateError::Vector(error) => {
                     UpdateError::Vector(error.map_row(|row| vectors.row_in_source(row)))

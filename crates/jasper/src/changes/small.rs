@@ -6,11 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use jasper_attributes::Frame;
 use jasper_core::{Element, Key, MatrixView, no_progress};
 use jasper_graph::KeyMap;
 use jasper_vamana::{InsertReport, NewVectors, OnConflict, UpdateError};
 
-use super::{Changes, InsertKeys};
+use super::{Changes, InsertEntries, InsertKeys};
 use crate::batcher::{ChangeRunner, Gather, Submitted};
 use crate::index::DeleteKeys;
 use crate::journal::Record;
@@ -30,6 +31,7 @@ pub(crate) enum SmallChange<T> {
         vectors: Vec<T>,
         dimension: usize,
         keys: SmallKeys,
+        attributes: Option<Frame>,
     },
     Delete {
         keys: Vec<Key>,
@@ -60,6 +62,8 @@ enum Kind {
     InsertNext,
     Delete,
     DeletePresent,
+    /// An insert with attributes. It is made alone.
+    InsertWithAttributes,
 }
 
 impl Made {
@@ -81,13 +85,14 @@ impl Made {
 }
 
 impl<T: Element> SmallChange<T> {
-    pub(crate) fn insert(vectors: MatrixView<'_, T>, keys: InsertKeys<'_>) -> Self {
-        let keys = match keys {
+    pub(crate) fn insert(vectors: MatrixView<'_, T>, entries: InsertEntries<'_>) -> Self {
+        let keys = match entries.keys {
             InsertKeys::Given(keys, on_conflict) => SmallKeys::Given(keys.to_vec(), on_conflict),
             InsertKeys::Next => SmallKeys::Next,
         };
         let rows: Vec<&[T]> = vectors.rows().collect();
-        Self::Insert { vectors: rows.concat(), dimension: vectors.dimension(), keys }
+        let attributes = entries.attributes.cloned();
+        Self::Insert { vectors: rows.concat(), dimension: vectors.dimension(), keys, attributes }
     }
 
     pub(crate) fn delete(keys: DeleteKeys<'_>) -> Self {
@@ -115,6 +120,7 @@ impl<T: Element> SmallChange<T> {
 
     fn kind(&self) -> Kind {
         match self {
+            Self::Insert { attributes: Some(_), .. } => Kind::InsertWithAttributes,
             Self::Insert { keys: SmallKeys::Given(_, on_conflict), .. } => Kind::Insert(*on_conflict),
             Self::Insert { keys: SmallKeys::Next, .. } => Kind::InsertNext,
             Self::Delete { only_present: false, .. } => Kind::Delete,
@@ -134,13 +140,14 @@ impl<T: Element> SmallChange<T> {
 impl<T: Element> Changes<T> {
     fn make(&self, change: &SmallChange<T>) -> Result<Made, UpdateError> {
         match change {
-            SmallChange::Insert { vectors, dimension, keys } => {
+            SmallChange::Insert { vectors, dimension, keys, attributes } => {
                 let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
                 let keys = match keys {
                     SmallKeys::Given(keys, on_conflict) => InsertKeys::Given(keys, *on_conflict),
                     SmallKeys::Next => InsertKeys::Next,
                 };
-                self.insert(&vectors, keys, &mut no_progress).map(Made::Inserted)
+                let entries = InsertEntries { keys, attributes: attributes.as_ref() };
+                self.insert(&vectors, entries, &mut no_progress).map(Made::Inserted)
             }
             SmallChange::Delete { keys, only_present: false } => self.delete(keys).map(Made::Deleted),
             SmallChange::Delete { keys, only_present: true } => {
@@ -182,7 +189,7 @@ impl<T: Element> Changes<T> {
     /// Checks what makes a change fail whatever other changes do, and what most likely does.
     fn check(&self, change: &SmallChange<T>) -> Result<(), UpdateError> {
         match change {
-            SmallChange::Insert { vectors, dimension, keys } => {
+            SmallChange::Insert { vectors, dimension, keys, .. } => {
                 let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
                 self.backend.read(|graph| {
                     let mut prepared = Vec::new();
@@ -193,7 +200,7 @@ impl<T: Element> Changes<T> {
                 })?;
                 match keys {
                     SmallKeys::Given(keys, on_conflict) => {
-                        let new = NewVectors { vectors: &vectors, keys, on_conflict: *on_conflict };
+                        let new = NewVectors::new(&vectors, keys, *on_conflict);
                         self.check_change(&Record::Insert(new))
                     }
                     SmallKeys::Next => Ok(()),
@@ -227,6 +234,7 @@ impl<T: Element> Changes<T> {
             SmallKeys::Given(_, on_conflict) => InsertKeys::Given(&keys, *on_conflict),
             SmallKeys::Next => InsertKeys::Next,
         };
+        let new = InsertEntries { keys: new, attributes: None };
         let report = self.insert(&vectors, new, &mut no_progress)?;
         if let (SmallKeys::Next, Some(first)) = (kind, report.first_key) {
             keys = (first..).take(vectors.len()).collect();
@@ -266,6 +274,7 @@ impl<T: Element> ChangeRunner for Runner<T> {
         let joins = |change: &&&SmallChange<T>| {
             len += change.len();
             changes[0].kind() == change.kind()
+                && change.kind() != Kind::InsertWithAttributes
                 && len <= MAX_BATCH
                 && change.keys().iter().all(|&key| seen.insert(key))
         };
@@ -315,13 +324,13 @@ impl<T: Element> SmallChanges<T> {
     pub(crate) fn insert(
         &self,
         vectors: MatrixView<'_, T>,
-        keys: InsertKeys<'_>,
+        entries: InsertEntries<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let permit = self.queue.try_direct();
-        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors, keys))) {
+        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors, entries))) {
             Some(Ok(submitted)) => submitted.wait().map(Made::inserted),
             // Without a thread, the caller waits for its turn as for that of a large change.
-            Some(Err(_)) | None => self.changes.insert(&vectors, keys, &mut no_progress),
+            Some(Err(_)) | None => self.changes.insert(&vectors, entries, &mut no_progress),
         }
     }
 

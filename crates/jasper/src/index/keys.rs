@@ -1,5 +1,6 @@
-//! Keys that a change names.
+//! What a change names: keys, and their attributes.
 
+use jasper_attributes::Frame;
 use jasper_core::Key;
 
 /// The keys of vectors that are [inserted](crate::Index::insert). A slice, an array or a `Vec` gives one key per vector.
@@ -11,6 +12,45 @@ pub enum NewKeys<'a> {
     ///
     /// [`InsertReport::first_key`]: crate::report::InsertReport::first_key
     Next,
+}
+
+/// The keys of vectors that are inserted, and their attributes: a row of a [`Frame`] for each vector. Keys alone do, with
+/// attributes that are null, and so does a frame alone, which takes [`NewKeys::Next`].
+///
+/// ```
+/// # use jasper::{ElementKind, IndexBuilder, MatrixView, Metric, SearchParams};
+/// use jasper::attributes::{Frame, column};
+///
+/// let index = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, 2)?;
+/// let attributes = Frame::new(2).column("year", [1999, 2024])?.column("lang", ["en", "de"])?;
+/// index.insert(MatrixView::new(&[0.5, 1.5, 2.5, 3.5_f32], 2)?, (&[70, 50], &attributes))?;
+/// let recent = column("year").ge(2000);
+/// let hits = index.search(&[0.5_f32, 1.5], SearchParams::new(10).filter(&recent))?;
+/// assert_eq!((hits.len(), hits[0].key), (1, 50));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Entries<'a> {
+    pub(crate) keys: NewKeys<'a>,
+    pub(crate) attributes: Option<&'a Frame>,
+}
+
+impl<'a, K: Into<NewKeys<'a>>> From<K> for Entries<'a> {
+    fn from(keys: K) -> Self {
+        Self { keys: keys.into(), attributes: None }
+    }
+}
+
+impl<'a, K: Into<NewKeys<'a>>> From<(K, &'a Frame)> for Entries<'a> {
+    fn from((keys, attributes): (K, &'a Frame)) -> Self {
+        Self { keys: keys.into(), attributes: Some(attributes) }
+    }
+}
+
+impl<'a> From<&'a Frame> for Entries<'a> {
+    fn from(attributes: &'a Frame) -> Self {
+        Self { keys: NewKeys::Next, attributes: Some(attributes) }
+    }
 }
 
 /// Keys to [delete](crate::Index::delete). A slice, an array or a `Vec` means [`Self::All`].

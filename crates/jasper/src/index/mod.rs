@@ -28,7 +28,7 @@ use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::typed::TypedIndex;
 pub use codes::QuantizeMode;
-pub use keys::{DeleteKeys, NewKeys};
+pub use keys::{DeleteKeys, Entries, NewKeys};
 pub use limits::SearchLimits;
 pub use open::{OpenError, OpenOptions};
 pub(crate) use progress::Callback;

@@ -1,10 +1,10 @@
 //! Changes that are queued.
 
-use jasper_core::{Key, Vectors};
+use jasper_core::Vectors;
 use jasper_vamana::{InsertReport, OnConflict};
 
-use super::{DeleteKeys, NewKeys};
-use crate::changes::InsertKeys;
+use super::{DeleteKeys, Entries};
+use crate::changes::InsertEntries;
 use crate::changes::small::Made;
 
 /// A change for [`Index::submit_update`](crate::Index::submit_update), whose future returns an `R`.
@@ -41,20 +41,21 @@ pub struct Update<'a, R = InsertReport> {
 
 #[derive(Clone, Copy)]
 pub(super) enum Change<'a> {
-    Insert(Vectors<'a>, InsertKeys<'a>),
+    Insert(Vectors<'a>, InsertEntries<'a>),
     Delete(DeleteKeys<'a>),
 }
 
 impl<'a> Update<'a> {
     /// An [insert](crate::Index::insert).
-    pub fn insert(vectors: impl Into<Vectors<'a>>, keys: impl Into<NewKeys<'a>>) -> Self {
-        Self { change: Change::Insert(vectors.into(), keys.into().into()), result: Made::inserted }
+    pub fn insert(vectors: impl Into<Vectors<'a>>, entries: impl Into<Entries<'a>>) -> Self {
+        let entries = InsertEntries::new(entries.into(), OnConflict::Refuse);
+        Self { change: Change::Insert(vectors.into(), entries), result: Made::inserted }
     }
 
     /// An [upsert](crate::Index::upsert).
-    pub fn upsert(vectors: impl Into<Vectors<'a>>, keys: &'a [Key]) -> Self {
-        let keys = InsertKeys::Given(keys, OnConflict::Replace);
-        Self { change: Change::Insert(vectors.into(), keys), result: Made::inserted }
+    pub fn upsert(vectors: impl Into<Vectors<'a>>, entries: impl Into<Entries<'a>>) -> Self {
+        let entries = InsertEntries::new(entries.into(), OnConflict::Replace);
+        Self { change: Change::Insert(vectors.into(), entries), result: Made::inserted }
     }
 }
 

@@ -7,9 +7,9 @@ use jasper_graph::VectorError;
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
 
 use super::submit::Change;
-use super::{DeleteKeys, Index, NewKeys, Update, typed, vector_error};
+use super::{DeleteKeys, Entries, Index, Update, typed, vector_error};
 use crate::batcher::Pending;
-use crate::changes::InsertKeys;
+use crate::changes::InsertEntries;
 use crate::changes::small::{SMALL, SmallChange};
 use crate::typed::TypedIndex;
 
@@ -47,9 +47,9 @@ impl Index {
     pub fn insert<'a>(
         &self,
         vectors: impl Into<Vectors<'a>>,
-        keys: impl Into<NewKeys<'a>>,
+        entries: impl Into<Entries<'a>>,
     ) -> Result<InsertReport, UpdateError> {
-        self.insert_as(vectors.into(), keys.into().into())
+        self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Refuse))
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
@@ -59,30 +59,34 @@ impl Index {
     pub fn upsert<'a>(
         &self,
         vectors: impl Into<Vectors<'a>>,
-        keys: &[Key],
+        entries: impl Into<Entries<'a>>,
     ) -> Result<InsertReport, UpdateError> {
-        self.insert_as(vectors.into(), InsertKeys::Given(keys, OnConflict::Replace))
+        self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Replace))
     }
 
-    fn insert_as(&self, vectors: Vectors<'_>, keys: InsertKeys<'_>) -> Result<InsertReport, UpdateError> {
+    fn insert_as(
+        &self,
+        vectors: Vectors<'_>,
+        entries: InsertEntries<'_>,
+    ) -> Result<InsertReport, UpdateError> {
         fn insert<T: Element>(
             index: &Index,
             typed: &TypedIndex<T>,
             vectors: Vectors<'_>,
-            keys: InsertKeys<'_>,
+            entries: InsertEntries<'_>,
         ) -> Result<InsertReport, UpdateError> {
             if vectors.is_in_memory() && vectors.len() <= SMALL && !index.progress.is_set() {
-                return vectors.with_matrix(|vectors| typed.insert(&vectors, keys)).map_err(update_error)?;
+                return vectors.with_matrix(|vectors| typed.insert(&vectors, entries)).map_err(update_error)?;
             }
             let insert = |vectors: &dyn VectorSource<T>| {
-                typed.changes.insert(vectors, keys, &mut index.progress.report())
+                typed.changes.insert(vectors, entries, &mut index.progress.report())
             };
             match vectors.with_source(insert).map_err(VectorError::from)? {
                 Err(UpdateError::Read(error)) => Err(update_error(error)),
                 made => made,
             }
         }
-        typed!(self, typed => insert(self, typed, vectors, keys))
+        typed!(self, typed => insert(self, typed, vectors, entries))
     }
 
     /// Deletes keys, and returns their number. Searches no longer return them. Their vectors stay in the graph, and can be
@@ -127,8 +131,8 @@ impl Index {
     ) -> Result<Pending<Result<R, UpdateError>>, UpdateError> {
         let Update { change, result } = update;
         typed!(self, index => match change {
-            Change::Insert(vectors, keys) => {
-                let change = vectors.with_matrix(|vectors| SmallChange::insert(vectors, keys));
+            Change::Insert(vectors, entries) => {
+                let change = vectors.with_matrix(|vectors| SmallChange::insert(vectors, entries));
                 index.submit_change(change.map_err(update_error)?, result)
             }
             Change::Delete(keys) => index.submit_change(SmallChange::delete(keys), result),

@@ -6,7 +6,7 @@ use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, UpdateError}
 
 use super::TypedIndex;
 use crate::batcher::Pending;
-use crate::changes::InsertKeys;
+use crate::changes::InsertEntries;
 use crate::changes::small::{Made, SMALL, SmallChange};
 use crate::index::DeleteKeys;
 use crate::journal::Record;
@@ -32,11 +32,11 @@ impl<T: Element> TypedIndex<T> {
     pub(crate) fn insert(
         &self,
         vectors: &dyn VectorSource<T>,
-        keys: InsertKeys<'_>,
+        entries: InsertEntries<'_>,
     ) -> Result<InsertReport, UpdateError> {
         match vectors.in_memory() {
-            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => self.small_changes.insert(vectors, keys),
-            _ => self.changes.insert(vectors, keys, &mut no_progress),
+            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => self.small_changes.insert(vectors, entries),
+            _ => self.changes.insert(vectors, entries, &mut no_progress),
         }
     }
 
