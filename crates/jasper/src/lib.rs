@@ -184,7 +184,7 @@ pub mod data {
 /// The graph of an index, to [read](crate::Index::read_graph) and to exchange with other libraries.
 pub mod graph {
     pub use jasper_core::Slot;
-    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, Vectors, interop};
+    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, VectorTable, interop};
 }
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
