@@ -143,9 +143,10 @@ pub use jasper_vamana::{
     Distances, Filter, Hit, LaunchParams, Matches, MatchesMut, MemorySpace, SearchParams,
 };
 
-/// CUDA devices: their memory, streams and errors, and what works on vectors there without an index.
+/// CUDA devices: their memory, streams and errors; searches for queries that are there.
 #[cfg(feature = "cuda")]
 pub mod cuda {
+    pub use crate::index::DeviceSearch;
     pub use jasper_cuda::{
         Buffer, Context, DeviceBatch, DeviceHit, DeviceKnnError, DeviceProperties, Error, ErrorKind,
         LaunchLimit, LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream,
@@ -195,8 +196,10 @@ pub mod file {
     pub use jasper_vamana::remove_checkpoint;
 }
 
-/// Memory plans: what a build or an index needs, by part and [space](crate::MemorySpace).
+/// Memory plans: what a [build](crate::IndexBuilder::memory_plan) or an index needs, by part and
+/// [space](crate::MemorySpace).
 pub mod memory {
+    pub use crate::index::plan_on_device;
     pub use jasper_vamana::{MemoryPlan, Part};
 }
 

@@ -2,6 +2,8 @@
 //! vectors to it.
 
 mod codes;
+#[cfg(feature = "cuda")]
+mod device_search;
 mod keys;
 mod limits;
 mod open;
@@ -27,9 +29,12 @@ use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::typed::TypedIndex;
 pub use codes::QuantizeMode;
+#[cfg(feature = "cuda")]
+pub use device_search::DeviceSearch;
 pub use keys::{DeleteKeys, NewKeys};
 pub use limits::SearchLimits;
 pub use open::{OpenError, OpenOptions};
+pub use place::plan_on_device;
 pub(crate) use progress::Callback;
 pub use progress::WithProgress;
 pub use submit::Update;
