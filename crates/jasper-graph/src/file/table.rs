@@ -29,9 +29,9 @@ pub enum Section {
     Params,
     /// The vectors, padded.
     Vectors,
-    /// What distances need of each vector beside its coordinates: see [`Vectors::terms`](crate::Vectors::terms).
+    /// What distances need of each vector beside its coordinates: see [`VectorTable::terms`](crate::VectorTable::terms).
     Terms,
-    /// Under inner products, [the center](crate::Vectors::center).
+    /// Under inner products, [the center](crate::VectorTable::center).
     Center,
     /// Out-edges, `(slots, max_degree)`.
     Adjacency,

@@ -233,7 +233,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let index = IndexBuilder::new(Metric::L2).shards(4).build(vectors)?;
-    /// assert_eq!((index.shards(), index.len()), (4, 1000));
+    /// assert_eq!((index.stats().shards, index.len()), (4, 1000));
     /// assert_eq!(index.search(vectors.row(7), SearchParams::new(1))?[0].key, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -367,6 +367,7 @@ impl<'a> IndexBuilder<'a> {
         };
         let effort = linked.effort;
         let (graph, InsertReport { keys: vectors, duplicates, reconnected, cost, .. }) = linked.finish();
+        let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         let report = BuildReport {
             device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
             device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
@@ -374,6 +375,7 @@ impl<'a> IndexBuilder<'a> {
             duplicates,
             skipped: 0,
             reconnected,
+            mean_degree: edges as f64 / (vectors - duplicates).max(1) as f64,
             exact_linking,
             build_beam_width: graph.params().build_beam_width(),
             missed_neighbors: effort.missed(),

@@ -62,8 +62,4 @@ impl<T: Element> TypedIndex<T> {
     pub(crate) fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.changes.change_keys(&Record::Undelete(keys), keys, [KeyMap::restore, KeyMap::delete])
     }
-
-    pub(crate) fn next_key(&self) -> Key {
-        self.changes.next_key()
-    }
 }
