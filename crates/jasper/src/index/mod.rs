@@ -1,6 +1,7 @@
 //! The index, whose element type is known at run time. Each call finds the [`TypedIndex`] of this type once, and converts
 //! vectors to it.
 
+mod attributes;
 mod codes;
 #[cfg(feature = "cuda")]
 mod device_search;

@@ -59,12 +59,18 @@ pub(super) fn build_again<T: Element>(
     let slots = graph.keys().live_slots();
     let mut live: Vec<(Key, Slot)> =
         slots.flat_map(|slot| graph.keys().keys_of(slot).map(move |key| (key, slot))).collect();
-    if live.is_empty() {
-        return builder.empty_typed(graph.dimension());
-    }
     // The result does not depend on the slots.
     live.sort_unstable();
     let (keys, slots): (Vec<Key>, Vec<Slot>) = live.into_iter().unzip();
+    let attributes = graph.keys().attributes();
+    let attributes = (!attributes.is_empty()).then(|| attributes.rows(&keys));
+    let builder = match &attributes {
+        Some(attributes) => builder.attributes(attributes),
+        None => builder,
+    };
+    if keys.is_empty() {
+        return builder.empty_typed(graph.dimension());
+    }
     let builder = match graph.vectors().codes() {
         Some(codes) => builder.quantize_again(codes.quantizer().quantization()),
         None => builder,
