@@ -2,6 +2,7 @@
 
 use jasper_core::Key;
 
+use crate::value::MAX_LEN;
 use crate::{ColumnKind, Value};
 
 /// Why attributes are refused.
@@ -46,16 +47,6 @@ pub enum AttributeError {
         value: Value,
         /// Its row in the frame.
         row: usize,
-    },
-    /// A column of the index has another kind than that of the frame.
-    #[error("column {column:?} is of kind {kind}, and the values given are of kind {given}")]
-    OtherKind {
-        /// The column.
-        column: String,
-        /// Its kind in the index.
-        kind: ColumnKind,
-        /// Its kind in the frame.
-        given: ColumnKind,
     },
     /// An index has one column of ids.
     #[error("column {column:?} cannot be of ids: column {existing:?} is already")]
@@ -118,6 +109,7 @@ fn hint(kind: ColumnKind, value: &Value) -> &'static str {
             ", because the least number is reserved"
         }
         (_, Value::Float(number)) if number.is_nan() => "; give null instead of NaN",
+        (_, Value::Keyword(text)) if text.len() > MAX_LEN => ", because it is longer than 65,535 bytes",
         (ColumnKind::Integer, Value::Float(_)) => "; make it a column of floats",
         (ColumnKind::Float, Value::Integer(_)) => ", because no float is exactly that",
         (ColumnKind::Timestamp, Value::Keyword(_)) => {

@@ -4,9 +4,13 @@
 
 mod attributes;
 mod bytes;
+mod columns;
+mod cow;
 mod error;
 mod expression;
 mod frame;
+mod keys;
+#[cfg(test)]
 mod model;
 mod predicate;
 mod time;

@@ -3,11 +3,12 @@
 mod codec;
 mod json;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 use crate::{AttributeError, ColumnKind, Value};
+
+pub(crate) use codec::{kind_code, kind_from};
 
 /// Attributes of some rows, by column: what an insert or an update is given.
 ///
@@ -35,6 +36,17 @@ pub(crate) struct FrameColumn {
     pub(crate) kind: Option<ColumnKind>,
     /// As many as there are rows, each null or of the kind.
     pub(crate) values: Vec<Value>,
+}
+
+impl FrameColumn {
+    /// The values as those of a column of this kind.
+    pub(crate) fn values_as(&self, kind: ColumnKind) -> Result<Cow<'_, [Value]>, AttributeError> {
+        match (self.kind, kind) {
+            (None, _) | (Some(ColumnKind::Keyword), ColumnKind::Id) => Ok(Cow::Borrowed(&self.values)),
+            (Some(own), _) if own == kind => Ok(Cow::Borrowed(&self.values)),
+            _ => Ok(Cow::Owned(cast(&self.name, kind, self.values.clone())?)),
+        }
+    }
 }
 
 impl Frame {
@@ -184,20 +196,6 @@ impl Frame {
             FrameColumn { name, kind: Some(kind), values }
         });
         Self { rows, columns: columns.collect() }
-    }
-
-    /// Checks that no two rows have the same value in a column of strings.
-    pub(crate) fn check_unique(column: &FrameColumn) -> Result<(), AttributeError> {
-        let mut rows = FxHashMap::default();
-        for (row, value) in column.values.iter().enumerate() {
-            if let Value::Keyword(id) = value
-                && let Some(first) = rows.insert(id.as_str(), row)
-            {
-                let (column, id) = (column.name.clone(), id.clone());
-                return Err(AttributeError::DuplicateId { column, id, rows: [first, row] });
-            }
-        }
-        Ok(())
     }
 }
 
