@@ -112,7 +112,7 @@ impl Numbers {
 
     /// 8 bytes a row.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>, rows: usize) {
-        (0..rows as u32).for_each(|row| bytes.extend(self.get(row).to_le_bytes()));
+        self.cells.encode(bytes, rows);
     }
 
     pub(super) fn decode(
