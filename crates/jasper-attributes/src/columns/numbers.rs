@@ -77,7 +77,7 @@ impl Numbers {
         }
     }
 
-    fn index_all(&mut self, keys: &Keys) {
+    pub(super) fn index_all(&mut self, keys: &Keys) {
         let pairs = live(keys).map(|row| (self.get(row), row)).filter(|pair| pair.0 != i64::NONE);
         let mut pairs: Vec<_> = pairs.collect();
         pairs.par_sort_unstable();
