@@ -37,7 +37,7 @@ pub enum AttributeError {
         keys: usize,
     },
     /// A value is not of the kind of its column.
-    #[error("column {column:?} is of kind {kind}, which {value} in row {row} is not{}", hint(*kind, value))]
+    #[error("column {column:?} is of kind {kind}, and {value} in row {row} is not{}", hint(*kind, value))]
     Kind {
         /// The column.
         column: String,
@@ -82,34 +82,38 @@ pub enum AttributeError {
     /// The key is not live, or cannot be restored.
     #[error("key {0} has no attributes")]
     UnknownKey(Key),
-    /// A line or record is not an object of attributes.
-    #[error("row {row}{}: {what}", column.as_ref().map(|name| format!(", column {name:?}")).unwrap_or_default())]
+    /// A line or record is not an object of values, or a value is not of the kind of its column.
+    #[error("{place}{}: {what}", column.as_ref().map(|name| format!(", column {name:?}")).unwrap_or_default())]
     Json {
-        /// The row, counted from 0: of lines, the one with number `row` + 1.
-        row: usize,
+        /// Such as `line 3`, or `record 2`, which are counted from 1 and from 0.
+        place: String,
         /// The column, if it is about a value.
         column: Option<String>,
         /// What is wrong.
         what: String,
     },
     /// The lines cannot be read.
-    #[error("cannot read row {row}")]
+    #[error("cannot read line {line}")]
     Read {
-        /// The row that comes next.
-        row: usize,
+        /// The line, counted from 1.
+        line: usize,
         /// Why.
         source: std::io::Error,
     },
 }
 
 /// What to do about a value of the wrong kind.
-fn hint(kind: ColumnKind, value: &Value) -> &'static str {
+pub(crate) fn hint(kind: ColumnKind, value: &Value) -> &'static str {
     match (kind, value) {
         (_, Value::Integer(i64::MIN) | Value::Timestamp(i64::MIN)) => {
             ", because the least number is reserved"
         }
         (_, Value::Float(number)) if number.is_nan() => "; give null instead of NaN",
         (_, Value::Keyword(text)) if text.len() > MAX_LEN => ", because it is longer than 65,535 bytes",
+        (ColumnKind::Keywords, Value::Keywords(list)) if list.len() > MAX_LEN => {
+            ", because it is longer than 65,535 strings"
+        }
+        (ColumnKind::Keywords, Value::Keywords(_)) => ", because a string is longer than 65,535 bytes",
         (ColumnKind::Integer, Value::Float(_)) => "; make it a column of floats",
         (ColumnKind::Float, Value::Integer(_)) => ", because no float is exactly that",
         (ColumnKind::Timestamp, Value::Keyword(_)) => {

@@ -4,16 +4,18 @@ use jasper_core::{Key, NO_KEY};
 
 use crate::DecodeError;
 use crate::bytes::Reader;
-use crate::cow::{Cells, HashIndex, RowSet, mix, unmix};
+use crate::cow::{Bits, Cells, HashIndex, RowSet, mix, unmix};
 
 /// Numbers keys by rows, which are dense and reused.
 ///
 /// Keys are mostly the indices of vectors. So a key has the row of its own number where that is free or comes next, and is
-/// found by looking there. Only other keys need an entry in a hash index.
+/// found by a bit. Only other keys need an entry in a hash index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     /// The live key of each row.
     of_rows: Cells<u64>,
+    /// The rows whose live key is their number. The bits of millions stay in caches.
+    own: Bits,
     /// Rows of live keys that are not their number. Keys are mixed, which tells all of them apart.
     others: HashIndex,
     /// Rows of removed keys.
@@ -38,7 +40,7 @@ impl Keys {
     /// The row of a live key.
     #[inline]
     pub(crate) fn find(&self, key: Key) -> Option<u32> {
-        if key < self.rows as u64 && self.of_rows.get(key as u32) == key {
+        if key < self.rows as u64 && self.own.get(key as u32) {
             return Some(key as u32);
         }
         if self.others.len() == 0 { None } else { self.others.find(mix(key), |_| true) }
@@ -68,6 +70,7 @@ impl Keys {
     /// Adds a key that is neither live nor removed.
     pub(crate) fn add(&mut self, key: Key) {
         let row = self.free_row(key);
+        assert!(row < u32::MAX, "there are fewer than 4 billion rows");
         if (row as usize) < self.rows {
             self.free.remove(row);
         } else {
@@ -79,22 +82,24 @@ impl Keys {
         self.make_live(key, row);
     }
 
-    /// A row for a key: that of its number, if it is free, or comes so soon that few rows are left out.
+    /// A row for a key: that of its number, if it is free, or if it comes so soon that few rows are left out.
     fn free_row(&self, key: Key) -> u32 {
-        let unused = self.free.len() as u64 + key.saturating_sub(self.rows as u64);
-        let row = u32::try_from(key).unwrap_or(u32::MAX);
-        let is_near = key >= self.rows as u64 && unused <= 64 + self.rows as u64 / 8;
-        if is_near || self.free.contains(row) {
-            return row;
+        let rows = self.rows as u64;
+        if let Ok(row) = u32::try_from(key) {
+            let gap = key.saturating_sub(rows);
+            let is_near = key >= rows && gap <= 1024 && self.free.len() as u64 + gap <= 64 + rows / 8;
+            if is_near || self.free.contains(row) {
+                return row;
+            }
         }
-        let row = self.free.iter().next().unwrap_or(self.rows as u32);
-        assert!(row < u32::MAX, "there are fewer than 4 billion rows");
-        row
+        self.free.iter().next().unwrap_or(self.rows as u32)
     }
 
     fn make_live(&mut self, key: Key, row: u32) {
         self.of_rows.set(row, key);
-        if u64::from(row) != key {
+        if u64::from(row) == key {
+            self.own.set(row, true);
+        } else {
             self.others.insert(mix(key), row);
         }
         self.len += 1;
@@ -104,7 +109,9 @@ impl Keys {
     pub(crate) fn remove(&mut self, key: Key) -> Option<u32> {
         let row = self.find(key)?;
         self.of_rows.set(row, NO_KEY);
-        if u64::from(row) != key {
+        if u64::from(row) == key {
+            self.own.set(row, false);
+        } else {
             self.others.remove(mix(key), row);
         }
         self.removed.insert(mix(key), row);
@@ -129,7 +136,7 @@ impl Keys {
     /// The number of rows and their live keys, and the number of removed keys, these and their rows.
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.extend((self.rows as u64).to_le_bytes());
-        (0..self.rows as u32).for_each(|row| bytes.extend(self.key(row).to_le_bytes()));
+        self.of_rows.encode(bytes, self.rows);
         bytes.extend((self.removed.len() as u64).to_le_bytes());
         let mut removed: Vec<(u32, Key)> =
             self.removed.iter().map(|(hash, row)| (row, unmix(hash))).collect();
@@ -148,11 +155,17 @@ impl Keys {
             return Err(reader.error("there are too many rows"));
         }
         let mut keys = Self { of_rows: of_rows.collect(), rows, ..Self::default() };
-        keys.others = keys
-            .live()
-            .filter(|&(row, key)| u64::from(row) != key)
-            .map(|(row, key)| (mix(key), row))
-            .collect();
+        let mut others = Vec::new();
+        for row in 0..rows as u32 {
+            let key = keys.key(row);
+            match key {
+                NO_KEY => continue,
+                _ if key == u64::from(row) => keys.own.set(row, true),
+                _ => others.push((mix(key), row)),
+            }
+            keys.len += 1;
+        }
+        keys.others = others.into_iter().collect();
         let removed = reader.len()?;
         let removed = reader.items(removed, 12)?.chunks_exact(12).map(|bytes| {
             let (key, row) = bytes.split_at(8);
@@ -162,7 +175,6 @@ impl Keys {
         keys.removed = removed.collect();
         let mut is_free = vec![true; rows];
         keys.live().for_each(|(row, _)| is_free[row as usize] = false);
-        keys.len = keys.live().count();
         for (hash, row) in keys.removed.iter() {
             let key = unmix(hash);
             if is_free.get(row as usize) != Some(&true) || keys.find(key).is_some() || key == NO_KEY {
@@ -170,8 +182,8 @@ impl Keys {
             }
             is_free[row as usize] = false;
         }
-        let has_row = |key: Key| key < rows as u64 && keys.key(key as u32) == key;
-        let is_double = keys.others.iter().any(|(hash, _)| has_row(unmix(hash)));
+        let has_own = |key: Key| key < rows as u64 && keys.own.get(key as u32);
+        let is_double = keys.others.iter().any(|(hash, _)| has_own(unmix(hash)));
         if is_double || keys.others.has_equal(|_, _| true) || keys.removed.has_equal(|_, _| true) {
             return Err(reader.error("a key has two rows"));
         }

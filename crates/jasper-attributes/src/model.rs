@@ -403,10 +403,10 @@ proptest! {
                     ours.add_keys(keys.iter().copied());
                     model.add_keys(keys);
                 }
-                Step::Remove(keys) => keys.into_iter().for_each(|key| {
-                    ours.remove(key);
-                    model.remove(key);
-                }),
+                Step::Remove(keys) => {
+                    ours.remove_keys(keys.iter().copied());
+                    keys.into_iter().for_each(|key| model.remove(key));
+                }
                 Step::Restore(key) => prop_assert_eq!(ours.restore(key).is_ok(), model.restore(key).is_ok()),
                 Step::Forget(keys) => keys.into_iter().for_each(|key| {
                     ours.forget(key);

@@ -1,7 +1,7 @@
 //! Checks attributes before they are set.
 
 use jasper_core::Key;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::Attributes;
 use crate::columns::{Ids, Values};
@@ -74,7 +74,7 @@ fn duplicate(keys: &[Key]) -> Option<Key> {
 }
 
 fn check_distinct(column: &str, values: &[Value]) -> Result<(), AttributeError> {
-    let mut rows = FxHashMap::default();
+    let mut rows = FxHashMap::with_capacity_and_hasher(values.len(), FxBuildHasher);
     for (row, value) in values.iter().enumerate() {
         if let Value::Keyword(id) = value
             && let Some(first) = rows.insert(id.as_str(), row)

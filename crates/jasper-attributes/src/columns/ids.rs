@@ -45,7 +45,7 @@ impl Ids {
         }
     }
 
-    fn index_all(&mut self, keys: &Keys) {
+    pub(super) fn index_all(&mut self, keys: &Keys) {
         self.rows = live(keys).filter_map(|row| Some((hash_text(self.get(row)?), row))).collect();
     }
 

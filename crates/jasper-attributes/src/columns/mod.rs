@@ -90,6 +90,11 @@ impl Stored {
         each!(&mut self.values, inner => inner.unindex(row));
     }
 
+    /// Indexes the live rows, and no others.
+    pub(crate) fn index_all(&mut self, keys: &Keys) {
+        each!(&mut self.values, inner => inner.index_all(keys));
+    }
+
     /// Sets a row to null that is not indexed.
     pub(crate) fn clear(&mut self, row: u32) {
         each!(&mut self.values, inner => inner.clear(row));
@@ -140,12 +145,10 @@ impl Values {
     }
 }
 
-/// Rows that are set at least for [`is_bulk`]. Few in tests, which have few rows.
-const BULK: usize = if cfg!(test) { 5 } else { 256 };
-
-/// Whether to index all live rows anew, rather than to change the index for each of the rows that are set.
-fn is_bulk(set: usize, keys: &Keys) -> bool {
-    set >= BULK && set >= keys.len() / 8
+/// Whether to index all live rows anew, rather than to change the index for each of the rows that are set or removed.
+/// Which takes about 30 times as long per row, because rows and values are in no order. Tests have few rows.
+pub(crate) fn is_bulk(changed: usize, keys: &Keys) -> bool {
+    if cfg!(test) { changed >= 5 } else { changed >= 256 && changed >= keys.len() / 32 }
 }
 
 /// Live rows of keys, to index them.

@@ -77,7 +77,7 @@ impl Numbers {
         }
     }
 
-    fn index_all(&mut self, keys: &Keys) {
+    pub(super) fn index_all(&mut self, keys: &Keys) {
         let pairs = live(keys).map(|row| (self.get(row), row)).filter(|pair| pair.0 != i64::NONE);
         let mut pairs: Vec<_> = pairs.collect();
         pairs.par_sort_unstable();
@@ -112,7 +112,7 @@ impl Numbers {
 
     /// 8 bytes a row.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>, rows: usize) {
-        (0..rows as u32).for_each(|row| bytes.extend(self.get(row).to_le_bytes()));
+        self.cells.encode(bytes, rows);
     }
 
     pub(super) fn decode(

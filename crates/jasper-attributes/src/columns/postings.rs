@@ -1,5 +1,7 @@
 //! The rows of each word.
 
+use std::sync::Arc;
+
 use crate::cow::{Parts, RowSet};
 
 /// Words of a part.
@@ -7,7 +9,7 @@ const PART: usize = 32;
 
 /// The indexed rows of each code.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Postings(Parts<[RowSet; PART]>);
+pub(crate) struct Postings(Parts<Arc<[RowSet; PART]>>);
 
 impl Postings {
     /// Those of pairs of code and row, by ascending rows. Codes are up to `most`; a pair may be repeated.
@@ -26,7 +28,8 @@ impl Postings {
             }
         }
         let mut sets = (0..=most).map(|code| RowSet::from_sorted(&rows[starts[code]..ends[code]]));
-        let parts = (0..most / PART + 1).map(|_| std::array::from_fn(|_| sets.next().unwrap_or_default()));
+        let parts =
+            (0..most / PART + 1).map(|_| Arc::new(std::array::from_fn(|_| sets.next().unwrap_or_default())));
         Self(parts.collect())
     }
 
@@ -41,16 +44,21 @@ impl Postings {
     }
 
     pub(super) fn insert(&mut self, code: u32, row: u32) {
-        self.0.part_mut(code as usize / PART)[code as usize % PART].insert(row);
+        self.get_mut(code).insert(row);
     }
 
     pub(super) fn remove(&mut self, code: u32, row: u32) {
-        self.0.part_mut(code as usize / PART)[code as usize % PART].remove(row);
+        self.get_mut(code).remove(row);
+    }
+
+    fn get_mut(&mut self, code: u32) -> &mut RowSet {
+        &mut Arc::make_mut(self.0.get_mut(code as usize / PART))[code as usize % PART]
     }
 
     pub(super) fn memory(&self) -> usize {
-        let of_part =
-            |part: &[RowSet; PART]| size_of_val(part) + part.iter().map(RowSet::memory).sum::<usize>();
+        let of_part = |part: &Arc<[RowSet; PART]>| {
+            size_of_val(&**part) + part.iter().map(RowSet::memory).sum::<usize>()
+        };
         self.0.iter().map(of_part).sum()
     }
 }

@@ -49,7 +49,7 @@ impl Tags {
         }
     }
 
-    fn index_all(&mut self, keys: &Keys) {
+    pub(super) fn index_all(&mut self, keys: &Keys) {
         let lists = live(keys).filter_map(|row| Some((row, self.get(row)?)));
         let present = lists.clone().count();
         let pairs = lists.flat_map(|(row, codes)| codes.iter().map(move |&code| (code, row)));

@@ -65,7 +65,7 @@ impl Words {
         }
     }
 
-    fn index_all(&mut self, keys: &Keys) {
+    pub(super) fn index_all(&mut self, keys: &Keys) {
         let pairs = live(keys).map(|row| (self.get(row), row)).filter(|pair| pair.0 != u32::NONE);
         let present = pairs.clone().count();
         self.postings = Postings::new(self.dictionary.len(), pairs);

@@ -1,12 +1,16 @@
 //! A number per row.
 
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
 use super::Parts;
 
 /// Rows of a part.
 const PART: usize = 1024;
 
 /// What a row may hold.
-pub(crate) trait Cell: Copy + PartialEq + std::fmt::Debug {
+pub(crate) trait Cell: Pod {
     /// What it holds before it is set.
     const NONE: Self;
 }
@@ -37,7 +41,7 @@ impl<T: Cell> Default for Part<T> {
 
 /// A number per row, [`Cell::NONE`] if none was set.
 #[derive(Clone, Debug)]
-pub(crate) struct Cells<T: Cell>(Parts<Part<T>>);
+pub(crate) struct Cells<T: Cell>(Parts<Arc<Part<T>>>);
 
 impl<T: Cell> Cells<T> {
     #[inline]
@@ -48,7 +52,18 @@ impl<T: Cell> Cells<T> {
 
     pub(crate) fn set(&mut self, row: u32, value: T) {
         let row = row as usize;
-        self.0.part_mut(row / PART).0[row % PART] = value;
+        Arc::make_mut(self.0.get_mut(row / PART)).0[row % PART] = value;
+    }
+
+    /// Writes so many rows.
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>, mut rows: usize) {
+        for part in self.0.iter() {
+            let part = &part.0[..rows.min(PART)];
+            bytes.extend_from_slice(bytemuck::cast_slice(part));
+            rows -= part.len();
+        }
+        std::iter::repeat_n(T::NONE, rows)
+            .for_each(|none| bytes.extend_from_slice(bytemuck::bytes_of(&none)));
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -69,7 +84,7 @@ impl<T: Cell> FromIterator<T> for Cells<T> {
             values.peek()?;
             let mut part = Part::default();
             part.0.iter_mut().zip(values.by_ref()).for_each(|(cell, value)| *cell = value);
-            Some(part)
+            Some(Arc::new(part))
         });
         Self(parts.collect())
     }

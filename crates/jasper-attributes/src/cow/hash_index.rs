@@ -1,15 +1,17 @@
 //! Finds items by a hash.
 
+use std::sync::Arc;
+
 use super::Parts;
 
 /// Items of a shard, on average, before there is one more shard.
 const SHARD: usize = 256;
 
-/// Maps 64-bit hashes to items: rows or codes. Several items may have the same hash.
+/// Maps 64-bit hashes to items, which are rows or codes. Several items may have the same hash.
 ///
-/// It is a table of linear hashing: of a power of two of shards and then some, where the next shard is split off from the
-/// one that has the same low bits but the highest. So it grows a shard at a time, and clones share the others. A shard is
-/// sorted by hash, and where a hash is among uniform ones is known but for a few places.
+/// The shards are those of linear hashing: a power of two and then some, where the next one is split off from the one that
+/// has the same low bits but the highest. So the index grows a shard at a time, and clones share the others. A shard is a
+/// table of open addressing with linear probing.
 #[derive(Clone, Debug)]
 pub(crate) struct HashIndex {
     shards: Parts<Shard>,
@@ -17,11 +19,38 @@ pub(crate) struct HashIndex {
     len: usize,
 }
 
-/// Ascending hashes, and their items.
 #[derive(Clone, Debug, Default)]
 struct Shard {
-    hashes: Vec<u64>,
-    items: Vec<u32>,
+    /// None, or a power of two of them, a quarter of which is empty at least.
+    slots: Arc<[Slot]>,
+    len: usize,
+}
+
+/// An item and the halves of its hash, which make it 12 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: [u32; 2],
+    item: u32,
+}
+
+/// The item of a slot without one.
+const NONE: u32 = u32::MAX;
+const EMPTY: Slot = Slot { hash: [0; 2], item: NONE };
+
+impl Slot {
+    fn new(hash: u64, item: u32) -> Self {
+        Self { hash: [hash as u32, (hash >> 32) as u32], item }
+    }
+
+    fn hash(self) -> u64 {
+        u64::from(self.hash[1]) << 32 | u64::from(self.hash[0])
+    }
+
+    /// Where its search starts. Low bits choose the shard.
+    #[inline]
+    fn start(self, mask: usize) -> usize {
+        self.hash[1] as usize & mask
+    }
 }
 
 impl Default for HashIndex {
@@ -31,24 +60,59 @@ impl Default for HashIndex {
 }
 
 impl Shard {
-    /// Index of the first hash that is not below this one.
+    fn with_capacity(len: usize) -> Self {
+        let slots = (len * 4).div_ceil(3).next_power_of_two().max(4);
+        Self { slots: std::iter::repeat_n(EMPTY, slots).collect(), len: 0 }
+    }
+
+    /// The slots from where a hash starts up to an empty one, and their indices.
     #[inline]
-    fn position(&self, hash: u64) -> usize {
-        let hashes = &self.hashes;
-        let guess = ((u128::from(hash) * hashes.len() as u128) >> 64) as usize;
-        // Doubles the distance from the guess until the position is between both ends.
-        let (mut step, mut start, mut end) = (8, guess.saturating_sub(4), hashes.len().min(guess + 4));
-        while start > 0 && hashes[start - 1] >= hash {
-            end = start;
-            start = start.saturating_sub(step);
-            step *= 2;
+    fn probe(&self, hash: u64) -> impl Iterator<Item = (usize, Slot)> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let start = Slot::new(hash, 0).start(mask);
+        let slots = (0..self.slots.len()).map(move |step| (start + step) & mask);
+        slots.map(|index| (index, self.slots[index])).take_while(|(_, slot)| slot.item != NONE)
+    }
+
+    fn items(&self) -> impl Iterator<Item = Slot> {
+        self.slots.iter().copied().filter(|slot| slot.item != NONE)
+    }
+
+    fn insert(&mut self, new: Slot) {
+        if (self.len + 1) * 4 > self.slots.len() * 3 {
+            let mut larger = Self::with_capacity(self.len + 1);
+            self.items().for_each(|slot| larger.insert(slot));
+            *self = larger;
         }
-        while end < hashes.len() && hashes[end] < hash {
-            start = end;
-            end = hashes.len().min(end + step);
-            step *= 2;
+        let slots = Arc::make_mut(&mut self.slots);
+        let mask = slots.len() - 1;
+        let mut index = new.start(mask);
+        while slots[index].item != NONE {
+            index = (index + 1) & mask;
         }
-        start + hashes[start..end].partition_point(|&other| other < hash)
+        slots[index] = new;
+        self.len += 1;
+    }
+
+    /// Empties a slot. Those after it that could not be in it before move up.
+    fn remove(&mut self, mut hole: usize) {
+        let slots = Arc::make_mut(&mut self.slots);
+        let mask = slots.len() - 1;
+        let mut index = hole;
+        loop {
+            index = (index + 1) & mask;
+            let slot = slots[index];
+            if slot.item == NONE {
+                break;
+            }
+            // How far the slot is from its start, and how far the hole is before it.
+            if index.wrapping_sub(slot.start(mask)) & mask >= index.wrapping_sub(hole) & mask {
+                slots[hole] = slot;
+                hole = index;
+            }
+        }
+        slots[hole] = EMPTY;
+        self.len -= 1;
     }
 }
 
@@ -69,16 +133,12 @@ impl HashIndex {
     #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let shard = self.shards.get(self.shard_of(hash))?;
-        let start = shard.position(hash);
-        let same = shard.hashes[start..].iter().take_while(|&&other| other == hash).count();
-        shard.items[start..start + same].iter().copied().find(|&item| is_it(item))
+        let mut same = shard.probe(hash).filter(|(_, slot)| slot.hash() == hash);
+        same.find(|(_, slot)| is_it(slot.item)).map(|(_, slot)| slot.item)
     }
 
     pub(crate) fn insert(&mut self, hash: u64, item: u32) {
-        let shard = self.shards.part_mut(self.shard_of(hash));
-        let position = shard.position(hash);
-        shard.hashes.insert(position, hash);
-        shard.items.insert(position, item);
+        self.shards.get_mut(self.shard_of(hash)).insert(Slot::new(hash, item));
         self.len += 1;
         if self.len > self.shard_count * SHARD {
             self.split();
@@ -90,65 +150,66 @@ impl HashIndex {
         let new = self.shard_count;
         self.shard_count += 1;
         let mask = self.shard_count.next_power_of_two() - 1;
-        let old = self.shards.part_mut(new & (mask >> 1));
-        let (mut kept, mut moved) = (Shard::default(), Shard::default());
-        for (&hash, &item) in old.hashes.iter().zip(&old.items) {
-            let shard = if hash as usize & mask == new { &mut moved } else { &mut kept };
-            shard.hashes.push(hash);
-            shard.items.push(item);
-        }
-        *old = kept;
-        *self.shards.part_mut(new) = moved;
+        let old = self.shards.get_mut(new & (mask >> 1));
+        let (moved, kept): (Vec<Slot>, Vec<Slot>) =
+            old.items().partition(|slot| slot.hash() as usize & mask == new);
+        *old = kept.into_iter().collect();
+        *self.shards.get_mut(new) = moved.into_iter().collect();
     }
 
     /// Removes an item; returns whether it was there.
     pub(crate) fn remove(&mut self, hash: u64, item: u32) -> bool {
         let index = self.shard_of(hash);
-        let Some(shard) = self.shards.get(index) else { return false };
-        let start = shard.position(hash);
-        let mut same = (start..shard.hashes.len()).take_while(|&at| shard.hashes[at] == hash);
-        let Some(position) = same.find(|&at| shard.items[at] == item) else { return false };
-        let shard = self.shards.part_mut(index);
-        shard.hashes.remove(position);
-        shard.items.remove(position);
+        let same = |(_, slot): &(usize, Slot)| slot.item == item && slot.hash() == hash;
+        let Some((slot, _)) = self.shards.get(index).and_then(|shard| shard.probe(hash).find(same)) else {
+            return false;
+        };
+        self.shards.get_mut(index).remove(slot);
         self.len -= 1;
         true
     }
 
-    /// Hashes and items, in no order.
+    /// Hashes and items, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u32)> {
-        self.shards.iter().flat_map(|shard| shard.hashes.iter().copied().zip(shard.items.iter().copied()))
+        self.shards.iter().flat_map(Shard::items).map(|slot| (slot.hash(), slot.item))
     }
 
     /// Whether two items of the same hash are equal by this.
     pub(crate) fn has_equal(&self, are_equal: impl Fn(u32, u32) -> bool) -> bool {
         self.shards.iter().any(|shard| {
-            (1..shard.items.len()).any(|at| {
-                let same = (0..at).rev().take_while(|&before| shard.hashes[before] == shard.hashes[at]);
-                same.into_iter().any(|before| are_equal(shard.items[before], shard.items[at]))
+            shard.items().any(|item| {
+                let mut same = shard.probe(item.hash()).map(|(_, slot)| slot);
+                same.any(|other| {
+                    let is_other = other.item != item.item && other.hash() == item.hash();
+                    is_other && are_equal(item.item, other.item)
+                })
             })
         })
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.shards.iter().map(|shard| size_of::<Shard>() + shard.hashes.capacity() * 12).sum()
+        self.shards.iter().map(|shard| size_of::<Shard>() + size_of_val(&*shard.slots) + 16).sum()
+    }
+}
+
+impl FromIterator<Slot> for Shard {
+    fn from_iter<I: IntoIterator<Item = Slot>>(slots: I) -> Self {
+        let slots: Vec<Slot> = slots.into_iter().collect();
+        let mut shard = Self::with_capacity(slots.len());
+        slots.into_iter().for_each(|slot| shard.insert(slot));
+        shard
     }
 }
 
 impl FromIterator<(u64, u32)> for HashIndex {
     fn from_iter<I: IntoIterator<Item = (u64, u32)>>(entries: I) -> Self {
-        let entries: Vec<(u64, u32)> = entries.into_iter().collect();
-        let mut index = Self { shard_count: entries.len().div_ceil(SHARD).max(1), ..Self::default() };
-        index.len = entries.len();
+        let slots: Vec<Slot> = entries.into_iter().map(|(hash, item)| Slot::new(hash, item)).collect();
+        let mut index = Self { shard_count: slots.len().div_ceil(SHARD).max(1), ..Self::default() };
         let mut shards = vec![Vec::new(); index.shard_count];
-        entries.iter().for_each(|&(hash, item)| shards[index.shard_of(hash)].push((hash, item)));
-        drop(entries);
-        let shards = shards.into_iter().map(|mut shard| {
-            shard.sort_unstable();
-            let (hashes, items) = shard.into_iter().unzip();
-            Shard { hashes, items }
-        });
-        index.shards = shards.collect();
+        slots.iter().for_each(|slot| shards[index.shard_of(slot.hash())].push(*slot));
+        index.len = slots.len();
+        drop(slots);
+        index.shards = shards.into_iter().map(Shard::from_iter).collect();
         index
     }
 }
@@ -205,13 +266,36 @@ mod tests {
     }
 
     proptest! {
+        /// Few starts, so that items are moved.
         #[test]
-        fn any_hashes_are_found(hashes in proptest::collection::vec(prop_oneof![any::<u64>(), 0..9_u64, u64::MAX - 9..], 0..600)) {
-            let index: HashIndex = hashes.iter().copied().zip(0..).collect();
-            for (&hash, item) in hashes.iter().zip(0..) {
+        fn an_index_is_like_a_list(
+            start in proptest::collection::vec((0..5_u64, 0..9_u64), 0..40),
+            steps in proptest::collection::vec((0..5_u64, 0..9_u64, 0..40_u32), 0..200),
+        ) {
+            let hash = |(high, low): (u64, u64)| (high << 32).wrapping_sub(1 << 32) | low;
+            let mut model: Vec<(u64, u32)> = start.into_iter().map(hash).zip(0..).collect();
+            let mut index: HashIndex = model.iter().copied().collect();
+            for (high, low, item) in steps {
+                let entry = (hash((high, low)), item);
+                let position = model.iter().position(|&other| other == entry);
+                prop_assert_eq!(index.remove(entry.0, entry.1), position.is_some());
+                match position {
+                    Some(position) => drop(model.remove(position)),
+                    None => {
+                        index.insert(entry.0, entry.1);
+                        model.push(entry);
+                    }
+                }
+            }
+            for &(hash, item) in &model {
                 prop_assert_eq!(index.find(hash, |other| other == item), Some(item));
             }
-            prop_assert_eq!(index.find(77, |_| true).is_some(), hashes.contains(&77));
+            let mut entries: Vec<_> = index.iter().collect();
+            entries.sort_unstable();
+            model.sort_unstable();
+            prop_assert_eq!(&entries, &model);
+            let has_equal = model.windows(2).any(|pair| pair[0].0 == pair[1].0);
+            prop_assert_eq!(index.has_equal(|_, _| true), has_equal);
         }
     }
 }

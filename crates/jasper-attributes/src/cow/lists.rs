@@ -1,5 +1,7 @@
 //! A list per row: bytes of a string, or codes of words.
 
+use std::sync::Arc;
+
 use super::Parts;
 
 /// Rows of a part: few, because strings are long.
@@ -58,7 +60,7 @@ impl<T: Copy> Part<T> {
 
 /// A list per row, or none. A list has up to [`crate::value::MAX_LEN`] items, so that those of a part fit its spans.
 #[derive(Clone, Debug)]
-pub(crate) struct Lists<T>(Parts<Part<T>>);
+pub(crate) struct Lists<T>(Parts<Arc<Part<T>>>);
 
 impl<T: Copy> Lists<T> {
     #[inline]
@@ -67,7 +69,7 @@ impl<T: Copy> Lists<T> {
     }
 
     pub(crate) fn set(&mut self, row: u32, list: Option<&[T]>) {
-        self.0.part_mut(row as usize / PART).set(row as usize % PART, list);
+        Arc::make_mut(self.0.get_mut(row as usize / PART)).set(row as usize % PART, list);
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -85,7 +87,7 @@ impl<T: Copy> Lists<T> {
             let mut part = Part::default();
             lists.by_ref().take(PART).enumerate().for_each(|(place, list)| part.set(place, list));
             part.items.shrink_to_fit();
-            Some(part)
+            Some(Arc::new(part))
         });
         Self(parts.collect())
     }

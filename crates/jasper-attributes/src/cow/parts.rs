@@ -1,50 +1,50 @@
-//! Parts in groups.
+//! A list in groups.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
-/// Parts of a group. To change a part of a million copies two lists of about a thousand pointers each at most.
+/// Items of a group. To change one of thousands copies two short lists, mostly of pointers.
 const GROUP: usize = 64;
 
-/// Consecutive parts, which are the default where nothing was changed. A change copies the list of groups, a group and a
-/// part, as far as clones share them.
+/// A list of items, of which those that were never changed are the default. A change copies the list of groups and a
+/// group, as far as clones share them. Items are small, or share memory themselves.
 #[derive(Debug)]
-pub(crate) struct Parts<C>(Arc<[Group<C>]>);
+pub(crate) struct Parts<T>(Arc<[Arc<[T]>]>);
 
-type Group<C> = Arc<[Arc<C>]>;
-
-impl<C: Clone + Default> Parts<C> {
-    /// The part at an index, unless neither it nor a later one of its group was ever changed.
+impl<T: Clone + Default> Parts<T> {
+    /// The item at an index, unless neither it nor a later one of its group was ever changed.
     #[inline]
-    pub(crate) fn get(&self, index: usize) -> Option<&C> {
-        self.0.get(index / GROUP)?.get(index % GROUP).map(|part| &**part)
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.0.get(index / GROUP)?.get(index % GROUP)
     }
 
-    /// The part at an index, to be changed.
-    pub(crate) fn part_mut(&mut self, index: usize) -> &mut C {
+    /// The item at an index, to be changed.
+    pub(crate) fn get_mut(&mut self, index: usize) -> &mut T {
         let (group, place) = (index / GROUP, index % GROUP);
-        if group >= self.0.len() {
-            let new = std::iter::repeat_n(Arc::default(), group + 1 - self.0.len());
-            self.0 = self.0.iter().cloned().chain(new).collect();
-        }
-        let parts = &mut Arc::make_mut(&mut self.0)[group];
-        if place >= parts.len() {
-            let new = std::iter::repeat_n(Arc::default(), place + 1 - parts.len());
-            *parts = parts.iter().cloned().chain(new).collect();
-        }
-        Arc::make_mut(&mut Arc::make_mut(parts)[place])
+        extend(&mut self.0, group + 1);
+        let items = &mut Arc::make_mut(&mut self.0)[group];
+        extend(items, place + 1);
+        &mut Arc::make_mut(items)[place]
     }
 
-    /// The parts, from the first on.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &C> {
-        self.0.iter().flat_map(|group| group.iter().map(|part| &**part))
+    /// The items, from the first on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flat_map(|group| group.iter())
     }
 }
 
-impl<C> FromIterator<C> for Parts<C> {
-    fn from_iter<I: IntoIterator<Item = C>>(parts: I) -> Self {
+/// Makes a list so long at least.
+fn extend<T: Clone + Default>(items: &mut Arc<[T]>, len: usize) {
+    if items.len() < len {
+        *items = items.iter().cloned().chain(repeat_n(T::default(), len - items.len())).collect();
+    }
+}
+
+impl<T> FromIterator<T> for Parts<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let (mut groups, mut group) = (Vec::new(), Vec::with_capacity(GROUP));
-        for part in parts {
-            group.push(Arc::new(part));
+        for item in items {
+            group.push(item);
             if group.len() == GROUP {
                 groups.push(Arc::from_iter(group.drain(..)));
             }
@@ -56,13 +56,13 @@ impl<C> FromIterator<C> for Parts<C> {
     }
 }
 
-impl<C> Clone for Parts<C> {
+impl<T> Clone for Parts<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<C> Default for Parts<C> {
+impl<T> Default for Parts<T> {
     fn default() -> Self {
         Self(Arc::default())
     }

@@ -4,6 +4,8 @@ mod bind;
 mod estimate;
 mod select;
 
+use std::fmt;
+
 use jasper_core::Key;
 use roaring::RoaringTreemap;
 
@@ -16,14 +18,12 @@ pub use estimate::Estimate;
 /// An expression bound to attributes: names are resolved to columns, strings to their codes.
 ///
 /// It never holds for a key that is not live.
-#[derive(Debug)]
 pub struct Predicate<'a> {
     keys: &'a Keys,
     test: Test<'a>,
 }
 
 /// What is tested of a row. `not` is pushed down to the leaves, which is right as each test is true or false.
-#[derive(Debug)]
 enum Test<'a> {
     Constant(bool),
     /// All.
@@ -35,7 +35,6 @@ enum Test<'a> {
 }
 
 /// A test of one column, or of the key.
-#[derive(Debug)]
 enum Leaf<'a> {
     Null(&'a Values),
     Word(&'a Words, u32),
@@ -109,5 +108,11 @@ impl<'a> Predicate<'a> {
     #[inline]
     pub fn matches(&self, key: Key) -> bool {
         self.keys.find(key).is_some_and(|row| self.test.holds(row, key))
+    }
+}
+
+impl fmt::Debug for Predicate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Predicate").field("estimate", &self.estimate()).finish_non_exhaustive()
     }
 }
