@@ -127,7 +127,8 @@ pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
 pub use index::{
-    DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update, WithProgress,
+    DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update,
+    WithProgress,
 };
 pub use stats::IndexStats;
 

@@ -14,8 +14,8 @@ pub(super) fn bind<'a>(columns: &'a [Stored], expression: &'a Expression, holds:
     let leaf = match expression.node() {
         Node::All => Test::Constant(true),
         Node::Not(inner) => return bind(columns, inner, !holds),
-        Node::And(parts) => return Ok(if holds { Test::And(all(parts)?) } else { Test::Or(all(parts)?) }),
-        Node::Or(parts) => return Ok(if holds { Test::Or(all(parts)?) } else { Test::And(all(parts)?) }),
+        Node::And(parts) => return Ok(if holds { and(all(parts)?) } else { Test::Or(all(parts)?) }),
+        Node::Or(parts) => return Ok(if holds { Test::Or(all(parts)?) } else { and(all(parts)?) }),
         Node::Compare(name, Operator::Ne, value) => {
             let stored = find(columns, name)?;
             return Ok(one_of(stored, std::slice::from_ref(value))?.holding(!holds));
@@ -43,6 +43,34 @@ pub(super) fn bind<'a>(columns: &'a [Stored], expression: &'a Expression, holds:
         Node::Keys(keys) => Test::Leaf(Leaf::Keys(keys), true),
     };
     Ok(leaf.holding(holds))
+}
+
+/// All of these tests. Ranges of one column become one, so that its keys can be counted.
+fn and(tests: Vec<Test<'_>>) -> Test<'_> {
+    let mut merged: Vec<Test<'_>> = Vec::new();
+    for test in tests {
+        match test {
+            Test::And(inner) => inner.into_iter().for_each(|test| add_to_and(&mut merged, test)),
+            test => add_to_and(&mut merged, test),
+        }
+    }
+    let is_empty =
+        |test: &Test<'_>| matches!(test, Test::Leaf(Leaf::Range(_, least, most), true) if least > most);
+    if merged.iter().any(is_empty) { Test::Constant(false) } else { Test::And(merged) }
+}
+
+fn add_to_and<'a>(tests: &mut Vec<Test<'a>>, test: Test<'a>) {
+    if let Test::Leaf(Leaf::Range(numbers, least, most), true) = &test {
+        for other in &mut *tests {
+            if let Test::Leaf(Leaf::Range(of, from, to), true) = other
+                && std::ptr::eq(*of, *numbers)
+            {
+                (*from, *to) = ((*from).max(*least), (*to).min(*most));
+                return;
+            }
+        }
+    }
+    tests.push(test);
 }
 
 impl Test<'_> {

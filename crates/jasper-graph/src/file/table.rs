@@ -112,10 +112,7 @@ impl Section {
 
     /// Whether the section may be missing, and skipped by a reader.
     pub(super) fn is_optional(self) -> bool {
-        matches!(
-            self,
-            Self::TunedSearches | Self::Quantizer | Self::Codes | Self::Attributes | Self::Unused
-        )
+        matches!(self, Self::TunedSearches | Self::Quantizer | Self::Codes | Self::Attributes | Self::Unused)
     }
 
     fn code(self) -> u32 {

@@ -35,7 +35,9 @@ impl<T: Element> TypedIndex<T> {
         entries: InsertEntries<'_>,
     ) -> Result<InsertReport, UpdateError> {
         match vectors.in_memory() {
-            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => self.small_changes.insert(vectors, entries),
+            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => {
+                self.small_changes.insert(vectors, entries)
+            }
             _ => self.changes.insert(vectors, entries, &mut no_progress),
         }
     }

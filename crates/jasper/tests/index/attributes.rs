@@ -117,7 +117,9 @@ fn filters_find_what_passes_whatever_changes() {
         index.delete(&(0..300).collect::<Vec<_>>()).unwrap();
         index.undelete(&[5, 7, 57]).unwrap();
         let again: Vec<Key> = (400..420).collect();
-        index.upsert(view(&rows[2700 * DIMENSION..2720 * DIMENSION]), (&again, &attributes(400..420))).unwrap();
+        index
+            .upsert(view(&rows[2700 * DIMENSION..2720 * DIMENSION]), (&again, &attributes(400..420)))
+            .unwrap();
         check(&index, &queries);
         index.consolidate().unwrap();
         index.compact().unwrap();
