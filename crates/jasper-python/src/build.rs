@@ -9,6 +9,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Input, element, parse_dtype};
+use crate::attributes::frame;
 use crate::call;
 use crate::device;
 use crate::errors::{Integer, ParameterError, Raise, count, message, parse};
@@ -29,6 +30,12 @@ impl Index {
     ///
     /// keys
     ///     The key of each vector; 0, 1, 2 ... by default.
+    /// attributes
+    ///     Values to filter by: a dictionary of columns, one value per vector, or a data frame of pandas, polars or Arrow, or
+    ///     a list with a dictionary per vector. A column is of bools, integers, floats, times, strings or lists of strings,
+    ///     None where there is no value.
+    /// ids
+    ///     The column of attributes whose strings each name one vector: see Index.key_of.
     /// dtype
     ///     Converts the vectors to this type while they are read.
     /// max_degree
@@ -69,12 +76,12 @@ impl Index {
     /// >>> len(jasper.Index.build(vectors, metric="cosine", keys=np.arange(1000, 2000)))
     /// 1000
     #[staticmethod]
-    #[pyo3(signature = (vectors, *, keys = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
+    #[pyo3(signature = (vectors, *, keys = None, attributes = None, ids = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
                         alpha = None, max_batch_share = None, seed = None, threads = None,
                         device = DeviceArgument(DeviceChoice::Auto), spread = "replicated", shards = None,
                         exact_linking = false, skip_zero_vectors = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
                         progress = None),
-           text_signature = "(vectors, *, keys=None, metric=\"l2\", dtype=None, max_degree=None, \
+           text_signature = "(vectors, *, keys=None, attributes=None, ids=None, metric=\"l2\", dtype=None, max_degree=None, \
                              build_beam_width=None, alpha=None, max_batch_share=None, seed=None, threads=None, \
                              device=\"auto\", spread=\"replicated\", shards=None, exact_linking=False, \
                              skip_zero_vectors=False, quantization=None, checkpoint=None, checkpoint_interval=300.0, progress=None)")]
@@ -83,6 +90,8 @@ impl Index {
         py: Python<'_>,
         vectors: &Bound<'_, PyAny>,
         keys: Option<&Bound<'_, PyAny>>,
+        attributes: Option<&Bound<'_, PyAny>>,
+        ids: Option<&str>,
         metric: &str,
         dtype: Option<&Bound<'_, PyAny>>,
         max_degree: Option<Integer>,
@@ -130,6 +139,16 @@ impl Index {
             ));
         }
         let source = vectors.source()?;
+        let attributes = match (attributes, ids) {
+            (Some(given), ids) => Some(frame(given, source.len(), ids)?),
+            (None, Some(_)) => {
+                return Err(ParameterError::new_err("ids is a column of attributes; give attributes"));
+            }
+            (None, None) => None,
+        };
+        if let Some(attributes) = &attributes {
+            builder = builder.attributes(attributes);
+        }
         let index = call::long(py, progress, |progress| {
             kept(builder.with_progress(progress).build(source)).map_err(Raise::raise)
         })?;

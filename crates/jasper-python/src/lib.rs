@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+mod attributes;
 mod build;
 mod call;
 mod command;

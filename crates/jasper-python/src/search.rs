@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper::tune::Goal;
-use jasper::{Device, Distances, Hit, Key, Matches, SearchError, SearchParams, Target};
+use jasper::{Device, Distances, Filter as RustFilter, Hit, Key, Matches, SearchError, SearchParams, Target};
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::arrays::{self, Array, Rows};
 use crate::call;
 use crate::device::DeviceArray;
 use crate::errors::{Error, Integer, ParameterError, Raise, count};
-use crate::filter::Filter;
+use crate::filter::Filters;
 use crate::index::Index;
 use crate::interop;
 use crate::results::{self, matches, matches_of};
@@ -27,7 +27,7 @@ pub struct Options {
     pub k: usize,
     beam_width: Option<usize>,
     recall: Option<f64>,
-    filter: Option<Py<Filter>>,
+    filters: Filters,
     distances: Distances,
     rerank: Option<usize>,
 }
@@ -61,12 +61,22 @@ impl Options {
         if recall.is_some() && beam_width.is_some() {
             return refuse("recall chooses the beam width; give one of recall and beam_width");
         }
-        let filter = filter.map(Filter::from_argument).transpose()?;
-        Ok(Self { k, beam_width, recall, filter, distances, rerank })
+        let filters = Filters::from_argument(filter)?;
+        Ok(Self { k, beam_width, recall, filters, distances, rerank })
     }
 
-    /// The search parameters for a batch of `queries` queries.
-    pub fn params(&self, index: &jasper::Index, queries: usize) -> PyResult<SearchParams<'_>> {
+    /// The filters, for [`Self::params`].
+    pub fn filters(&self) -> Vec<RustFilter<'_>> {
+        self.filters.list()
+    }
+
+    /// The search parameters for a batch of `queries` queries, with [`Self::filters`].
+    pub fn params<'a>(
+        &self,
+        index: &jasper::Index,
+        queries: usize,
+        filters: &'a [RustFilter<'a>],
+    ) -> PyResult<SearchParams<'a>> {
         let mut params = SearchParams::new(self.k);
         if let Some(recall) = self.recall {
             let goal = Goal { k: self.k, recall };
@@ -85,7 +95,8 @@ impl Options {
             }
             (distances, _) => distances,
         };
-        params.filter = self.filter.as_ref().map(|filter| filter.get().as_filter());
+        params.filter = self.filters.of(filters);
+        params.check_filters(queries).map_err(Raise::raise)?;
         // Here, because batches are searched in parts, and before memory is allocated for results.
         index.limits().check(&params, queries).map_err(Raise::raise)?;
         params.check().map_err(Raise::raise)?;
@@ -108,7 +119,9 @@ impl Index {
     /// recall
     ///     Uses the beam that Index.tune found for this recall, instead of beam_width.
     /// filter
-    ///     Which keys may be returned: a Filter, keys, or bools, of which that of key 0 is the first.
+    ///     Which keys may be returned: keys; bools, of which that of key 0 is the first; an expression on attributes, such
+    ///     as "year >= 2020 and lang in ('en', 'de')" or {"year": {"$gte": 2020}}; a Filter; or a list of such filters, one
+    ///     for each query.
     /// distances
     ///     Those that traverse the graph: "exact", or "quantized", estimated from the codes of a quantized index.
     ///     "auto" is "quantized" if the index is quantized, and "exact" otherwise.
@@ -228,7 +241,8 @@ impl Index {
         let query = Array::new(query, "query")?;
         let vector = query.one()?;
         let hits = self.call(py, |index| {
-            let params = options.params(index, 1)?;
+            let filters = options.filters();
+            let params = options.params(index, 1, &filters)?;
             index.search(Target::within(vector, radius), params).map_err(Raise::raise)
         })?;
         let found = hits.into_iter().map(|Hit { key, distance }| (key, distance)).unzip();
@@ -245,7 +259,8 @@ impl Index {
         search: impl FnOnce(&jasper::Index, SearchParams<'_>) -> Result<Vec<Hit>, SearchError> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = self.call(py, |index| {
-            let params = options.params(index, 1)?;
+            let filters = options.filters();
+            let params = options.params(index, 1, &filters)?;
             let mut found = Matches::new(1, options.k).map_err(Raise::raise)?;
             let hits = search(index, params).map_err(Raise::raise)?;
             found.as_mut().fill(hits.into_iter());
@@ -265,7 +280,7 @@ impl Index {
         if queries.is_one() {
             return self.search_one(py, options, |index, params| index.search(rows, params));
         }
-        self.call(py, |index| options.params(index, rows.len()).map(drop))?;
+        self.call(py, |index| options.params(index, rows.len(), &options.filters()).map(drop))?;
         self.search_into(py, queries, options, results::arrays(py, rows.len(), options.k)?)
     }
 
@@ -285,7 +300,9 @@ impl Index {
             let keys: &mut [Key] = bytemuck::cast_slice_mut(keys.as_slice_mut()?);
             let distances = distances.as_slice_mut()?;
             self.call(py, |index| {
-                search_parts(index, rows, options.params(index, rows.len())?, keys, distances)
+                let filters = options.filters();
+                let params = options.params(index, rows.len(), &filters)?;
+                search_parts(index, rows, params, keys, distances)
             })?;
         }
         matches(keys, distances, py)
@@ -323,7 +340,7 @@ fn search_parts(
         index
             .search_batch_into(
                 queries.slice(start..end),
-                params,
+                params.of_queries(start..end),
                 &mut keys[entries.clone()],
                 &mut distances[entries],
             )

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use jasper::report::InsertReport;
-use jasper::{Hit, Key, Matches, MatchesMut, Pending, SearchError, Update, UpdateError};
+use jasper::{Entries, Hit, Key, Matches, MatchesMut, Pending, SearchError, Update, UpdateError};
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Input, key_array};
+use crate::attributes::frame;
 use crate::errors::{Integer, Raise};
 use crate::index::Index;
 use crate::interop;
@@ -69,8 +70,11 @@ impl Index {
         let array = Array::new(queries, "queries")?;
         let rows = array.rows()?;
         let searches: VecDeque<Search> = slf.get().call(py, |index| {
-            let params = options.params(index, rows.len())?;
-            let submit = |row| index.submit(rows.slice(row..row + 1), params).map_err(Raise::raise);
+            let filters = options.filters();
+            let params = options.params(index, rows.len(), &filters)?;
+            let submit = |row| {
+                index.submit(rows.slice(row..row + 1), params.of_queries(row..row + 1)).map_err(Raise::raise)
+            };
             (0..rows.len()).map(submit).collect()
         })?;
         let shape = (!array.is_one()).then_some([rows.len(), options.k]);
@@ -96,22 +100,26 @@ impl Index {
     /// ...     return len(index)
     /// >>> asyncio.run(main())
     /// 48
+    #[pyo3(signature = (vectors, keys, *, attributes = None))]
     fn insert_async<'py>(
         slf: &Bound<'py, Self>,
         vectors: &Bound<'py, PyAny>,
         keys: &Bound<'py, PyAny>,
+        attributes: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        queue_insert(slf, vectors, keys, false)
+        queue_insert(slf, vectors, keys, attributes, false)
     }
 
     /// Adds vectors under keys, and replaces those of keys that are in the index already, for asyncio: see insert_async and
     /// upsert.
+    #[pyo3(signature = (vectors, keys, *, attributes = None))]
     fn upsert_async<'py>(
         slf: &Bound<'py, Self>,
         vectors: &Bound<'py, PyAny>,
         keys: &Bound<'py, PyAny>,
+        attributes: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        queue_insert(slf, vectors, keys, true)
+        queue_insert(slf, vectors, keys, attributes, true)
     }
 
     /// Deletes a key, or an array of keys, for asyncio: see insert_async and delete. Raises UnknownKeyError when awaited.
@@ -133,14 +141,17 @@ fn queue_insert<'py>(
     slf: &Bound<'py, Index>,
     vectors: &Bound<'py, PyAny>,
     keys: &Bound<'py, PyAny>,
+    attributes: Option<&Bound<'py, PyAny>>,
     replaces: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let event_loop = running_loop(slf.py())?;
     let keys = arrays::keys(keys)?;
     let vectors = Input::new(vectors, None)?;
     let source = vectors.source()?;
+    let attributes = attributes.map(|given| frame(given, source.len(), None)).transpose()?;
     let change = slf.get().call(slf.py(), |index| {
-        let update = if replaces { Update::upsert(source, &keys) } else { Update::insert(source, &keys) };
+        let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
+        let update = if replaces { Update::upsert(source, entries) } else { Update::insert(source, entries) };
         index.submit_update(update).map_err(Raise::raise)
     })?;
     Awaited::start(slf, &event_loop, Box::new(Change::Insert(change, keys)))

@@ -2,11 +2,12 @@
 
 use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{DeleteKeys, Key, NewKeys, SearchLimits};
+use jasper::{DeleteKeys, Entries, Key, NewKeys, SearchLimits};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Input, key_array};
+use crate::attributes::frame;
 use crate::errors::{Integer, ParameterError, Raise, count};
 use crate::functions::neighbors;
 use crate::index::Index;
@@ -19,7 +20,8 @@ const KEY_LIMIT: Key = 1 << 63;
 #[pymethods]
 impl Index {
     /// Adds vectors, of shape (n, dim), or (dim,) for one, and returns their keys. Without keys, they get those that
-    /// follow the largest key ever used. All are added, or none. Numbers are rounded to the type of the index.
+    /// follow the largest key ever used. All are added, or none. Numbers are rounded to the type of the index. Attributes are as
+    /// of Index.build.
     ///
     /// Raises DuplicateKeyError if a key is in the index already, or given twice; ParameterError, also for numbers that
     /// the type of the index cannot hold.
@@ -30,45 +32,53 @@ impl Index {
     /// array([0, 1])
     /// >>> index.insert([5.0, 6.0], keys=100)
     /// array([100])
-    #[pyo3(signature = (vectors, keys = None, *, progress = None))]
+    #[pyo3(signature = (vectors, keys = None, *, attributes = None, progress = None))]
     fn insert<'py>(
         &self,
         py: Python<'py>,
         vectors: &Bound<'py, PyAny>,
         keys: Option<&Bound<'py, PyAny>>,
+        attributes: Option<&Bound<'py, PyAny>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let keys = keys.map(arrays::keys).transpose()?;
         let vectors = Input::new(vectors, None)?;
         let source = vectors.source()?;
+        let attributes = attributes.map(|given| frame(given, source.len(), None)).transpose()?;
         let keys = if let Some(keys) = keys {
-            self.small_or_long(py, progress, source.len(), |index| index.insert(source, &keys))?;
+            let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
+            self.small_or_long(py, progress, source.len(), |index| index.insert(source, entries))?;
             keys
         } else {
             let next = self.call(py, |index| Ok(index.stats().next_key))?;
             if source.len() as Key > KEY_LIMIT.saturating_sub(next) {
                 return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
             }
-            let insert = |index: &jasper::Index| index.insert(source, NewKeys::Next);
+            let entries = Entries::from(NewKeys::Next).with_attributes(attributes.as_ref());
+            let insert = |index: &jasper::Index| index.insert(source, entries);
             let report = self.small_or_long(py, progress, source.len(), insert)?;
             report.first_key.into_iter().flat_map(|first| first..first + report.keys as Key).collect()
         };
         Ok(key_array(py, keys))
     }
 
-    /// Adds vectors under keys, and replaces those of keys that are in the index already. Shapes are as of insert.
-    #[pyo3(signature = (vectors, keys, *, progress = None))]
+    /// Adds vectors under keys, and replaces those of keys that are in the index already, with their attributes. Shapes are as
+    /// of insert.
+    #[pyo3(signature = (vectors, keys, *, attributes = None, progress = None))]
     fn upsert(
         &self,
         py: Python<'_>,
         vectors: &Bound<'_, PyAny>,
         keys: &Bound<'_, PyAny>,
+        attributes: Option<&Bound<'_, PyAny>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let keys = arrays::keys(keys)?;
         let vectors = Input::new(vectors, None)?;
         let source = vectors.source()?;
-        self.small_or_long(py, progress, source.len(), |index| index.upsert(source, &keys)).map(drop)
+        let attributes = attributes.map(|given| frame(given, source.len(), None)).transpose()?;
+        let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
+        self.small_or_long(py, progress, source.len(), |index| index.upsert(source, entries)).map(drop)
     }
 
     /// Deletes a key, or an array of keys, and returns how many. Searches no longer return them; their vectors are

@@ -1,7 +1,9 @@
 """Arrays of other libraries: PyTorch, CuPy, Arrow, JAX, and what exchanges data by DLPack."""
 
+import json
 import sys
 from contextlib import ExitStack
+from datetime import date, datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any
 
@@ -219,3 +221,41 @@ def _import(pa: Any, array: Any) -> Any:
         return pa.chunked_array(array)
     except (pa.ArrowException, TypeError, ValueError):
         return None
+
+
+def columns(given: Any) -> list[tuple[str, list[Any], bool]]:
+    """The columns of attributes, by name, each with its values and whether they are times: of a dictionary, a data frame, a
+    table of Arrow, or a list of dictionaries."""
+    if isinstance(given, (list, tuple)) and all(isinstance(row, dict) for row in given):
+        given = {name: [row.get(name) for row in given] for name in dict.fromkeys(name for row in given for name in row)}
+    elif hasattr(given, "to_pydict"):
+        given = given.to_pydict()
+    elif hasattr(given, "get_columns"):
+        given = given.to_dict(as_series=False)
+    elif hasattr(given, "columns") and hasattr(given, "to_dict"):
+        given = {name: given[name] for name in given.columns}
+    if not isinstance(given, dict):
+        raise ParameterError("attributes must be a dictionary of columns, a data frame, or a list of dictionaries")
+    return [(str(name), *_values(column)) for name, column in given.items()]
+
+
+def _values(column: Any) -> tuple[list[Any], bool]:
+    """The values of a column as Python has them, and whether they are times."""
+    array = column.to_numpy() if hasattr(column, "to_numpy") else column
+    if isinstance(array, np.ndarray) and array.dtype.kind == "M":
+        times = array.astype("datetime64[us]")
+        return [None if np.isnat(time) else time.item().isoformat() for time in times], True
+    values = array.tolist() if hasattr(array, "tolist") else list(array)
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    values = [list(value) if isinstance(value, (set, tuple, np.ndarray)) else value for value in values]
+    return values, any(isinstance(value, date) for value in values)
+
+
+def time(micros: int) -> datetime:
+    """A time from microseconds since 1970."""
+    return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
+
+
+def json_text(expression: dict[str, Any]) -> str:
+    """An expression as JSON, with times as text."""
+    return json.dumps(expression, default=lambda value: value.isoformat() if isinstance(value, date) else value.item())

@@ -1,11 +1,12 @@
 from asyncio import Future
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from jasper._typing import (
+    Attributes,
     Devices,
     Distances,
     FilterLike,
@@ -30,12 +31,14 @@ __version__: str
 @final
 class Filter:
     @staticmethod
+    def where(expression: str | Mapping[str, Any]) -> Filter: ...
+    @staticmethod
     def keys(keys: ArrayLike, *, exclude: bool = False) -> Filter: ...
     @staticmethod
     def mask(mask: ArrayLike) -> Filter: ...
     @staticmethod
     def matching(index: Index, predicate: Callable[[NDArray[np.int64]], ArrayLike]) -> Filter: ...
-    def __reduce__(self) -> tuple[Callable[[NDArray[np.int64]], Filter], tuple[NDArray[np.int64]]]: ...
+    def __reduce__(self) -> tuple[Callable[[Any], Filter], tuple[Any]]: ...
 
 @final
 class Index:
@@ -57,6 +60,8 @@ class Index:
         vectors: Vectors,
         *,
         keys: ArrayLike | None = None,
+        attributes: Attributes | None = None,
+        ids: str | None = None,
         metric: Metric = "l2",
         dtype: DTypeLike | None = None,
         max_degree: int | None = None,
@@ -161,12 +166,33 @@ class Index:
         rerank: int | None = None,
     ) -> Matches: ...
     def insert(
-        self, vectors: Vectors, keys: ArrayLike | None = None, *, progress: Progress | bool | None = None
+        self,
+        vectors: Vectors,
+        keys: ArrayLike | None = None,
+        *,
+        attributes: Attributes | None = None,
+        progress: Progress | bool | None = None,
     ) -> NDArray[np.int64]: ...
-    def upsert(self, vectors: Vectors, keys: ArrayLike, *, progress: Progress | bool | None = None) -> None: ...
+    def upsert(
+        self,
+        vectors: Vectors,
+        keys: ArrayLike,
+        *,
+        attributes: Attributes | None = None,
+        progress: Progress | bool | None = None,
+    ) -> None: ...
+    def set_attributes(self, keys: ArrayLike, attributes: Attributes) -> None: ...
+    def attributes(self, keys: ArrayLike) -> dict[str, list[Any]]: ...
+    def key_of(self, id: str) -> int | None: ...
+    @property
+    def columns(self) -> dict[str, str]: ...
     def delete(self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise") -> int: ...
-    def insert_async(self, vectors: Vectors, keys: ArrayLike) -> Future[NDArray[np.int64]]: ...
-    def upsert_async(self, vectors: Vectors, keys: ArrayLike) -> Future[NDArray[np.int64]]: ...
+    def insert_async(
+        self, vectors: Vectors, keys: ArrayLike, *, attributes: Attributes | None = None
+    ) -> Future[NDArray[np.int64]]: ...
+    def upsert_async(
+        self, vectors: Vectors, keys: ArrayLike, *, attributes: Attributes | None = None
+    ) -> Future[NDArray[np.int64]]: ...
     def delete_async(self, keys: ArrayLike) -> Future[int]: ...
     def undelete(self, keys: ArrayLike) -> None: ...
     def consolidate(self, *, progress: Progress | bool | None = None) -> Report: ...

@@ -1,6 +1,6 @@
 """Types of arguments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -87,7 +87,15 @@ class CudaStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
 
 
+class Frame(Protocol):
+    """A data frame of pandas or polars, or a table of Arrow."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
 Queries: TypeAlias = ArrayLike | DLPackArray | CudaArray | ArrowArray | ArrowStream
 Vectors: TypeAlias = Queries | Sliceable
 Stream: TypeAlias = int | TorchStream | CupyStream | CudaStream
-FilterLike: TypeAlias = Filter | ArrayLike
+FilterLike: TypeAlias = Filter | ArrayLike | str | Mapping[str, Any] | Sequence[Filter | ArrayLike | str | Mapping[str, Any]]
+Attributes: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Frame

@@ -439,7 +439,8 @@ impl Index {
         let rows_on_device: Buffer<T> = unsafe { Buffer::borrow(stream, layout.address, len * row_len) };
         let results = self.call(py, |index| {
             let k = options.k;
-            let params = options.params(index, len)?;
+            let filters = options.filters();
+            let params = options.params(index, len, &filters)?;
             params.check().map_err(Raise::raise)?;
             let hits = len.checked_mul(k).filter(|hits| hits.checked_mul(size_of::<DeviceHit>()).is_some());
             let hits = hits.ok_or_else(|| SearchError::Memory { queries: len, k }.raise())?;

@@ -35,6 +35,14 @@ pub struct Entries<'a> {
     pub(crate) attributes: Option<&'a Frame>,
 }
 
+impl<'a> Entries<'a> {
+    /// The same keys with these attributes, or with none.
+    #[must_use]
+    pub fn with_attributes(self, attributes: Option<&'a Frame>) -> Self {
+        Self { attributes, ..self }
+    }
+}
+
 impl<'a, K: Into<NewKeys<'a>>> From<K> for Entries<'a> {
     fn from(keys: K) -> Self {
         Self { keys: keys.into(), attributes: None }
