@@ -9,7 +9,8 @@ use std::fmt;
 use jasper_core::Key;
 use roaring::RoaringTreemap;
 
-use crate::columns::{Numbers, Stored, Tags, Values, Words};
+use crate::columns::{Numbers, Postings, Stored, Tags, Values, Words};
+use crate::cow::RowSet;
 use crate::keys::Keys;
 use crate::{Expression, ExpressionError};
 
@@ -80,6 +81,36 @@ impl Leaf<'_> {
             Self::Keys(keys) => keys.contains(key),
         }
     }
+}
+
+impl<'a> Leaf<'a> {
+    /// Adds sets of rows that each have all rows for which this holds.
+    fn push_sets(&self, sets: &mut Vec<&'a RowSet>) {
+        let (postings, codes): (&'a Postings, &[u32]) = match self {
+            Self::Word(words, code) => (&words.postings, std::slice::from_ref(code)),
+            Self::Any(tags, codes) if codes.len() == 1 => (&tags.postings, codes),
+            Self::All(tags, codes) => (&tags.postings, codes),
+            _ => return,
+        };
+        sets.extend(codes.iter().filter_map(|&code| postings.get(code)));
+    }
+}
+
+impl<'a> Test<'a> {
+    /// Adds sets of rows that each have all rows for which this holds.
+    fn push_sets(&self, sets: &mut Vec<&'a RowSet>) {
+        match self {
+            Self::And(tests) => tests.iter().for_each(|test| test.push_sets(sets)),
+            Self::Leaf(leaf, true) => leaf.push_sets(sets),
+            _ => {}
+        }
+    }
+}
+
+/// The two smallest of several sets.
+fn smallest(mut sets: Vec<&RowSet>) -> Option<[&RowSet; 2]> {
+    sets.sort_by_key(|set| set.len());
+    sets.first_chunk().copied()
 }
 
 impl Test<'_> {
