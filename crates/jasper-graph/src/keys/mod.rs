@@ -257,7 +257,7 @@ impl KeyMap {
             return None;
         }
         let locations = self.locations.get_or_init(|| KeyLocations::new(self));
-        let has_it = |&slot: &usize| self.has_key(Slot::from_index(slot)) && self.first.at(slot) == key;
+        let has_it = |&slot: &usize| self.first.at(slot) == key && self.has_key(Slot::from_index(slot));
         // The number of a vector is its slot if no vectors before it are identical.
         let guess = usize::try_from(key).ok().filter(|&slot| slot < self.first.len());
         let found = guess.filter(has_it).or_else(|| {
