@@ -19,7 +19,7 @@ impl Index {
     /// Returns [`SearchError`] if
     /// - the query has another dimension or a value that is not finite or that the element type cannot hold, is too long
     ///   for distances to be finite, or is zero under the cosine metric;
-    /// - `k` is 0, `k` or the beam width is above [`Self::max_beam_width`], or launch parameters are out of range;
+    /// - `k` is 0, `k` or the beam width is above [that of the device](crate::report::DeviceInfo::max_beam_width), or launch parameters are out of range;
     /// - it asks for more than the [limits](Self::set_limits) allow;
     /// - the key of the target is unknown, or its vector was dropped;
     /// - more keys are within the radius of the target than the limits, or the widest beam of a CUDA device, allow to find;
