@@ -382,6 +382,8 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
+        allowed_of_queries: DevicePtr::null(),
+        lists: DevicePtr::null(),
         results: DevicePtrMut::null(),
         estimated_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),
