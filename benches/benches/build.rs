@@ -15,7 +15,7 @@ use common::{DIMENSION, Exact, search, view};
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use jasper::bench::synthetic::Clusters;
-use jasper::{Index, IndexBuilder, Key, MatrixView, Metric};
+use jasper::{Index, IndexBuilder, Key, MatrixView, Metric, NewKeys};
 use jasper_core::Slot;
 use jasper_graph::Graph;
 use jasper_vamana::{ChunkEdges, CpuExecutor, Executor};
@@ -113,13 +113,16 @@ fn every_change(criterion: &mut Criterion) {
 
     group.throughput(Throughput::Elements(INSERTED as u64));
     let insert = |index: &mut Index| {
-        assert_eq!(index.insert_auto(new).map(|(first, _)| first).ok(), Some(ROWS as Key))
+        assert_eq!(
+            index.insert(new, NewKeys::Next).ok().and_then(|report| report.first_key),
+            Some(ROWS as Key)
+        )
     };
     time_change(&mut group, "insert", &path, |_| (), insert, queries);
 
     let gone: Vec<Key> = (0..ROWS as Key).step_by(DELETED_EACH).collect();
     group.throughput(Throughput::Elements(gone.len() as u64));
-    let delete = |index: &mut Index| index.delete(&gone).expect("keys of the index");
+    let delete = |index: &mut Index| assert_eq!(index.delete(&gone).expect("keys of the index"), gone.len());
     let consolidate = |index: &mut Index| {
         assert_eq!(index.consolidate().map(|report| report.freed).ok(), Some(gone.len()));
     };

@@ -15,7 +15,7 @@ use common::{DIMENSION, Exact, K, search, view};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use jasper::bench::synthetic::Clusters;
-use jasper::{Element, Hit, Index, IndexBuilder, MatrixView, Metric, NO_KEY, SearchParams};
+use jasper::{Element, Hit, Index, IndexBuilder, MatrixView, Metric, NO_KEY, QuantizeMode, SearchParams};
 
 /// Vectors per index: more than fit in L2, and few enough to build in seconds.
 const ROWS: usize = 50_000;
@@ -76,7 +76,7 @@ fn every_set(criterion: &mut Criterion) {
     let queries = view(&queries);
     let plain = checked_hits(&index, queries);
     time(&mut group, "f32", &index, queries);
-    index.build_sketches().expect("memory for a byte a coordinate");
+    index.quantize(QuantizeMode::Sketches).expect("memory for a byte a coordinate");
     assert!(checked_hits(&index, queries) == plain, "sketches change hits");
     time(&mut group, "f32-sketched", &index, queries);
 

@@ -71,7 +71,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         index.save(f"{folder}/index.jasper")
         queries.tofile(f"{folder}/queries")
-        index.to(options.device)
+        index.to_device(options.device)
         program = [options.program or built(), f"{folder}/index.jasper", f"{folder}/queries", str(BEAM_WIDTH), options.device]
         with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as rust:
             assert rust.stdin and rust.stdout

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use gpu_kernels::LaunchConfig;
 use jasper::bench::synthetic::Clusters;
-use jasper::cuda::{Context, DeviceInfo, Stream};
+use jasper::cuda::{Context, DeviceProperties, Stream};
 use jasper::{Device, Index, IndexBuilder, MatrixView, Metric, SearchParams};
 use jasper_cuda::Module;
 
@@ -66,7 +66,7 @@ fn what_the_host_holds_is_saved_after_a_device_is_lost() {
     if std::env::var_os(CHILD).is_some() {
         return change_and_lose();
     }
-    if DeviceInfo::list().is_ok_and(|devices| !devices.is_empty()) {
+    if DeviceProperties::list().is_ok_and(|devices| !devices.is_empty()) {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["what_the_host_holds_is_saved_after_a_device_is_lost", "--exact", "--nocapture"])
             .env(CHILD, "1")

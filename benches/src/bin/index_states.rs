@@ -122,7 +122,7 @@ impl Bench {
             "callers_per_second": self.callers_rate(index, all)?,
             "callers_beside_changes_per_second": beside_changes,
             "insert_us": median_microseconds(|i| Ok(index.insert(self.new_vector(i), &[first + i as Key]).map(drop)?))?,
-            "delete_us": median_microseconds(|i| Ok(index.delete(&[first + i as Key])?))?,
+            "delete_us": median_microseconds(|i| Ok(index.delete(&[first + i as Key]).map(drop)?))?,
         });
         println!("{line}");
         Ok(())

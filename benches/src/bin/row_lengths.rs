@@ -15,7 +15,7 @@
 use anyhow::{Context as _, Result};
 use jasper::bench::Measure;
 use jasper::with_element;
-use jasper::{BuildParams, Device, Element, ElementKind, Index, Key, Metric, SearchParams};
+use jasper::{BuildParams, Device, Element, ElementKind, Index, Key, Metric, OpenOptions, SearchParams};
 use jasper_core::{MatrixView, Slot, padded_len};
 use jasper_graph::Graph;
 use rand::rngs::SmallRng;
@@ -122,5 +122,5 @@ fn random_index<T: Element>(
         graph.adjacency_mut().set_neighbors(Slot::from_index(vertex), &neighbors);
     }
     graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
-    Ok(Index::from_graph(graph)?)
+    Ok(OpenOptions::new().open_graph(graph)?)
 }

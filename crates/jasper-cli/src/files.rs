@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::error::{AutoQuantizeError, KeyError, MatrixError, TuneError, VectorError};
+use jasper::error::{KeyError, MatrixError, QuantizeError, TuneError, VectorError};
 use jasper::with_element;
 use jasper::{BuildError, Element, Index, MatrixView, OpenOptions, SearchError, UpdateError, Vectors};
 use jasper_data::{GroundTruth, Rows, VectorFile};
@@ -45,11 +45,11 @@ fn subject(error: &anyhow::Error) -> Option<Subject> {
     let update = match (error.downcast_ref(), tune, auto) {
         (Some(BuildError::Input(error)), ..)
         | (_, Some(TuneError::Update(error)), _)
-        | (.., Some(AutoQuantizeError::Update(error))) => Some(error),
+        | (.., Some(QuantizeError::Update(error))) => Some(error),
         _ => error.downcast_ref(),
     };
     let search = match (tune, auto) {
-        (Some(TuneError::Search(error)), _) | (_, Some(AutoQuantizeError::Search(error))) => Some(error),
+        (Some(TuneError::Search(error)), _) | (_, Some(QuantizeError::Search(error))) => Some(error),
         _ => error.downcast_ref(),
     };
     let vector = match (update, search) {

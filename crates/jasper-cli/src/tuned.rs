@@ -33,7 +33,7 @@ impl Tuned {
 /// none.
 pub fn params(index: &Index, path: &Path, goal: Goal, queries: usize) -> Result<SearchParams<'static>> {
     let Goal { k, recall } = goal;
-    index.tuned(goal, queries).ok_or_else(|| {
+    index.tuned().params(goal, queries).ok_or_else(|| {
         let path = path.display();
         anyhow!("{path}: no search is tuned for recall@{k} of {recall}; run `jasper tune {path} --recall {recall} -k {k}`")
     })

@@ -163,11 +163,11 @@ impl UpdateArgs {
         let target = Target::lock(&index, output, terminal)?;
         let options = OpenOptions::new().threads(threads).exact_linking(exact_linking);
         let path = index;
-        let index = open_index(&path, options.device(device, placement.options()), terminal)?;
+        let index = open_index(&path, options.device(placement.on(device)), terminal)?;
         let (result, seconds) = timed(|| update(&index));
         let result = result.map_err(|error| name_index(error, &path))?;
         note_faults(&index, terminal);
-        let index = index.to_host()?;
+        let index = index.to_device(Device::Cpu)?;
         let (saved, save_seconds) = timed(|| target.save(&index, terminal));
         let updated = Updated {
             vectors: index.len(),

@@ -17,7 +17,7 @@ use jasper_vamana::free_host_memory;
 use crate::error::{Error, ErrorKind, Result, failure_of};
 use crate::kernels::Kernels;
 use crate::memory_pool::{self, Retentions};
-use crate::{Bytes, DeviceInfo};
+use crate::{Bytes, DeviceProperties};
 
 /// The primary context of a device, and the kernels loaded in it. Clones, and contexts opened for the same device,
 /// share both.
@@ -30,7 +30,7 @@ pub struct Context {
 }
 
 struct Inner {
-    device: DeviceInfo,
+    device: DeviceProperties,
     driver: (u32, u32),
     /// Whether streams allocate from a memory pool.
     has_memory_pool: bool,
@@ -80,7 +80,7 @@ impl Context {
     /// stays open until the process ends.
     ///
     /// # Errors
-    /// Returns the errors of [`DeviceInfo::get`], and the driver's error.
+    /// Returns the errors of [`DeviceProperties::get`], and the driver's error.
     pub fn open(ordinal: usize) -> Result<Self> {
         let opened = Arc::clone(lock(&OPEN).entry(ordinal).or_default());
         match &mut *lock(&opened) {
@@ -90,7 +90,7 @@ impl Context {
     }
 
     fn new(ordinal: usize) -> Result<Self> {
-        let device = DeviceInfo::get(ordinal)?;
+        let device = DeviceProperties::get(ordinal)?;
         let driver = crate::device::driver_version()?;
         let has_memory_pool = device.has_memory_pools()?;
         let primary = cust::context::Context::new(device.raw()?)
@@ -110,7 +110,7 @@ impl Context {
     }
 
     /// The device.
-    pub fn device(&self) -> &DeviceInfo {
+    pub fn device(&self) -> &DeviceProperties {
         &self.inner.device
     }
 

@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, Result, failure_of};
 
 /// A CUDA device: its name and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceInfo {
+pub struct DeviceProperties {
     /// Its number, as in `cuda:0`.
     pub ordinal: usize,
     /// Its name, such as `NVIDIA H200`.
@@ -42,7 +42,7 @@ pub struct DeviceInfo {
     pub copy_engines: u32,
 }
 
-impl DeviceInfo {
+impl DeviceProperties {
     /// All devices, in the order of their numbers. Opens none of them; loads the driver.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl DeviceInfo {
     }
 }
 
-impl fmt::Display for DeviceInfo {
+impl fmt::Display for DeviceProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cuda:{} ({})", self.ordinal, self.name)
     }
@@ -203,11 +203,11 @@ mod tests {
 
     #[test]
     fn where_there_is_no_device_the_error_says_which_kind() {
-        match DeviceInfo::list() {
+        match DeviceProperties::list() {
             Ok(devices) => {
-                let past = DeviceInfo::get(devices.len()).unwrap_err();
+                let past = DeviceProperties::get(devices.len()).unwrap_err();
                 assert!(matches!(past.kind, ErrorKind::NoSuchDevice { .. }), "{past}");
-                assert_eq!(DeviceInfo::get(0).as_ref(), Ok(&devices[0]));
+                assert_eq!(DeviceProperties::get(0).as_ref(), Ok(&devices[0]));
             }
             Err(error) => match &error.kind {
                 ErrorKind::NoDriver(cause) => {

@@ -23,7 +23,7 @@
 //!
 //! | item | for |
 //! | --- | --- |
-//! | [`DeviceInfo`] | the devices of this machine and their limits |
+//! | [`DeviceProperties`] | the devices of this machine and their limits |
 //! | [`Context`] | the primary context of a device, shared by all threads |
 //! | [`Stream`], [`Event`], [`Buffer`] | streams, events, and arrays in device memory; also those of other libraries |
 //! | [`device_of`], [`with_current_context_kept`] | sharing devices with other libraries of the process |
@@ -67,7 +67,7 @@ mod virtual_memory;
 pub use buffer::Buffer;
 pub use build::{DeviceExecutor, QuantizedVectors, link_on_device, plan_build, quantize_on_device};
 pub use context::{Context, with_current_context_kept};
-pub use device::{DeviceInfo, device_of, driver_version};
+pub use device::{DeviceProperties, device_of, driver_version};
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};

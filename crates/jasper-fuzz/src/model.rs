@@ -178,7 +178,7 @@ impl<T: Element> Model<T> {
         )
     }
 
-    pub fn expect_insert_auto(&self, vectors: &[Vec<T>]) -> Expected {
+    pub fn expect_insert_next(&self, vectors: &[Vec<T>]) -> Expected {
         Expected::success_if(
             self.has_vectors
                 && self.next_key.checked_add(vectors.len() as Key).is_some()

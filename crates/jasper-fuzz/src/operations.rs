@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
-use jasper::error::{KeyError, TrainError};
+use jasper::error::{KeyError, QuantizeError, TrainError};
 use jasper::{
-    Element, ElementKind, Index, IndexBuilder, Key, Metric, NO_KEY, OpenOptions, Progress, Quantization,
-    SearchLimits, UpdateError, f16,
+    Element, ElementKind, Index, IndexBuilder, Key, Metric, NO_KEY, NewKeys, OpenOptions, Progress,
+    Quantization, QuantizeMode, SearchLimits, UpdateError, f16,
 };
 
 use crate::model::{Expected, Model, Search, Shape, view};
@@ -146,14 +146,17 @@ impl<T: Element> Subject<T> {
             Operation::InsertOne { key: byte, vector, upsert } => {
                 let (key, vector) = (key(byte), self.model.shape.vector::<T>(vector));
                 let expected = self.model.expect_insert(&[key], &[&vector], upsert);
-                let insert = if upsert { Index::upsert } else { Index::insert };
-                if expected.compare(insert(&self.index, &vector, &[key])).is_none() {
+                let result = match upsert {
+                    true => self.index.upsert(&vector, &[key]),
+                    false => self.index.insert(&vector, &[key]),
+                };
+                if expected.compare(result).is_none() {
                     return false;
                 }
                 self.model.hold(key, vector);
                 true
             }
-            Operation::InsertAuto { vectors, copies } => self.insert_auto(vectors, copies, cancel),
+            Operation::InsertAuto { vectors, copies } => self.insert_next(vectors, copies, cancel),
             Operation::Delete(keys) => self.delete(&keys.into_iter().map(key).collect::<Vec<_>>()),
             Operation::DeleteLive { from, count } => {
                 let keys = self.model.live.keys().copied();
@@ -176,7 +179,7 @@ impl<T: Element> Subject<T> {
                 self.quantize(Quantization::Mixed { sectors: u32::from(sectors % 6) }, cancel)
             }
             Operation::DropCodes => {
-                let dropped = Expected::success_if(self.model.has_vectors).compare(self.index.drop_codes());
+                let dropped = Expected::success_if(self.model.has_vectors).compare(self.index.quantize(None));
                 self.model.has_codes &= dropped.is_none();
                 dropped.is_some()
             }
@@ -186,12 +189,14 @@ impl<T: Element> Subject<T> {
                 dropped.is_some()
             }
             Operation::MeasureCodes => {
-                if let Ok(report) = self.index.measure_code_error() {
-                    assert_eq!(report.is_some(), self.model.has_codes && self.model.has_vectors);
-                }
+                let report = self.index.check().expect("no device that could fail");
+                let is_measured = report.codes.is_some() || report.codes_not_measured.is_some();
+                assert_eq!(is_measured, self.model.has_codes && self.model.has_vectors);
                 false
             }
-            Operation::Sketch => Expected::Success.compare(self.index.build_sketches()).is_none(),
+            Operation::Sketch => {
+                Expected::Success.compare(self.index.quantize(QuantizeMode::Sketches)).is_none()
+            }
             Operation::Reopen => {
                 let bytes = self.bytes();
                 self.index =
@@ -241,7 +246,7 @@ impl<T: Element> Subject<T> {
     }
 
     /// Inserts variants of the vectors until there are `copies` of each, so that a few bytes make a large graph.
-    fn insert_auto(&mut self, vectors: Vec<[u8; 4]>, copies: u8, cancel: u8) -> bool {
+    fn insert_next(&mut self, vectors: Vec<[u8; 4]>, copies: u8, cancel: u8) -> bool {
         if self.is_full() {
             return false;
         }
@@ -251,12 +256,14 @@ impl<T: Element> Subject<T> {
             .take(MAX_VECTORS / 2)
             .map(|bytes| shape.vector(bytes))
             .collect();
-        let expected = self.model.expect_insert_auto(&vectors);
+        let expected = self.model.expect_insert_next(&vectors);
         let stop = Stop::new(cancel);
         let rows = vectors.concat();
-        let result = self.index.with_progress(stop.report()).insert_auto(view(&rows, shape.dimension));
-        let Some((first, _)) = stop.expect(expected).compare(result) else { return false };
-        assert_eq!(first, self.model.next_key);
+        let result =
+            self.index.with_progress(stop.report()).insert(view(&rows, shape.dimension), NewKeys::Next);
+        let Some(report) = stop.expect(expected).compare(result) else { return false };
+        let first = self.model.next_key;
+        assert_eq!(report.first_key, (!vectors.is_empty()).then_some(first));
         (first..).zip(vectors).for_each(|(key, vector)| self.model.hold(key, vector));
         true
     }
@@ -271,7 +278,7 @@ impl<T: Element> Subject<T> {
         let is_valid = is_distinct(keys) && keys.iter().all(|key| live.contains_key(key));
         let result = self.index.delete(keys);
         match &result {
-            Ok(()) => {}
+            Ok(count) => assert_eq!(*count, keys.len()),
             Err(UpdateError::RepeatedKey(_)) => assert!(!is_distinct(keys)),
             Err(UpdateError::Key(KeyError::Deleted(key))) => assert!(deleted.contains_key(key)),
             Err(UpdateError::Key(KeyError::Unknown(key))) => {
@@ -310,8 +317,11 @@ impl<T: Element> Subject<T> {
 
     fn quantize(&mut self, quantization: Quantization, cancel: u8) -> bool {
         let stop = Stop::new(cancel);
-        let result = self.index.with_progress(stop.report()).force_quantize(quantization);
-        let is_too_few = matches!(&result, Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })));
+        let result = self.index.with_progress(stop.report()).quantize(QuantizeMode::Forced(quantization));
+        let is_too_few = matches!(
+            &result,
+            Err(QuantizeError::Update(UpdateError::Quantize(TrainError::TooFewVectors { .. })))
+        );
         assert!(!is_too_few || self.index.stats().live_vertices < 2);
         let can_train = self.model.has_vectors && !is_too_few;
         let expected = stop.expect(Expected::success_if(quantization.check().is_ok() && can_train));

@@ -266,7 +266,7 @@ def test_quantize_and_tune(cluster, vectors):
     assert [report.searches[0].k for report in cluster.tune(0.9, 10)] == [10] * 3
     truth = jasper.exact_search(vectors[:3999], vectors[:100], 10)
     assert jasper.recall(cluster.search(vectors[:100], 10, recall=0.9), truth) > 0.9
-    cluster.drop_codes()
+    assert cluster.quantize(None) == [None] * 3
     assert cluster.check().are_equal
 
 

@@ -14,7 +14,7 @@ use crate::device;
 use crate::errors::{Integer, ParameterError, Raise, count, message, parse};
 use crate::index::Index;
 use crate::interop;
-use crate::options::{DeviceArgument, builder, quantize};
+use crate::options::{DeviceArgument, builder, quantize_mode};
 use crate::results::report;
 
 #[pymethods]
@@ -44,11 +44,11 @@ impl Index {
     /// threads
     ///     Number of threads, at most one per CPU, which is the default.
     /// device
-    ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to. The index is then on the
+    ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to_device. The index is then on the
     ///     GPUs that were named; should it not fit there, it stays in host memory, with a RuntimeWarning. "auto" builds
     ///     on the first GPU with room, or else on the CPU, and leaves the index in host memory.
     /// spread, shards
-    ///     How several GPUs hold the index: see Index.to. With spread="sharded", each builds one shard, or all together
+    ///     How several GPUs hold the index: see Index.to_device. With spread="sharded", each builds one shard, or all together
     ///     this number of shards. Each has the vectors of some keys, and is saved as a file of the folder that
     ///     Index.save then makes.
     /// exact_linking
@@ -113,7 +113,7 @@ impl Index {
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
-        builder = quantize(builder, quantization)?;
+        builder = builder.quantize(quantize_mode(quantization, DeviceChoice::Auto, false)?);
         if let Some(path) = &checkpoint {
             let interval = Duration::try_from_secs_f64(checkpoint_interval).map_err(|_| {
                 ParameterError::new_err(format!(
@@ -172,7 +172,7 @@ impl Index {
             .spread(parse(spread)?)
             .shards(shards.map(|shards| count("shards", shards)).transpose()?)
             .exact_linking(exact_linking);
-        let builder = quantize(builder, quantization)?;
+        let builder = builder.quantize(quantize_mode(quantization, DeviceChoice::Auto, false)?);
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let plan = py.detach(|| device::keep_current(|| builder.memory_plan(element, rows, dim)));
         let plan = plan.map_err(Raise::raise)?;

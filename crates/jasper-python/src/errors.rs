@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use jasper::data::KnnError;
 use jasper::error::{
-    AutoQuantizeError, CheckError, CheckpointError, FileFault, JournalError, JournalFault, KeyError,
-    OpenError, TuneError, VectorError,
+    CheckError, CheckpointError, FileFault, JournalError, JournalFault, KeyError, OpenError, QuantizeError,
+    TuneError, VectorError,
 };
 use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
 use pyo3::exceptions::{PyOSError, PyOverflowError};
@@ -189,7 +189,7 @@ impl Raise for BuildError {
     fn exception(&self) -> Exception {
         match self {
             Self::Input(error) => error.exception(),
-            Self::AutoQuantize(error) => error.exception(),
+            Self::Quantize(error) => error.exception(),
             Self::Device(error) | Self::Move { source: error, .. } => error.exception(),
             Self::Memory(_) => OutOfMemoryError::new_err,
             Self::Cancelled(_) => Cancelled::new_err,
@@ -218,7 +218,7 @@ impl Raise for TuneError {
     }
 }
 
-impl Raise for AutoQuantizeError {
+impl Raise for QuantizeError {
     fn exception(&self) -> Exception {
         match self {
             Self::Search(error) => error.exception(),

@@ -118,8 +118,11 @@ fn contiguous<'py>(object: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'p
 #[pyfunction]
 pub fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     #[cfg(feature = "cuda")]
-    let devices =
-        py.detach(jasper::cuda::DeviceInfo::list).unwrap_or_default().into_iter().map(DeviceReport::from);
+    let devices = py
+        .detach(jasper::cuda::DeviceProperties::list)
+        .unwrap_or_default()
+        .into_iter()
+        .map(DeviceReport::from);
     #[cfg(not(feature = "cuda"))]
     let devices = std::iter::empty::<()>();
     devices.map(|device| report(py, &device)).collect()
@@ -136,8 +139,8 @@ struct DeviceReport {
 }
 
 #[cfg(feature = "cuda")]
-impl From<jasper::cuda::DeviceInfo> for DeviceReport {
-    fn from(info: jasper::cuda::DeviceInfo) -> Self {
+impl From<jasper::cuda::DeviceProperties> for DeviceReport {
+    fn from(info: jasper::cuda::DeviceProperties) -> Self {
         let (major, minor) = info.compute_capability;
         Self {
             device: jasper::Device::Cuda(info.ordinal).to_string(),

@@ -156,7 +156,7 @@ impl Index {
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
     ///
-    /// device, vector_storage and spread are those of Index.to, as if called afterwards, but faster: a device is
+    /// device, vector_storage and spread are those of Index.to_device, as if called afterwards, but faster: a device is
     /// opened while the file is read.
     ///
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
@@ -180,7 +180,7 @@ impl Index {
     ) -> PyResult<Self> {
         let options =
             OpenOptions::new().mapped(mmap).threads(options::threads(threads)?).exact_linking(exact_linking);
-        let options = options.device(device.0, device_options(vector_storage, spread)?);
+        let options = options.device(device_options(device, vector_storage, spread)?);
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
             None => file.clone(),
@@ -253,19 +253,19 @@ impl Index {
     ///
     /// Raises DeviceError or OutOfMemoryError; the index then stays where it was.
     #[pyo3(signature = (device, *, vector_storage = None, spread = "replicated"))]
-    fn to<'py>(
+    fn to_device<'py>(
         slf: Bound<'py, Self>,
         device: DeviceArgument,
         vector_storage: Option<&str>,
         spread: &str,
     ) -> PyResult<Bound<'py, Self>> {
-        let options = device_options(vector_storage, spread)?;
+        let options = device_options(device, vector_storage, spread)?;
         let this = slf.get();
         this.process.check()?;
         let moved = || {
             let mut place = this.index.write().unwrap_or_else(PoisonError::into_inner);
             let index = place.take().ok_or_else(lost)?;
-            let moved = index.to_device_with(device.0, options);
+            let moved = index.to_device(options);
             let (index, result) = match moved {
                 Ok(index) => (index, Ok(())),
                 Err(error) => {
@@ -362,22 +362,30 @@ impl Index {
         self.call(py, |index| Ok(index.shards()))
     }
 
-    /// Why devices of several are left out: one message for each that faulted. The others answer all searches.
+    /// The device that the index is on: a report with device, name, bytes (of device memory that the index takes),
+    /// max_beam_width, and faults. These are the messages of devices of several that faulted and are left out; the others
+    /// answer all searches.
+    ///
+    /// >>> import jasper
+    /// >>> jasper.Index(8).device_info.bytes
+    /// 0
     #[getter]
-    fn device_faults(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.call(py, |index| Ok(index.device_faults().iter().map(|fault| message(&**fault)).collect()))
+    fn device_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let info = self.call(py, |index| Ok(index.device_info()))?;
+        let fields = serde_json::json!({
+            "device": info.device.to_string(),
+            "name": info.name,
+            "bytes": info.bytes,
+            "max_beam_width": info.max_beam_width,
+            "faults": info.faults.iter().map(|fault| message(&**fault)).collect::<Vec<_>>(),
+        });
+        report(py, &fields)
     }
 
     /// Waits until a GPU has compiled the kernels of a single search. Until then, the host answers searches for up to 16
     /// queries. Raises DeviceError.
     fn warm_up(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, |index| index.warm_up().map_err(Raise::raise))
-    }
-
-    /// Bytes of device memory that the index takes; 0 on the CPU.
-    #[getter]
-    fn device_bytes(&self, py: Python<'_>) -> PyResult<u64> {
-        self.call(py, |index| Ok(index.device_bytes()))
     }
 
     /// Bytes of its vectors, edges, codes and sketches. While the index is on a GPU, the host does not hold the edges.

@@ -1,7 +1,7 @@
 //! Names and keyword arguments that choose how an index is built, and where it is.
 
 use jasper::error::PoolError;
-use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MemorySpace, Quantization, Spread};
+use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MemorySpace, Quantization, QuantizeMode, Spread};
 use pyo3::prelude::*;
 
 use crate::errors::{Integer, ParameterError, count, parse, seed as seed_of};
@@ -67,17 +67,27 @@ impl<'py> FromPyObject<'_, 'py> for DeviceArgument {
     }
 }
 
-/// Options of an index on devices.
-pub fn device_options(vector_storage: Option<&str>, spread: &str) -> PyResult<DeviceOptions> {
+/// The arguments `device`, `vector_storage` and `spread`.
+pub fn device_options(
+    DeviceArgument(device): DeviceArgument,
+    vector_storage: Option<&str>,
+    spread: &str,
+) -> PyResult<DeviceOptions> {
     let storage = vector_storage.map(parse::<MemorySpace>).transpose()?;
-    Ok(DeviceOptions::new().vector_storage(storage).spread(parse::<Spread>(spread)?))
+    Ok(DeviceOptions::new(device).vector_storage(storage).spread(parse::<Spread>(spread)?))
 }
 
-/// Adds a quantization, if there is one.
-pub fn quantize<'a>(builder: IndexBuilder<'a>, quantization: Option<&str>) -> PyResult<IndexBuilder<'a>> {
+/// The arguments `quantization` and `force`. `device` is that of an automatic choice.
+pub fn quantize_mode(
+    quantization: Option<&str>,
+    device: DeviceChoice,
+    force: bool,
+) -> PyResult<QuantizeMode> {
     Ok(match quantization {
-        Some("auto") => builder.auto_quantize(),
-        Some(name) => builder.quantize(parse::<Quantization>(name)?),
-        None => builder,
+        None => QuantizeMode::None,
+        Some("auto") => QuantizeMode::Auto(device),
+        Some("sketches") => QuantizeMode::Sketches,
+        Some(name) if force => QuantizeMode::Forced(parse::<Quantization>(name)?),
+        Some(name) => QuantizeMode::Checked(parse::<Quantization>(name)?),
     })
 }

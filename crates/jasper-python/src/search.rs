@@ -71,7 +71,7 @@ impl Options {
         if let Some(recall) = self.recall {
             let goal = Goal { k: self.k, recall };
             goal.check().map_err(Raise::raise)?;
-            params = index.tuned(goal, queries).ok_or_else(|| {
+            params = index.tuned().params(goal, queries).ok_or_else(|| {
                 let k = self.k;
                 Error::new_err(format!(
                     "no search is tuned for recall {recall} at k {k}; call Index.tune({recall}, {k})"

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use jasper::report::InsertReport;
-use jasper::{Hit, Key, Matches, MatchesMut, Pending, SearchError, UpdateError};
+use jasper::{Hit, Key, Matches, MatchesMut, Pending, SearchError, Update, UpdateError};
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -101,7 +101,7 @@ impl Index {
         vectors: &Bound<'py, PyAny>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        submit_insert(slf, vectors, keys, false)
+        queue_insert(slf, vectors, keys, false)
     }
 
     /// Adds vectors under keys, and replaces those of keys that are in the index already, for asyncio: see insert_async and
@@ -111,15 +111,17 @@ impl Index {
         vectors: &Bound<'py, PyAny>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        submit_insert(slf, vectors, keys, true)
+        queue_insert(slf, vectors, keys, true)
     }
 
     /// Deletes a key, or an array of keys, for asyncio: see insert_async and delete. Raises UnknownKeyError when awaited.
     fn delete_async<'py>(slf: &Bound<'py, Self>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let event_loop = running_loop(slf.py())?;
         let keys = arrays::keys(keys)?;
-        let change = slf.get().call(slf.py(), |index| index.submit_delete(&keys).map_err(Raise::raise))?;
-        Awaited::start(slf, &event_loop, Box::new(Change::Delete(change, keys.len())))
+        let change = slf
+            .get()
+            .call(slf.py(), |index| index.submit_update(Update::delete(&keys)).map_err(Raise::raise))?;
+        Awaited::start(slf, &event_loop, Box::new(Change::Delete(change, 0)))
     }
 }
 
@@ -127,7 +129,7 @@ fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import(intern!(py, "asyncio"))?.call_method0("get_running_loop")
 }
 
-fn submit_insert<'py>(
+fn queue_insert<'py>(
     slf: &Bound<'py, Index>,
     vectors: &Bound<'py, PyAny>,
     keys: &Bound<'py, PyAny>,
@@ -138,9 +140,8 @@ fn submit_insert<'py>(
     let vectors = Input::new(vectors, None)?;
     let source = vectors.source()?;
     let change = slf.get().call(slf.py(), |index| {
-        let submitted =
-            if replaces { index.submit_upsert(source, &keys) } else { index.submit_insert(source, &keys) };
-        submitted.map_err(Raise::raise)
+        let update = if replaces { Update::upsert(source, &keys) } else { Update::insert(source, &keys) };
+        index.submit_update(update).map_err(Raise::raise)
     })?;
     Awaited::start(slf, &event_loop, Box::new(Change::Insert(change, keys)))
 }
@@ -148,8 +149,8 @@ fn submit_insert<'py>(
 /// A change of one call, and what it returns.
 enum Change {
     Insert(Pending<Result<InsertReport, UpdateError>>, Vec<Key>),
-    /// The number of keys.
-    Delete(Pending<Result<(), UpdateError>>, usize),
+    /// The number of deleted keys, once it is done.
+    Delete(Pending<Result<usize, UpdateError>>, usize),
 }
 
 impl Work for Change {
@@ -157,7 +158,7 @@ impl Work for Change {
         let context = &mut Context::from_waker(waker);
         let polled = match self {
             Self::Insert(change, _) => Pin::new(change).poll(context).map_ok(drop),
-            Self::Delete(change, _) => Pin::new(change).poll(context),
+            Self::Delete(change, count) => Pin::new(change).poll(context).map_ok(|deleted| *count = deleted),
         };
         polled.map_err(Raise::raise)
     }

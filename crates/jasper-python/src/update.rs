@@ -2,14 +2,15 @@
 
 use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{Key, Quantization, SearchLimits};
+use jasper::{DeleteKeys, Key, NewKeys, SearchLimits};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Input, key_array};
-use crate::errors::{Integer, ParameterError, Raise, count, parse};
+use crate::errors::{Integer, ParameterError, Raise, count};
 use crate::functions::neighbors;
 use crate::index::Index;
+use crate::options::quantize_mode;
 use crate::results::report;
 
 /// Keys are below this, because they are int64 in Python.
@@ -48,9 +49,9 @@ impl Index {
             if source.len() as Key > KEY_LIMIT.saturating_sub(next) {
                 return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
             }
-            let insert = |index: &jasper::Index| index.insert_auto(source);
-            let (first, report) = self.small_or_long(py, progress, source.len(), insert)?;
-            (first..first + report.keys as Key).collect()
+            let insert = |index: &jasper::Index| index.insert(source, NewKeys::Next);
+            let report = self.small_or_long(py, progress, source.len(), insert)?;
+            report.first_key.into_iter().flat_map(|first| first..first + report.keys as Key).collect()
         };
         Ok(key_array(py, keys))
     }
@@ -83,28 +84,22 @@ impl Index {
     #[pyo3(signature = (keys, *, missing = "raise"))]
     fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, missing: &str) -> PyResult<usize> {
         let keys = arrays::keys(keys)?;
-        let ignore = match missing {
-            "raise" => false,
-            "ignore" => true,
+        let keys = match missing {
+            "raise" => DeleteKeys::All(&keys),
+            "ignore" => DeleteKeys::Present(&keys),
             other => {
                 return Err(ParameterError::new_err(format!(
                     "missing ({other:?}) must be \"raise\" or \"ignore\""
                 )));
             }
         };
-        self.call(py, |index| {
-            if ignore {
-                return index.delete_if_present(&keys).map_err(Raise::raise);
-            }
-            index.delete(&keys).map_err(Raise::raise)?;
-            Ok(keys.len())
-        })
+        self.call(py, |index| index.delete(keys).map_err(Raise::raise))
     }
 
     /// Deletes a key. Raises UnknownKeyError.
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let key = arrays::key(key)?;
-        self.call(py, |index| index.delete(&[key]).map_err(Raise::raise))
+        self.call(py, |index| index.delete(&[key]).map(drop).map_err(Raise::raise))
     }
 
     /// Restores deleted keys, which is possible until consolidate. Raises UnknownKeyError for keys that cannot be
@@ -138,7 +133,10 @@ impl Index {
     /// Quantizes the vectors, for faster searches, and returns the name of the quantization: "rabitq:BITS" with 1 to 8
     /// bits per coordinate, or "mixed:SECTORS" of 32 bytes per vector. "auto" tries some and keeps the one whose searches
     /// cost least, within the precision of the costs, on the device of the index; if exact searches cost less, it returns
-    /// None, and the index has no codes. Replaces the codes that there are.
+    /// None, and the index has no codes. Replaces the codes that there are. None drops them: searches are exact again.
+    ///
+    /// "sketches" keeps the codes that there are, and adds bytes that speed up exact searches of float32 on the CPU, with
+    /// the same results. They are not saved with the index.
     ///
     /// Raises ParameterError for codes by which searches would lose most neighbors of some vectors, as those of few far
     /// clusters or of a tight one in other data do; force=True takes them.
@@ -148,31 +146,19 @@ impl Index {
     /// >>> index = jasper.Index.build(vectors)
     /// >>> index.quantize("rabitq:4")
     /// 'rabitq:4'
-    #[pyo3(signature = (quantization = "auto", *, force = false, progress = None))]
+    #[pyo3(signature = (quantization = Some("auto"), *, force = false, progress = None),
+           text_signature = "($self, quantization=\"auto\", *, force=False, progress=None)")]
     fn quantize(
         &self,
         py: Python<'_>,
-        quantization: &str,
+        quantization: Option<&str>,
         force: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Option<String>> {
-        let chosen = (quantization != "auto").then(|| parse::<Quantization>(quantization)).transpose()?;
-        let kept = match chosen {
-            Some(chosen) => self.long(py, progress, |index| {
-                let quantized = if force { index.force_quantize(chosen) } else { index.quantize(chosen) };
-                quantized.map(|()| Some(chosen))
-            })?,
-            None => {
-                let device = self.call(py, |index| Ok(index.device()))?;
-                self.long(py, progress, |index| index.auto_quantize(device))?.chosen
-            }
-        };
-        Ok(kept.map(|kept| kept.to_string()))
-    }
-
-    /// Drops the codes of a quantized index.
-    fn drop_codes(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, |index| index.drop_codes().map_err(Raise::raise))
+        let device = self.call(py, |index| Ok(index.device()))?;
+        let mode = quantize_mode(quantization, device.into(), force)?;
+        let report = self.long(py, progress, |index| index.quantize(mode))?;
+        Ok(report.quantization.map(|quantization| quantization.to_string()))
     }
 
     /// Drops the vectors of a quantized index and keeps their codes. It can be searched, with estimated distances, and

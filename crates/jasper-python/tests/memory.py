@@ -38,7 +38,7 @@ class Calls:
 
     def __init__(self, device):
         self.vectors = np.random.default_rng(0).random((1000, DIM), dtype=np.float32)
-        self.index = jasper.Index.build(self.vectors, device="cpu", threads=1).to(device)
+        self.index = jasper.Index.build(self.vectors, device="cpu", threads=1).to_device(device)
         self.tensors = self.vectors
         if device != "cpu":
             import torch

@@ -108,7 +108,7 @@ def test_searches_outlive_a_loop_that_ends(index, vectors):
 
     for _ in range(3):
         asyncio.run(main())
-    index.to("cpu")
+    index.to_device("cpu")
     index.delete([0])
     assert 0 not in index.search(vectors[0], 5).keys
 

@@ -113,12 +113,12 @@ def test_shards_are_saved_as_a_folder(vectors, tmp_path):
 def test_lists_of_devices_are_of_gpus(index):
     for devices in (["cuda:61", "cuda:62"], "cuda:61,62"):
         with pytest.raises(jasper.DeviceError, match="cuda:61 cannot be used"):
-            index.to(devices)
+            index.to_device(devices)
     with pytest.raises(jasper.ParameterError, match="must be of GPUs"):
-        index.to(["cpu", "cuda:0"])
+        index.to_device(["cpu", "cuda:0"])
     with pytest.raises(jasper.ParameterError, match="device `cuda:0,0` is not known"):
-        index.to(["cuda:0", "cuda:0"])
-    assert index.device == "cpu" and index.device_faults == []
+        index.to_device(["cuda:0", "cuda:0"])
+    assert index.device == "cpu" and index.device_info.faults == []
 
 
 def test_a_filter_of_another_index_selects_by_key(shared, vectors):

@@ -91,7 +91,7 @@ def test_a_cancelled_save_leaves_the_old_file(shared, tmp_path):
 def test_properties(shared):
     assert repr(shared) == '<jasper.Index of 1000 vectors, dim=16, metric="l2", dtype=float32, device="cpu">'
     assert (shared.dim, shared.metric, shared.dtype, shared.device) == (16, "l2", np.float32, "cpu")
-    assert shared.device_bytes == 0 and shared.nbytes > 1000 * 16 * 4
+    assert shared.device_info.bytes == 0 and shared.nbytes > 1000 * 16 * 4
     assert shared.stats.keys == 1000
     with pytest.raises(AttributeError, match="has no field 'size'; it has keys, "):
         shared.stats.size

@@ -20,7 +20,7 @@ def test_there_is_a_device_if_one_is_required():
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_index_moves_to_a_device_and_back(index, vectors, device):
     expected = index.search(vectors, 5)
-    assert index.to(device) is index and index.device == device and index.device_bytes > 0
+    assert index.to_device(device) is index and index.device == device and index.device_info.bytes > 0
     assert (index.search(vectors[3], 5).keys == expected.keys[3]).all()
     index.warm_up()
     assert jasper.recall(index.search(vectors, 5), expected) > 0.99
@@ -29,26 +29,26 @@ def test_an_index_moves_to_a_device_and_back(index, vectors, device):
     keys = index.insert(vectors + np.float32(0.01))
     index.delete(keys[:500])
     assert index.consolidate().freed == 500
-    index.to("cpu")
+    index.to_device("cpu")
     assert index.device == "cpu" and len(index) == 1500 and index.check().is_sound
 
 
 @pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
 def test_two_devices_hold_an_index_together(index, vectors):
-    expected = index.to(DEVICES[0]).search(vectors, 5)
-    index.to(DEVICES[:2], spread="replicated")
-    assert index.device == "cuda:0,1" and index.device_faults == []
+    expected = index.to_device(DEVICES[0]).search(vectors, 5)
+    index.to_device(DEVICES[:2], spread="replicated")
+    assert index.device == "cuda:0,1" and index.device_info.faults == []
     many = np.tile(vectors, (10, 1))
     assert (index.search(many, 5).keys == np.tile(expected.keys, (10, 1))).all()
     keys = index.insert(vectors + np.float32(0.01))
     index.delete(keys[:500])
     index.consolidate()
-    assert index.check().is_sound and index.to("cpu").device == "cpu" and len(index) == 1500
+    assert index.check().is_sound and index.to_device("cpu").device == "cpu" and len(index) == 1500
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_beam_that_is_too_wide_is_refused(index, vectors, device):
-    index.to(device)
+    index.to_device(device)
     with pytest.raises(jasper.ParameterError, match="at most 1024 on this device"):
         index.search(vectors, beam_width=2000)
 
@@ -57,15 +57,15 @@ def test_a_beam_that_is_too_wide_is_refused(index, vectors, device):
 def test_indexes_are_built_on_a_device(vectors, device):
     index = jasper.Index.build(vectors, device=device)
     for _ in range(2):
-        assert index.device == device and index.device_bytes > 0
+        assert index.device == device and index.device_info.bytes > 0
         assert (index.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
-        index = index.to("cpu").rebuild(device)
+        index = index.to_device("cpu").rebuild(device)
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto"])
 def test_a_build_without_a_named_gpu_leaves_the_index_in_host_memory(vectors, device):
     index = jasper.Index.build(vectors, device=device)
-    assert index.device == "cpu" and index.device_bytes == 0
+    assert index.device == "cpu" and index.device_info.bytes == 0
     index.warm_up()
 
 
@@ -122,7 +122,7 @@ def test_asyncio_searches_on_a_device(index, vectors, device):
     async def main():
         return await asyncio.gather(*(index.search_async(query, 1) for query in vectors))
 
-    index.to(device)
+    index.to_device(device)
     found = asyncio.run(main())
     assert [int(one.keys[0]) for one in found] == list(range(1000))
 
@@ -141,7 +141,7 @@ def on_device(index):
     """An index on a device, if there is one."""
     if not DEVICES:
         pytest.skip("needs a device")
-    return index.to("cuda:0")
+    return index.to_device("cuda:0")
 
 
 def same(found, expected):
@@ -194,7 +194,7 @@ def test_all_types_metrics_and_paddings(torch, metric, dtype, dim):
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(2000, dim)) * (1 if dtype.startswith("float") else 40)
     vectors = np.clip(vectors, 1 if dtype == "uint8" else -100, 100).astype(dtype)
-    index = jasper.Index.build(vectors, metric=metric).to("cuda:0")
+    index = jasper.Index.build(vectors, metric=metric).to_device("cuda:0")
     queries = torch.from_numpy(vectors[:300]).cuda()
     found, expected = index.search(queries, 8), index.search(vectors[:300], 8)
     assert (found.keys.cpu().numpy() == expected.keys).mean() > 0.98
@@ -221,7 +221,7 @@ def test_floats_are_converted_on_the_device(torch, on_device, vectors):
 def test_values_on_a_device_are_not_checked_and_do_no_harm(torch, vectors, metric, distances, value):
     index = jasper.Index.build(vectors, metric=metric)
     index.quantize("rabitq:4")
-    index.to("cuda:0")
+    index.to_device("cuda:0")
     queries = torch.from_numpy(vectors[:100]).cuda()
     expected = index.search(queries, 5, distances=distances)
     harmful = queries.clone()
@@ -336,7 +336,7 @@ def test_vectors_on_a_device_are_stored(torch, vectors):
     index = jasper.Index.build(tensor, device="cpu")
     assert index.__reduce__()[1] == jasper.Index.build(vectors, device="cpu").__reduce__()[1]
     for place in ("cpu", "cuda:0"):
-        index = jasper.Index(16).to(place)
+        index = jasper.Index(16).to_device(place)
         keys = index.insert(tensor[:200, :], torch.arange(200, device="cuda:0"))
         index.upsert(tensor.t()[:, 200:300].t(), keys[:100])
         assert (index.vectors(keys[:100]) == vectors[200:300]).all()
@@ -360,7 +360,7 @@ def test_cupy_arrays_stay_cupy_arrays(on_device, vectors):
 
 def test_quantized_searches_on_the_device(torch, index, vectors):
     index.quantize("rabitq:4")
-    index.to("cuda:0")
+    index.to_device("cuda:0")
     found = index.search(torch.from_numpy(vectors).cuda(), 5)
     assert (found.keys.cpu().numpy() == index.search(vectors, 5).keys).mean() > 0.99
 

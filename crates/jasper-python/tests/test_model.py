@@ -50,7 +50,7 @@ class Model(RuleBasedStateMachine):
                 self.deleted.pop(key, None)
 
     @rule(vectors=st.lists(vectors, min_size=1, max_size=4), as_tensor=st.booleans())
-    def insert_auto(self, vectors, as_tensor):
+    def insert_next(self, vectors, as_tensor):
         array = np.array(vectors, np.uint8)
         keys = self.index.insert(Tensor(array) if as_tensor else array)
         assert not self.live.keys() & set(keys.tolist())

@@ -86,9 +86,9 @@ def test_lookups(index, vectors):
         (lambda index, v: index.delete([[1]]), jasper.ParameterError),
         (lambda index, v: index.undelete([1]), jasper.DuplicateKeyError),
         (lambda index, v: index.quantize("zip"), jasper.ParameterError),
-        (lambda index, v: index.to("tpu"), jasper.ParameterError),
-        (lambda index, v: index.to("cuda:99"), jasper.DeviceError),
-        (lambda index, v: index.to("cpu", vector_storage="disk"), jasper.ParameterError),
+        (lambda index, v: index.to_device("tpu"), jasper.ParameterError),
+        (lambda index, v: index.to_device("cuda:99"), jasper.DeviceError),
+        (lambda index, v: index.to_device("cpu", vector_storage="disk"), jasper.ParameterError),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

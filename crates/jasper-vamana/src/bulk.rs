@@ -50,7 +50,7 @@ impl<T: Element> Linked<T> {
     pub fn finish(self) -> (Graph<T>, InsertReport) {
         let Self { graph, reconnected, cost, .. } = self;
         let (keys, duplicates) = (graph.keys().len(), graph.keys().duplicate_keys());
-        (graph, InsertReport { keys, duplicates, reconnected, cost })
+        (graph, InsertReport { keys, first_key: None, duplicates, reconnected, cost })
     }
 }
 

@@ -24,8 +24,12 @@ pub struct CostModel {
     pub small_batch_max: usize,
     /// Time of a scan that does not depend on its length.
     pub scan_ns: f64,
-    /// A call of a predicate, which a scan makes for every key and query.
+    /// A call of a predicate, which a scan makes for every key.
     pub filter_call_ns: f64,
+    /// Finding the slot of a key that a filter allows.
+    pub key_look_up_ns: f64,
+    /// Whether searches read the slots of a filter as a set, which is kept for the next one.
+    pub keeps_slots: bool,
     /// The cost of a scan as a matrix product, if there is one.
     pub product: Option<ProductCost>,
 }
@@ -96,6 +100,8 @@ impl CostModel {
         small_batch_max: 0,
         scan_ns: 0.0,
         filter_call_ns: 3.5,
+        key_look_up_ns: 15.0,
+        keeps_slots: false,
         product: None,
     };
 

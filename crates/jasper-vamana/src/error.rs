@@ -2,6 +2,7 @@
 
 use std::io;
 
+use jasper_attributes::AttributeError;
 use jasper_core::{Cancelled, DeviceError, Key};
 use jasper_graph::{KeyError, VectorError};
 use jasper_quant::{Quantization, TrainError};
@@ -21,6 +22,9 @@ pub enum UpdateError {
     /// A key was given twice in one call.
     #[error("key {0} is given twice")]
     RepeatedKey(Key),
+    /// Attributes cannot be set.
+    #[error(transparent)]
+    Attributes(#[from] AttributeError),
     /// The number of keys differs from the number of vectors.
     #[error("{keys} keys for {vectors} vectors; give one key per vector")]
     KeyCount {

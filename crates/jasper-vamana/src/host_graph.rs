@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use jasper_core::Element;
-use jasper_graph::{Graph, KeyFilter, Snapshot};
+use jasper_graph::{Graph, Snapshot};
 use parking_lot::RwLock;
 
 use crate::{
@@ -75,19 +75,27 @@ impl<T: Element> HostGraph<T> {
     /// The graph for a search with this filter.
     fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<Snapshot<T>> {
         let snapshot = Arc::clone(&self.published.read());
-        match filter {
-            Some(Filter::Keys(keys)) if !snapshot.keys().has_allowed_slots(keys) => self.snapshot_with(keys),
-            _ => snapshot,
-        }
+        let is_ready = match filter {
+            None | Some(Filter::Predicate(_)) => true,
+            Some(Filter::Keys(keys)) if keys.is_used() => snapshot.keys().has_allowed_slots(keys),
+            Some(_) => snapshot.keys().has_locations(),
+        };
+        if is_ready { snapshot } else { self.snapshot_with(filter) }
     }
 
-    /// The published snapshot, with the slots of a filter. The graph finds them faster: it knows the slot of each key, and
-    /// those of the filter before the last change.
-    fn snapshot_with(&self, filter: &KeyFilter) -> Arc<Snapshot<T>> {
+    /// The published snapshot, with what a search with this filter looks up: the slots of keys, and those of a filter that
+    /// is used again. The graph finds these faster: it knows those before the last change.
+    fn snapshot_with(&self, filter: Option<Filter<'_>>) -> Arc<Snapshot<T>> {
         self.read(|graph| {
             // Nothing is published while the graph is read, so both have the same keys.
             let snapshot = Arc::clone(&self.published.read());
-            snapshot.keys().set_allowed_slots(filter, graph.keys().allowed_slots(filter));
+            graph.keys().find_locations();
+            snapshot.keys().set_locations_of(graph.keys());
+            if let Some(Filter::Keys(keys)) = filter
+                && keys.is_used()
+            {
+                snapshot.keys().set_allowed_slots(keys, graph.keys().allowed_slots(keys));
+            }
             snapshot
         })
     }
@@ -164,7 +172,7 @@ mod tests {
 
     fn add(executor: &CpuExecutor, mut graph: &HostGraph<u8>, rows: &[u8], keys: &[u64]) {
         let vectors = jasper_core::MatrixView::new(rows, 16).unwrap();
-        let new = NewVectors { vectors: &vectors, keys, on_conflict: OnConflict::Refuse };
+        let new = NewVectors::new(&vectors, keys, OnConflict::Refuse);
         insert(executor, &mut graph, new, ChangeHooks::new(&mut jasper_core::no_progress)).unwrap();
     }
 

@@ -24,6 +24,7 @@
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
+use jasper_attributes::Frame;
 use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
 use jasper_graph::{Graph, VectorError};
 
@@ -45,6 +46,8 @@ use crate::{
 pub struct InsertReport {
     /// Keys added.
     pub keys: usize,
+    /// The first of these keys, after which those follow that an index has chosen. `None` of a bulk build, and if there are none.
+    pub first_key: Option<Key>,
     /// Vectors identical to another, whose vertex they share. Under inner products, inserting a short vector that is
     /// already in the index may add a vertex, because the search for it leads to longer ones.
     pub duplicates: usize,
@@ -59,7 +62,7 @@ impl InsertReport {
     /// The report of some of the keys of an insert, in which the other operations are divided by keys.
     #[doc(hidden)]
     #[must_use]
-    pub fn share(self, keys: usize, duplicates: usize) -> Self {
+    pub fn share(self, keys: usize, first_key: Option<Key>, duplicates: usize) -> Self {
         let share = |all: u64| all * keys as u64 / (self.keys as u64).max(1);
         let OperationCounts { hops, distances, prune_distances } = self.cost;
         let cost = OperationCounts {
@@ -67,13 +70,14 @@ impl InsertReport {
             distances: share(distances),
             prune_distances: share(prune_distances),
         };
-        Self { keys, duplicates, reconnected: share(self.reconnected as u64) as usize, cost }
+        Self { keys, first_key, duplicates, reconnected: share(self.reconnected as u64) as usize, cost }
     }
 }
 
 impl AddAssign for InsertReport {
     fn add_assign(&mut self, other: Self) {
         self.keys += other.keys;
+        self.first_key = self.first_key.or(other.first_key);
         self.duplicates += other.duplicates;
         self.reconnected += other.reconnected;
         self.cost += other.cost;
@@ -82,6 +86,7 @@ impl AddAssign for InsertReport {
 
 /// Vectors to insert.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct NewVectors<'a, T> {
     /// The vectors.
     pub vectors: &'a dyn VectorSource<T>,
@@ -89,6 +94,21 @@ pub struct NewVectors<'a, T> {
     pub keys: &'a [Key],
     /// What to do with keys that are already in the index.
     pub on_conflict: OnConflict,
+    /// The attributes of each. Those of a key that is replaced go with its vector.
+    pub attributes: Option<&'a Frame>,
+}
+
+impl<'a, T> NewVectors<'a, T> {
+    /// Vectors without attributes.
+    pub fn new(vectors: &'a dyn VectorSource<T>, keys: &'a [Key], on_conflict: OnConflict) -> Self {
+        Self { vectors, keys, on_conflict, attributes: None }
+    }
+
+    /// Sets the attributes, a row for each vector.
+    #[must_use]
+    pub fn with_attributes(self, attributes: Option<&'a Frame>) -> Self {
+        Self { attributes, ..self }
+    }
 }
 
 /// What an insert does with a key that is already in the index.
@@ -140,11 +160,12 @@ pub fn insert<T: Element, E: Executor<T>>(
     hooks: ChangeHooks<'_>,
 ) -> Result<InsertReport, UpdateError> {
     graph.read(|graph| check_insert(executor, graph.host(), new))?;
-    let NewVectors { vectors, keys, on_conflict } = new;
+    let NewVectors { vectors, keys, on_conflict, attributes } = new;
     // A batch must be one chunk: executors with different chunks would build different graphs.
     const { assert!(BATCH <= E::SEARCH_CHUNK) };
     transaction(graph, |graph| {
-        let (slots, report) = store_and_link(executor, graph, vectors, hooks.progress)?;
+        let (slots, mut report) = store_and_link(executor, graph, vectors, hooks.progress)?;
+        report.first_key = keys.first().copied();
         hooks.commit_point(keys.len())?;
         let assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
@@ -153,6 +174,9 @@ pub fn insert<T: Element, E: Executor<T>>(
                     let _ = host.keys_mut().delete(key);
                 }
                 host.keys_mut().assign_unused(key, slot);
+            }
+            if let Some(attributes) = attributes {
+                host.keys_mut().set_attributes(keys, attributes).expect("they were checked");
             }
         };
         graph.finish(assign)?;
@@ -167,10 +191,13 @@ pub fn insert<T: Element, E: Executor<T>>(
 pub fn check_insert<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &Graph<T>,
-    NewVectors { vectors, keys, on_conflict }: NewVectors<'_, T>,
+    NewVectors { vectors, keys, on_conflict, attributes }: NewVectors<'_, T>,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
     check_keys(executor, graph, keys, vectors.len(), on_conflict)?;
+    if let Some(attributes) = attributes {
+        graph.keys().attributes().check(keys, attributes, true)?;
+    }
     let (given, expected) = (vectors.dimension(), graph.dimension());
     if given == expected { Ok(()) } else { Err(VectorError::Dimension { row: 0, given, expected }.into()) }
 }
@@ -222,7 +249,10 @@ fn store_and_link<T: Element, E: Executor<T>>(
     slots.iter_mut().for_each(|slot| *slot = duplicates.get(slot).copied().unwrap_or(*slot));
     let reconnected = keep_reachable(executor, graph, &linked, without_parent, progress)?;
     let identical = vectors.len() - (new_vertices.len() - duplicates.len());
-    Ok((slots, InsertReport { keys: vectors.len(), duplicates: identical, reconnected, cost }))
+    Ok((
+        slots,
+        InsertReport { keys: vectors.len(), first_key: None, duplicates: identical, reconnected, cost },
+    ))
 }
 
 /// New vertices that are linked.

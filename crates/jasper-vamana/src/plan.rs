@@ -1,12 +1,13 @@
 //! How a search call is executed, on the CPU or a device: by beam search or scan, and which vertices may be returned.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
 use jasper_graph::{AllowedSlots, Graph};
 
 use crate::cost_model::Workload;
-use crate::{CostModel, Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
+use crate::filter::BoundFilter;
+use crate::{CostModel, Distances, Hit, MatchesMut, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
@@ -21,8 +22,11 @@ pub struct SearchPlan<'a, T: Element> {
     /// For a quantized search, how many of the nearest candidates get exact distances; `None` if the search uses exact
     /// distances throughout.
     pub rerank: Option<usize>,
-    /// The slots that a filter by keys allows; `None` if the filter is a predicate, or there is none.
+    /// The slots that the filter allows, if they are kept for other searches; `None` otherwise.
     pub key_filter_slots: Option<Arc<AllowedSlots>>,
+    filter: BoundFilter<'a>,
+    /// The vertices that may be returned, once a scan has listed them.
+    listed: Arc<OnceLock<Vec<Slot>>>,
     cost_model: CostModel,
     work: Workload,
     /// Most hits that a query can have.
@@ -95,9 +99,17 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             (Distances::Quantized { rerank }, Some(_)) => Some(rerank),
             (Distances::Quantized { .. }, None) => return Err(SearchError::NoCodes),
         };
-        let key_filter_slots = match params.filter {
-            Some(Filter::Keys(keys)) => Some(graph.keys().allowed_slots(keys)),
-            Some(Filter::Predicate(_)) | None => None,
+        let filter = BoundFilter::new(graph, params.filter)?;
+        let key_filter_slots = match &filter {
+            BoundFilter::Keys(keys) => {
+                let is_kept = cost_model.keeps_slots || queries > 1 || keys.is_used();
+                keys.set_used();
+                is_kept.then(|| graph.keys().allowed_slots(keys))
+            }
+            BoundFilter::Where(predicate) if cost_model.keeps_slots => {
+                Some(Arc::new(AllowedSlots::of_predicate(graph.keys(), predicate)))
+            }
+            _ => None,
         };
         let coordinates = padded_len::<T>(graph.dimension());
         let vector_bytes = coordinates * size_of::<T>();
@@ -118,9 +130,15 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         // `k`, or 1.5 `k` if results are reranked.
         let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
         let least_len = k.max(reranked).min(max_beam_width);
-        let strategy = choose(graph, params, least_len, key_filter_slots.as_deref(), &cost_model, &work);
-        let max_hits = graph.keys().len().min(k);
-        Ok(Self { graph, params, strategy, rerank, key_filter_slots, cost_model, work, max_hits })
+        let estimate = filter.estimate();
+        let allowed = share_of_live(graph, key_filter_slots.as_deref(), &filter, estimate, &cost_model);
+        let strategy = choose(graph, params, least_len, allowed, &cost_model, &work);
+        let most_allowed = estimate.map_or(usize::MAX, |(_, most)| most);
+        let max_hits = graph.keys().len().min(most_allowed).min(k);
+        let listed = Arc::default();
+        Ok(Self {
+            graph, params, strategy, rerank, key_filter_slots, filter, listed, cost_model, work, max_hits,
+        })
     }
 
     /// The plan for queries that this one leaves with fewer than `k` hits: a scan.
@@ -153,11 +171,16 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 
     /// Lists all vertices that may be returned, ascending: those that a scan computes distances to.
-    pub(crate) fn list_allowed(&self) -> Vec<Slot> {
-        match self.key_filter_set() {
-            Some(slots) => slots.iter().map(Slot::from_index).collect(),
-            None => self.graph.keys().live_slots().filter(|&slot| self.allows(slot)).collect(),
-        }
+    pub fn list_allowed(&self) -> &[Slot] {
+        self.listed.get_or_init(|| {
+            let keys = self.graph.keys();
+            match (self.key_filter_set(), &self.filter) {
+                (Some(slots), _) => slots.iter().map(Slot::from_index).collect(),
+                (None, BoundFilter::Where(predicate)) => keys.slots_where(predicate),
+                (None, BoundFilter::Keys(filter)) => keys.slots_of(filter),
+                (None, _) => keys.live_slots().filter(|&slot| self.allows(slot)).collect(),
+            }
+        })
     }
 
     /// Checks that both arrays of `matches` have `k` entries per query.
@@ -192,7 +215,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     }
 
     fn allows_key(&self, key: Key) -> bool {
-        self.params.filter.is_none_or(|filter| filter.allows(key))
+        self.filter.allows(key)
     }
 }
 
@@ -202,16 +225,11 @@ fn choose<T: Element>(
     graph: &Graph<T>,
     params: SearchParams<'_>,
     least_len: usize,
-    key_filter_slots: Option<&AllowedSlots>,
+    Allowed { share_of_live, listing_ns }: Allowed,
     cost_model: &CostModel,
     work: &Workload,
 ) -> Strategy {
     let live = graph.keys().live() as f64;
-    let (share_of_live, filter_calls) = match (key_filter_slots, params.filter) {
-        (Some(slots), _) if live > 0.0 => (slots.slots().len() as f64 / live, 0.0),
-        (None, Some(filter)) => (share_allowed(graph, filter), live * work.queries as f64),
-        _ => (1.0, 0.0),
-    };
     // A frontier never holds more than all vertices.
     let vertices = (graph.keys().live() + graph.keys().tombstones()).max(1);
     let share = share_of_live * live / vertices as f64;
@@ -226,8 +244,7 @@ fn choose<T: Element>(
     let deviation = (k * (1.0 - share)).sqrt();
     let allowed_len = ((k + FRONTIER_DEVIATIONS * deviation) / share).ceil();
     let frontier_len = width.max(allowed_len).max(least_len as f64);
-    let scan =
-        cost_model.scan(work, (live * share_of_live) as usize) + filter_calls * cost_model.filter_call_ns;
+    let scan = cost_model.scan(work, (live * share_of_live) as usize) + listing_ns;
     if share_of_live < 1.0 && scan <= cost_model.beam_search(work, width) || !width.is_finite() {
         return Strategy::Scan;
     }
@@ -235,11 +252,38 @@ fn choose<T: Element>(
     Strategy::Beam(BeamSize { width: possible(width), frontier_len: possible(frontier_len) })
 }
 
+/// How many vertices a filter allows.
+struct Allowed {
+    /// Their share of the live ones, estimated.
+    share_of_live: f64,
+    /// The time that it takes to list them.
+    listing_ns: f64,
+}
+
+fn share_of_live<T: Element>(
+    graph: &Graph<T>,
+    known: Option<&AllowedSlots>,
+    filter: &BoundFilter<'_>,
+    estimate: Option<(usize, usize)>,
+    cost_model: &CostModel,
+) -> Allowed {
+    let live = graph.keys().live() as f64;
+    let of_live = |slots: usize| (slots as f64 / live).min(1.0);
+    let (share_of_live, listing_ns) = match (known, filter, estimate) {
+        _ if live == 0.0 => (1.0, 0.0),
+        (_, BoundFilter::None, _) => (1.0, 0.0),
+        (Some(slots), ..) => (of_live(slots.slots().len()), 0.0),
+        (None, _, Some((likely, _))) => (of_live(likely), likely as f64 * cost_model.key_look_up_ns),
+        (None, ..) => (sampled_share(graph, filter), live * cost_model.filter_call_ns),
+    };
+    Allowed { share_of_live, listing_ns }
+}
+
 /// The share of live slots with a key that the filter allows: of all slots, or of a sample.
 ///
 /// The sample follows multiples of the golden ratio, which are spread evenly and do not alias with periodic keys:
 /// sampling every fifth slot would misjudge a filter of every fifth key.
-fn share_allowed<T: Element>(graph: &Graph<T>, filter: Filter<'_>) -> f64 {
+fn sampled_share<T: Element>(graph: &Graph<T>, filter: &BoundFilter<'_>) -> f64 {
     let slots = graph.slots();
     let place = |i: usize| {
         let share = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);

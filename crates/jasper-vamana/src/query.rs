@@ -1,5 +1,8 @@
 //! Parameters, errors and statistics of a search.
 
+use std::ops::Range;
+
+use jasper_attributes::ExpressionError;
 use jasper_core::{Cancelled, DeviceError};
 use jasper_graph::{KeyError, VectorError};
 
@@ -97,12 +100,44 @@ impl<'a> SearchParams<'a> {
         self
     }
 
-    /// Sets the filter: a reference to a [`KeyFilter`](jasper_graph::KeyFilter) or a predicate. Only keys that it
-    /// allows are returned. If it allows few, the search is an exact scan of those.
+    /// Sets the filter: a reference to a [`KeyFilter`](jasper_graph::KeyFilter), to an
+    /// [`Expression`](jasper_attributes::Expression) on attributes, to a predicate, or to a slice of such filters, one for
+    /// each query of a batch. Only keys that it allows are returned. If it allows few, the search is an exact scan of those.
     #[must_use]
     pub fn filter(mut self, filter: impl Into<Filter<'a>>) -> Self {
         self.filter = Some(filter.into());
         self
+    }
+
+    /// The parameters of one query of a batch: those of the batch, with the filter of the query.
+    #[must_use]
+    pub fn of_query(mut self, query: usize) -> Self {
+        if let Some(Filter::PerQuery(filters)) = self.filter {
+            self.filter = Some(filters[query]);
+        }
+        self
+    }
+
+    /// The parameters of consecutive queries of a batch: those of the batch, with the filters of the queries.
+    #[must_use]
+    pub fn of_queries(mut self, queries: Range<usize>) -> Self {
+        if let Some(Filter::PerQuery(filters)) = self.filter {
+            self.filter = Some(Filter::PerQuery(&filters[queries]));
+        }
+        self
+    }
+
+    /// Checks that there is one filter, or one for each query.
+    ///
+    /// # Errors
+    /// Returns [`SearchError::Filters`].
+    pub fn check_filters(&self, queries: usize) -> Result<(), SearchError> {
+        match self.filter {
+            Some(Filter::PerQuery(filters)) if filters.len() != queries => {
+                Err(SearchError::Filters { given: filters.len(), queries })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The parameters without their filter, and the filter.
@@ -164,6 +199,17 @@ pub enum SearchError {
     /// There is not one query where one is searched for.
     #[error("there are {0} queries where one is searched for; search for several with `search_batch`")]
     OneQuery(usize),
+    /// There is another number of filters than of queries.
+    #[error("there are {given} filters for {queries} queries; give one for each query, or one for all")]
+    Filters {
+        /// Filters given.
+        given: usize,
+        /// Number of queries.
+        queries: usize,
+    },
+    /// An expression does not fit the attributes of the index.
+    #[error("filter: {0}")]
+    Filter(#[from] ExpressionError),
     /// A query cannot be searched for.
     #[error("query: {0}")]
     Vector(VectorError),

@@ -2,7 +2,10 @@
 
 use std::error::Error;
 
-use jasper::{Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+use jasper::{
+    DeleteKeys, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, SearchParams,
+    bench::synthetic::Clusters,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 3).rows(3_000, 0);
@@ -12,12 +15,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(index.search(&rows[row * 16..][..16], SearchParams::new(1))?[0].key)
     };
 
-    // Insert under keys of your own, or under the keys that follow the largest one.
+    // Insert under keys of your own, or under those that follow the largest one.
     let keys: Vec<Key> = (1_000_000..1_000_500).collect();
     index.insert(part(2_000, 2_500)?, &keys)?;
     assert_eq!(nearest(&index, 2_000)?, 1_000_000);
-    let (first, _) = index.insert_auto(part(2_500, 3_000)?)?;
-    assert_eq!(first, 1_000_500);
+    let report = index.insert(part(2_500, 3_000)?, NewKeys::Next)?;
+    assert_eq!(report.first_key, Some(1_000_500));
 
     // A key that is taken is an error, unless its vector is to be replaced.
     println!("{}", index.insert(part(0, 1)?, &[7]).unwrap_err());
@@ -29,9 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     index.undelete(&[1_000_000])?;
     assert_eq!(nearest(&index, 2_000)?, 1_000_000);
 
-    // A call takes effect as a whole or not at all: because one key is unknown, no key is deleted.
+    // A call takes effect as a whole or not at all: because one key is unknown, no key is deleted. `Present` ignores it.
     println!("{}", index.delete(&[8, 4_000_000]).unwrap_err());
     assert!(index.contains(8));
+    assert_eq!(index.delete(DeleteKeys::Present(&[8, 4_000_000]))?, 1);
 
     // Consolidation removes deleted vectors from the graph; compaction releases their memory.
     index.delete(&keys)?;

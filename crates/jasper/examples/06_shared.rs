@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+use jasper::{Device, IndexBuilder, MatrixView, Metric, NewKeys, SearchParams, bench::synthetic::Clusters};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 6).rows(4_000, 0);
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let searchers: Vec<_> = (0..8).map(|_| scope.spawn(search)).collect();
 
         let change = || -> Result<(), Box<dyn Error>> {
-            index.insert_auto(part(2_000, 3_999)?)?;
+            index.insert(part(2_000, 3_999)?, NewKeys::Next)?;
             index.insert(&rows[3_999 * 16..], &[1 << 40])?;
             index.delete(&(500..1_500).collect::<Vec<_>>())?;
             index.consolidate()?;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     println!("{searches} searches during an insert of 2,000, a delete of 1,000 and a consolidation");
 
-    let index = index.to_host()?;
+    let index = index.to_device(Device::Cpu)?;
     assert_eq!(index.len(), 3_000);
     assert!(index.check()?.is_sound());
     Ok(())

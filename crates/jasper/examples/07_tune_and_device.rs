@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     index.save(&path)?;
     let index = Index::open(&path)?.to_device(DeviceChoice::Auto)?;
     std::fs::remove_file(&path)?;
-    let params = index.tuned(goal, 100).ok_or("this goal was tuned above")?;
+    let params = index.tuned().params(goal, 100).ok_or("this goal was tuned above")?;
     let matches = index.search_batch(MatrixView::new(&queries, 24)?, params)?;
     println!(
         "on {}, beam width {}: {} answers",

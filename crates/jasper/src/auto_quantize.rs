@@ -25,19 +25,28 @@ use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
 use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, SearchReport};
 
-use crate::error::AutoQuantizeError;
+use crate::error::QuantizeError;
 use crate::journal::{Change, Record};
 use crate::tune::{HeldOut, least_width};
 use crate::typed::TypedIndex;
 use crate::{Device, DeviceChoice, UpdateError, backend};
 
-/// The result of [`Index::auto_quantize`](crate::Index::auto_quantize).
+/// The result of [`Index::quantize`](crate::Index::quantize).
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct QuantizeReport {
-    /// The quantization that is kept; `None` if exact searches cost least, and the index has no codes.
-    pub chosen: Option<Quantization>,
+    /// The quantization that the index has now; `None` if it has no codes.
+    pub quantization: Option<Quantization>,
+    /// How [`QuantizeMode::Auto`](crate::QuantizeMode::Auto) chose it.
+    pub trial: Option<QuantizeTrial>,
+}
+
+/// The trial of several quantizations, of which the one whose searches cost least is kept, or none if exact searches do.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct QuantizeTrial {
     /// Recall@10 that every search had to reach, of what exact searches with a beam of 512 find.
     pub recall: f64,
     /// What costs are measured in.
@@ -45,7 +54,7 @@ pub struct QuantizeReport {
     /// Cost of an exact search, per query.
     pub exact_cost: f64,
     /// The results, one per quantization that was tried: others would cost more even at the recall of exact distances.
-    pub tried: Vec<QuantizeTrial>,
+    pub tried: Vec<TriedQuantization>,
 }
 
 /// What the cost of a search is measured in.
@@ -63,7 +72,7 @@ pub enum CostUnit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct QuantizeTrial {
+pub struct TriedQuantization {
     /// The quantization.
     pub quantization: Quantization,
     /// Bytes per code.
@@ -180,7 +189,7 @@ impl<T: Element> TypedIndex<T> {
         &self,
         device: DeviceChoice,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, AutoQuantizeError> {
+    ) -> Result<QuantizeReport, QuantizeError> {
         self.change_codes(progress, |change, progress| {
             self.choose_codes(CostUnit::of(device), change, progress)
         })
@@ -193,7 +202,7 @@ impl<T: Element> TypedIndex<T> {
         &self,
         unit: CostUnit,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(f64, f64, Vec<QuantizeTrial>), AutoQuantizeError> {
+    ) -> Result<(f64, f64, Vec<TriedQuantization>), QuantizeError> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, |queries, k| {
             let params = SearchParams::new(k).beam_width(WIDEST).distances(Distances::Exact);
@@ -202,7 +211,7 @@ impl<T: Element> TypedIndex<T> {
             Ok(matches.iter().map(|hits| hits.map(|hit| (hit.key, hit.distance)).collect()).collect())
         })?;
         if held_out.len() < 2 {
-            return Err(AutoQuantizeError::TooFew);
+            return Err(QuantizeError::TooFew);
         }
         self.without_edges(&vertices, || {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
@@ -219,9 +228,9 @@ impl<T: Element> TypedIndex<T> {
                     if reaches {
                         last.set(Some(report));
                     }
-                    Ok::<_, AutoQuantizeError>(reaches)
+                    Ok::<_, QuantizeError>(reaches)
                 })?;
-                Ok::<_, AutoQuantizeError>(width.zip(last.take()))
+                Ok::<_, QuantizeError>(width.zip(last.take()))
             };
             // The cost of a query, if a visited vertex costs `visited`.
             let cost = |report: &SearchReport, visited: f64| {
@@ -240,7 +249,7 @@ impl<T: Element> TypedIndex<T> {
             };
             let mut candidates = CANDIDATES.map(|quantization| (quantization, floor(quantization)));
             candidates.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-            let (mut tried, mut least) = (Vec::<QuantizeTrial>::new(), exact_cost);
+            let (mut tried, mut least) = (Vec::<TriedQuantization>::new(), exact_cost);
             self.backend.change(|graph| graph.drop_codes())?;
             for (i, (quantization, floor)) in candidates.into_iter().enumerate() {
                 if floor > least * (1.0 + unit.error()) {
@@ -258,7 +267,7 @@ impl<T: Element> TypedIndex<T> {
                 let (beam_width, report) = narrowest(estimated, WIDEST)?.unzip();
                 let cost = report.map(|report| cost(&report, estimate) + unit.query(quantization, dimension));
                 least = cost.map_or(least, |cost| cost.min(least));
-                tried.push(QuantizeTrial { quantization, bytes, beam_width, cost });
+                tried.push(TriedQuantization { quantization, bytes, beam_width, cost });
             }
             step(1 + CANDIDATES.len(), progress)?;
             Ok((recall, exact_cost, tried))
@@ -291,7 +300,7 @@ impl<T: Element> TypedIndex<T> {
         unit: CostUnit,
         change: &mut Change<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, AutoQuantizeError> {
+    ) -> Result<QuantizeReport, QuantizeError> {
         let index = self;
         index.backend.require_one_graph("trying quantizations").map_err(UpdateError::from)?;
         index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
@@ -316,19 +325,20 @@ impl<T: Element> TypedIndex<T> {
                 index.set_codes_locked(index.encode_locked(chosen, CodeCheck::Skip, progress)?)?;
             }
         }
-        Ok(QuantizeReport { chosen, recall, unit, exact_cost, tried })
+        let trial = Some(QuantizeTrial { recall, unit, exact_cost, tried });
+        Ok(QuantizeReport { quantization: chosen, trial })
     }
 }
 
 /// The quantization that costs least, if it costs less than exact distances. Of those that may cost least, as far as the
 /// unit tells: RaBitQ before mixed codes, because its estimates are as good for queries that are unlike the vectors, and
 /// then the narrowest beam.
-fn choose(unit: CostUnit, exact_cost: f64, tried: &[QuantizeTrial]) -> Option<Quantization> {
-    let cost = |tried: &QuantizeTrial| tried.cost.unwrap_or(f64::INFINITY);
+fn choose(unit: CostUnit, exact_cost: f64, tried: &[TriedQuantization]) -> Option<Quantization> {
+    let cost = |tried: &TriedQuantization| tried.cost.unwrap_or(f64::INFINITY);
     let least = tried.iter().map(cost).fold(f64::INFINITY, f64::min);
     let most = least * (1.0 + unit.error());
     let may_be_least = tried.iter().filter(|tried| cost(tried) <= most && cost(tried) < exact_cost);
-    let is_mixed = |tried: &QuantizeTrial| matches!(tried.quantization, Quantization::Mixed { .. });
+    let is_mixed = |tried: &TriedQuantization| matches!(tried.quantization, Quantization::Mixed { .. });
     may_be_least.min_by_key(|tried| (is_mixed(tried), tried.beam_width)).map(|tried| tried.quantization)
 }
 
@@ -348,7 +358,7 @@ mod tests {
             Quantization::Rabitq { bits: 4 },
         ];
         let trial =
-            |quantization, beam_width, cost| QuantizeTrial { quantization, bytes: 64, beam_width, cost };
+            |quantization, beam_width, cost| TriedQuantization { quantization, bytes: 64, beam_width, cost };
         let tried = [
             trial(mixed, Some(36), Some(100.0)),
             trial(small, Some(31), Some(105.0)),

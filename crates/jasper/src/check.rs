@@ -2,7 +2,7 @@
 
 use jasper_core::{Cancelled, Element, Key, ProgressFn};
 use jasper_graph::{Graph, StructureReport};
-use jasper_vamana::{CpuExecutor, missed_neighbors, unreachable_slots};
+use jasper_vamana::{CodeReport, CpuExecutor, code_report, missed_neighbors, unreachable_slots};
 
 use crate::{Device, DeviceError};
 
@@ -17,6 +17,14 @@ pub struct CheckReport {
     /// Keys whose vertices no path leads to. No search can find them. Builds and changes leave none;
     /// [`crate::Index::consolidate`] makes them reachable in imported graphs.
     pub unreachable: Vec<Key>,
+    /// Mean out-edges per vertex.
+    pub mean_degree: f64,
+    /// How well the codes fit the vectors: if [they have drifted](CodeReport::has_drifted), quantizing again is worth its
+    /// time. Of several shards, these are the codes of the one where they have drifted most. `None` without codes or vectors, and
+    /// if they could not be measured.
+    pub codes: Option<CodeReport>,
+    /// Why the codes could not be measured: for example, too few vectors are left to train on.
+    pub codes_not_measured: Option<String>,
     /// How difficult the vectors are to search. Of the 10 nearest neighbors of 256 sampled vectors, by the distances that
     /// choose edges, this is the share that a beam of 1,024 finds and one of 256 misses. 0 is easy; from 0.003 on, high
     /// recall takes wide beams. `None` for fewer than two vectors, for an index of codes only, and if the structure is not
@@ -54,7 +62,22 @@ impl CheckReport {
         };
         let unreachable = unreachable.into_iter().flat_map(|slot| graph.keys().keys_of(slot)).collect();
         let missed_neighbors = structure.is_sound().then(|| missed_neighbors(executor, graph)).flatten();
-        Ok(Self { structure, unreachable, missed_neighbors, different: Vec::new() })
+        let mean_degree = structure.edges as f64 / structure.vertices.max(1) as f64;
+        // An index whose quantizer cannot be trained again is sound nevertheless.
+        let (codes, codes_not_measured) = match structure.is_sound().then(|| code_report(executor, graph)) {
+            Some(Ok(codes)) => (codes, None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None => (None, None),
+        };
+        Ok(Self {
+            structure,
+            unreachable,
+            mean_degree,
+            codes,
+            codes_not_measured,
+            missed_neighbors,
+            different: Vec::new(),
+        })
     }
 
     /// The report of two shards.
@@ -65,6 +88,11 @@ impl CheckReport {
         self.structure.faults += other.structure.faults;
         self.structure.examples.extend(other.structure.examples);
         self.unreachable.extend(other.unreachable);
+        let drift = |codes: &CodeReport| codes.error / codes.retrained_error;
+        let codes = [self.codes, other.codes].into_iter().flatten();
+        self.codes = codes.max_by(|a, b| drift(a).total_cmp(&drift(b)));
+        self.codes_not_measured = self.codes_not_measured.or(other.codes_not_measured);
+        self.mean_degree = self.structure.edges as f64 / self.structure.vertices.max(1) as f64;
         self.missed_neighbors =
             [self.missed_neighbors, other.missed_neighbors].into_iter().flatten().reduce(f64::max);
         self.different.extend(other.different);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use jasper_core::{DeviceError, Element};
 use jasper_vamana::MemorySpace;
@@ -74,7 +75,8 @@ impl DeviceChoice {
     }
 }
 
-/// Options for moving an index to a CUDA device: see [`Index::to_device_with`]. They do nothing on the CPU.
+/// Where an index is to be, and how a CUDA device holds it: see [`Index::to_device`]. A [`Device`] or a [`DeviceChoice`] has
+/// the default options, which do nothing on the CPU.
 ///
 /// ```
 /// use jasper::bench::synthetic::Clusters;
@@ -83,23 +85,23 @@ impl DeviceChoice {
 /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
 /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
 /// let index = builder.build(MatrixView::new(&vectors, 32)?)?;
-/// let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
-/// let index = index.to_device_with(DeviceChoice::Auto, options)?;
+/// let index = index.to_device(DeviceOptions::new(DeviceChoice::Auto).vector_storage(MemorySpace::Host))?;
 /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
 /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-#[must_use = "options do nothing until `Index::to_device_with`"]
+#[derive(Clone, Copy, Debug)]
+#[must_use = "options do nothing until `Index::to_device`"]
 pub struct DeviceOptions {
+    pub(crate) device: DeviceChoice,
     pub(crate) vector_storage: Option<MemorySpace>,
     pub(crate) spread: Spread,
 }
 
 impl DeviceOptions {
-    /// The default options.
-    pub fn new() -> Self {
-        Self::default()
+    /// The default options for this device.
+    pub fn new(device: impl Into<DeviceChoice>) -> Self {
+        Self { device: device.into(), vector_storage: None, spread: Spread::default() }
     }
 
     /// Where vectors are stored: in device memory, or in pinned host memory, which kernels read over PCIe. `None`, the
@@ -120,6 +122,35 @@ impl DeviceOptions {
         self.spread = spread;
         self
     }
+}
+
+impl From<DeviceChoice> for DeviceOptions {
+    fn from(device: DeviceChoice) -> Self {
+        Self::new(device)
+    }
+}
+
+impl From<Device> for DeviceOptions {
+    fn from(device: Device) -> Self {
+        Self::new(device)
+    }
+}
+
+/// The device that an index is on: what [`Index::device_info`] returns.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// The device, without those that are left out because of their [faults](Self::faults).
+    pub device: Device,
+    /// Name of the CPU or GPU.
+    pub name: String,
+    /// Bytes of device memory that the index takes; 0 on the CPU.
+    pub bytes: u64,
+    /// The widest beam of searches: 1024 on a CUDA device, `usize::MAX` on the CPU.
+    pub max_beam_width: usize,
+    /// The errors of devices that faulted and are left out, where [several](Spread::Replicated) hold the index. The others
+    /// answer all searches.
+    pub faults: Vec<Arc<DeviceError>>,
 }
 
 /// An index could not be moved to a device or back; it is unchanged, and [given back](Self::into_index).

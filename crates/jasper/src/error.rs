@@ -6,7 +6,7 @@ pub use crate::device::{MoveError, ParseDeviceError};
 pub use crate::device_set::ParseSpreadError;
 pub use crate::index::OpenError;
 pub use crate::journal::{JournalError, JournalFault};
-pub use crate::tune::error::{AutoQuantizeError, TuneError};
+pub use crate::tune::error::{QuantizeError, TuneError};
 pub use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
 pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};
 pub use jasper_quant::{ParseQuantizationError, TrainError};
@@ -33,8 +33,8 @@ macro_rules! convert {
 convert! {
     SearchError => TuneError::Search;
     UpdateError => TuneError::Update;
-    SearchError => AutoQuantizeError::Search;
-    UpdateError => AutoQuantizeError::Update;
+    SearchError => QuantizeError::Search;
+    UpdateError => QuantizeError::Update;
     UpdateError => BuildError::Input;
-    AutoQuantizeError => BuildError::AutoQuantize;
+    QuantizeError => BuildError::Quantize;
 }

@@ -23,16 +23,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`], [`Index::to_device_with`] and
-//! [`Index::to_host`] takes `&self`, so threads search it while another changes it.
+//! An [`Index`] is `Send + Sync`. Every method except [`Index::to_device`] takes `&self`, so threads search it while
+//! another changes it.
 //!
 //! ```
 //! # use jasper::bench::synthetic::Clusters;
-//! # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+//! # use jasper::{IndexBuilder, MatrixView, Metric, NewKeys, SearchParams};
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
 //! let index = IndexBuilder::new(Metric::Cosine).build(MatrixView::new(&vectors[..8000], 16)?)?;
 //! std::thread::scope(|scope| {
-//!     scope.spawn(|| index.insert_auto(&MatrixView::new(&vectors[8000..], 16).unwrap()).unwrap());
+//!     scope.spawn(|| index.insert(&MatrixView::new(&vectors[8000..], 16).unwrap(), NewKeys::Next).unwrap());
 //!     scope.spawn(|| assert_eq!(index.search(&vectors[..16], SearchParams::new(5)).unwrap().len(), 5));
 //! });
 //! assert_eq!(index.len(), 1000);
@@ -86,8 +86,8 @@
 //! module that the table gives or at its root.
 //!
 //! Builds, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report
-//! their progress to a callback, which may cancel them: see [`Index::with_progress`]. Searches, [`Index::to_device`],
-//! [`Index::to_host`], [`Index::measure_code_error`] and [`Index::build_sketches`] do not.
+//! their progress to a callback, which may cancel them: see [`Index::with_progress`]. Searches and
+//! [`Index::to_device`] do not.
 //!
 //! # Features
 //!
@@ -126,7 +126,9 @@ pub use device_set::{CudaSet, Spread};
 pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
-pub use index::{Index, OpenOptions, SearchLimits, Target, WithProgress};
+pub use index::{
+    DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update, WithProgress,
+};
 pub use stats::IndexStats;
 
 #[doc(hidden)]
@@ -145,9 +147,9 @@ pub use jasper_vamana::{
 #[cfg(feature = "cuda")]
 pub mod cuda {
     pub use jasper_cuda::{
-        Buffer, Context, DeviceBatch, DeviceHit, DeviceInfo, DeviceKnnError, Error, ErrorKind, LaunchLimit,
-        LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream, device_of,
-        driver_version, exact_knn_on_device, hit_from_device, prelude, with_current_context_kept,
+        Buffer, Context, DeviceBatch, DeviceHit, DeviceKnnError, DeviceProperties, Error, ErrorKind,
+        LaunchLimit, LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream,
+        device_of, driver_version, exact_knn_on_device, hit_from_device, prelude, with_current_context_kept,
     };
 }
 
@@ -179,6 +181,13 @@ pub mod data {
     };
 }
 
+/// Attributes of keys, and filter expressions over them.
+pub mod attributes {
+    pub use jasper_attributes::{
+        AttributeError, Column, ColumnKind, Expression, ExpressionError, Frame, Value, column,
+    };
+}
+
 /// The graph of an index, to [read](crate::Index::read_graph) and to exchange with other libraries.
 pub mod graph {
     pub use jasper_core::Slot;
@@ -200,9 +209,10 @@ pub mod memory {
 
 /// Reports and statistics that calls return.
 pub mod report {
-    pub use crate::auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial};
+    pub use crate::auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial, TriedQuantization};
     pub use crate::builder::BuildReport;
     pub use crate::check::CheckReport;
+    pub use crate::device::DeviceInfo;
     pub use jasper_vamana::{
         CodeReport, CompactReport, ConsolidateReport, InsertReport, OperationCounts, SearchReport,
     };

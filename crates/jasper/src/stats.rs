@@ -34,7 +34,7 @@ pub struct IndexStats {
     pub vector_bytes: usize,
     /// Where searches read vectors; see [`crate::DeviceOptions::vector_storage`].
     pub vector_storage: MemorySpace,
-    /// Bytes of sketches; 0 without [`crate::Index::build_sketches`].
+    /// Bytes of sketches; 0 without [any](crate::QuantizeMode::Sketches).
     pub sketch_bytes: usize,
     /// The quantization of the vectors, if any.
     pub quantization: Option<Quantization>,

@@ -3,7 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-use jasper::graph::Graph;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
 use std::ops::{ControlFlow, Range};
@@ -12,12 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use jasper::bench::synthetic::Clusters;
-use jasper::error::JournalFault;
+use jasper::error::{JournalFault, QuantizeError};
 use jasper::file::{check_new_durable, is_durable};
+use jasper::graph::Graph;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
-    Device, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, OpenError, OpenOptions, Progress,
-    Quantization, Stage, UpdateError, VectorSource, Vectors,
+    DeleteKeys, Device, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, OpenError,
+    OpenOptions, Progress, Quantization, QuantizeMode, Stage, UpdateError, VectorSource, Vectors,
 };
 
 const DIMENSION: usize = 8;
@@ -59,17 +59,17 @@ fn some(keys: impl IntoIterator<Item = Key>, bits: u64, part: u64) -> Vec<Key> {
 fn change(index: &Index, number: u64) {
     let bits = mix(number);
     let batch = |most: u64| rows(bits, (1 + bits / 64 % most) as usize);
-    let insert = |rows: &[f32]| index.insert_auto(view(rows, DIMENSION)).map(drop);
+    let insert = |rows: &[f32]| index.insert(view(rows, DIMENSION), NewKeys::Next).map(drop);
     let changed = match bits % 16 {
-        _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)),
+        _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)).map(drop),
         0..=4 => insert(&batch(30)),
         5 => index.insert(&batch(1), &[mix(bits) >> 1]).map(drop),
         6 => {
             let keys = some(index.keys(), bits, 9);
             index.upsert(view(&rows(bits, keys.len().max(1)), DIMENSION), &keys).map(drop)
         }
-        7 => index.delete(&some(index.keys(), bits, 8)),
-        8 => index.delete_if_present(&some(0..index.next_key().min(1000), bits, 8)).map(drop),
+        7 => index.delete(&some(index.keys(), bits, 8)).map(drop),
+        8 => index.delete(DeleteKeys::Present(&some(0..index.next_key().min(1000), bits, 8))).map(drop),
         9 => {
             let deleted = index
                 .read_graph(|graph: &Graph<f32>| graph.keys().deleted_keys().collect::<Vec<_>>())
@@ -78,8 +78,8 @@ fn change(index: &Index, number: u64) {
         }
         10 => index.consolidate().map(drop),
         11 => index.compact().map(drop),
-        12 => index.quantize(Quantization::Rabitq { bits: 1 + (bits / 64 % 4) as u32 }),
-        13 => index.drop_codes(),
+        12 => quantize(index, Some(Quantization::Rabitq { bits: 1 + (bits / 64 % 4) as u32 })),
+        13 => quantize(index, None),
         14 => {
             // Refused after it was logged: a value is not finite.
             let mut batch = batch(20);
@@ -101,6 +101,16 @@ fn change(index: &Index, number: u64) {
     assert!(changed.is_ok() || changed.is_err_and(is_refusal), "change {number} fails");
 }
 
+fn quantize(index: &Index, quantization: Option<Quantization>) -> Result<(), UpdateError> {
+    match index.quantize(quantization) {
+        Err(QuantizeError::Update(error)) => Err(error),
+        quantized => {
+            quantized.unwrap();
+            Ok(())
+        }
+    }
+}
+
 /// The keys of a thread after its first `changes` changes: two inserts of two keys, then one of these is deleted.
 fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
@@ -118,7 +128,8 @@ fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
 fn change_keys_of(index: &Index, thread: u64, number: u64) {
     let key = (thread << 32) | (number * 2);
     if number % 3 == 2 {
-        return index.delete(&[key - 2]).unwrap();
+        index.delete(&[key - 2]).unwrap();
+        return;
     }
     let vectors = [rows(key, 1), rows(key + 1, 1)].concat();
     index.insert(view(&vectors, DIMENSION), &[key, key + 1]).unwrap();
@@ -267,7 +278,7 @@ fn a_snapshot_empties_the_journal() {
     };
     let index = Index::open(&path).unwrap();
     index.delete(&index.keys()).unwrap();
-    index.insert_auto(view(&rows(5, 40), DIMENSION)).unwrap();
+    index.insert(view(&rows(5, 40), DIMENSION), NewKeys::Next).unwrap();
     let before = bytes_of(&index);
     assert_eq!(names(), vec!["index-0.jasper"]);
     index.snapshot().unwrap();
@@ -307,14 +318,14 @@ fn blocks_of_vectors_are_read_as_they_were_given() {
     let index = Index::open(&path).unwrap();
     // 2 MB are committed in a group, and 6 MB are not.
     let vectors: Vec<f32> = (0..2900 * dimension).map(|i| (i % 1_000_003) as f32).collect();
-    index.insert_auto(view(&vectors[..170 * dimension], dimension)).unwrap();
-    index.insert_auto(view(&vectors[..500 * dimension], dimension)).unwrap();
+    index.insert(view(&vectors[..170 * dimension], dimension), NewKeys::Next).unwrap();
+    index.insert(view(&vectors[..500 * dimension], dimension), NewKeys::Next).unwrap();
     let before = bytes_of(&index);
     drop(index);
     let index = Index::open(&path).unwrap();
     assert!(bytes_of(&index) == before);
     // With another 35 MB, a snapshot is due.
-    index.insert_auto(Vectors::from_source(&Serial(view(&vectors, dimension)))).unwrap();
+    index.insert(Vectors::from_source(&Serial(view(&vectors, dimension))), NewKeys::Next).unwrap();
     assert!(path.join("index-3.jasper").is_file() && !path.join("index-0.jasper").exists());
     let before = bytes_of(&index);
     drop(index);
@@ -338,10 +349,14 @@ fn tuned_searches_and_chosen_codes_are_in_the_journal() {
                 (Stage::Tuning, 2) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             };
-            index.with_progress(cancel).auto_quantize(Device::Cpu).unwrap_err();
-            assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
+            index.with_progress(cancel).quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err();
+            assert!(index.tuned().is_empty() && index.stats().quantization.is_none());
         },
-        |index| assert!(index.auto_quantize(Device::Cuda(0)).unwrap().chosen.is_some()),
+        |index| {
+            assert!(
+                index.quantize(QuantizeMode::Auto(Device::Cuda(0).into())).unwrap().quantization.is_some()
+            )
+        },
         |index| index.drop_vectors().unwrap(),
     ];
     each_step_is_kept(&path, &steps);
@@ -356,11 +371,11 @@ fn a_trial_that_chooses_no_codes_is_kept() {
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
     builder.build(view(&vectors, 8)).unwrap().save_durable(&path).unwrap();
     let choose = |index: &Index| {
-        assert_eq!(index.auto_quantize(Device::Cpu).unwrap().chosen, None);
-        assert!(index.tuned_searches().is_empty() && index.stats().quantization.is_none());
+        assert_eq!(index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap().quantization, None);
+        assert!(index.tuned().is_empty() && index.stats().quantization.is_none());
     };
     let steps: [fn(&Index); 4] = [
-        |index| index.quantize(Quantization::Rabitq { bits: 1 }).unwrap(),
+        |index| drop(index.quantize(Quantization::Rabitq { bits: 1 }).unwrap()),
         choose,
         |index| {
             drop(index.tune(Goal { k: 1, recall: 0.5 }, TuneQueries::Sampled { count: 60, seed: 1 }).unwrap())
@@ -402,7 +417,7 @@ fn a_folder_is_open_once_and_made_once() {
     let copy = Index::open(path.join("index-0.jasper")).unwrap();
     assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::InUse));
     assert!(matches!(copy.snapshot().unwrap_err().into_cause(), JournalFault::NotDurable));
-    let index = index.to_host().unwrap();
+    let index = index.to_device(Device::Cpu).unwrap();
     index.insert(&rows(9, 1), &[1000]).unwrap();
     drop(index);
     assert!(matches!(copy.save_durable(&path).unwrap_err().into_cause(), JournalFault::Exists));
@@ -492,7 +507,8 @@ fn a_journal_knows_its_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     create(&path);
-    let insert = |index: &Index, number| index.insert_auto(view(&rows(number, 3), DIMENSION)).unwrap();
+    let insert =
+        |index: &Index, number| index.insert(view(&rows(number, 3), DIMENSION), NewKeys::Next).unwrap();
     for name in ["index-0.jasper", "index-1.jasper"] {
         let index = Index::open(&path).unwrap();
         insert(&index, 5);
@@ -548,7 +564,7 @@ fn the_cost_of_a_journal() {
         for vectors in more.chunks(batch * dimension).take(batches) {
             for (index, seconds) in [&plain, &durable].into_iter().zip(&mut seconds) {
                 let start = std::time::Instant::now();
-                index.insert_auto(view(vectors, dimension)).unwrap();
+                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
                 *seconds += start.elapsed().as_secs_f64();
             }
         }
@@ -577,7 +593,7 @@ fn the_time_of_recovery() {
             let index = Index::open(&path).unwrap();
             let start = std::time::Instant::now();
             for vectors in more.chunks(batch * dimension).take(batches) {
-                index.insert_auto(view(vectors, dimension)).unwrap();
+                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
             }
             let inserted = start.elapsed().as_secs_f64();
             drop(index);

@@ -7,14 +7,15 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-plot", &[]),
     ("jasper-ptx", &[]),
     ("jasper-quant", &["jasper-core"]),
-    ("jasper-graph", &["jasper-core", "jasper-data", "jasper-quant"]),
-    ("jasper-vamana", &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph"]),
+    ("jasper-attributes", &["jasper-core"]),
+    ("jasper-graph", &["jasper-core", "jasper-data", "jasper-quant", "jasper-attributes"]),
+    ("jasper-vamana", &["jasper-core", "jasper-data", "jasper-quant", "jasper-attributes", "jasper-graph"]),
     ("jasper-cuda-std-macros", &[]),
     ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
     ("jasper-cuda-std-kernels", &["jasper-cuda-std"]),
@@ -35,7 +36,15 @@ const LAYERS: [(&str, &[&str]); 20] = [
     ),
     (
         "jasper",
-        &["jasper-core", "jasper-data", "jasper-quant", "jasper-graph", "jasper-vamana", "jasper-cuda"],
+        &[
+            "jasper-core",
+            "jasper-data",
+            "jasper-quant",
+            "jasper-attributes",
+            "jasper-graph",
+            "jasper-vamana",
+            "jasper-cuda",
+        ],
     ),
     // The bodies of its targets are files of tests, which use what those tests use.
     ("jasper-fuzz", &["jasper-core", "jasper-data", "jasper-graph", "jasper"]),
@@ -79,7 +88,18 @@ const RESTRICTED: [(&str, &[&str]); 11] = [
     ("cust", &["jasper-driver", "jasper-cuda"]),
     ("libloading", &["jasper-driver"]),
     // Threads.
-    ("rayon", &["jasper-data", "jasper-quant", "jasper-vamana", "jasper", "jasper-cuda", "jasper-benches"]),
+    (
+        "rayon",
+        &[
+            "jasper-data",
+            "jasper-quant",
+            "jasper-attributes",
+            "jasper-vamana",
+            "jasper",
+            "jasper-cuda",
+            "jasper-benches",
+        ],
+    ),
 ];
 
 /// Compares the dependencies of `packages` with both tables.

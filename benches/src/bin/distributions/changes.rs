@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use jasper::bench::synthetic::{permutation, rng};
-use jasper::{DeviceOptions, Index, Key, OpenOptions};
+use jasper::{Index, Key, OpenOptions};
 use rand::RngExt as _;
 use rand_distr::{Distribution as _, StandardNormal};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub fn measure(
     for (change, deleted) in deletes(set) {
         let left =
             set.part(set.keys.iter().copied().filter(|key| deleted.binary_search(key).is_err()).collect());
-        let options = OpenOptions::new().device(bench.device, DeviceOptions::new());
+        let options = OpenOptions::new().device(bench.device);
         let begun = Instant::now();
         let index = options.open_bytes(&file)?;
         index.delete(&deleted)?;

@@ -7,7 +7,7 @@ use jasper::bench::Measure as _;
 use jasper::data::GroundTruth;
 use jasper::graph::Graph;
 use jasper::with_element;
-use jasper::{Index, SearchParams};
+use jasper::{Index, QuantizeMode, SearchParams};
 use jasper_benches::front::{Measured, Reached, rate_at};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
     let line = json!({
         "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
         "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
-        "device_name": index.device_name(), "queries": set.queries().len(),
+        "device_name": index.device_info().name, "queries": set.queries().len(),
         "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (stats.mean_degree * 100.0).round() / 100.0,
         "thin": rounded(thin(&index)?), "build_beam_width": report.build_beam_width,
         "missed_neighbors": report.missed_neighbors, "points": points, "rates": rates,
@@ -59,12 +59,12 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
 /// Chooses codes for an index, searches it by them, and returns the line.
 pub fn measure_codes(bench: &Bench, set: &Set, index: &Index) -> Result<Value> {
     let begun = Instant::now();
-    let report = index.auto_quantize(bench.device)?;
+    let report = index.quantize(QuantizeMode::Auto(bench.device.into()))?;
     let seconds = begun.elapsed().as_secs_f64();
     let (points, rates) = curve(index, set, &bench.truth(set)?)?;
     Ok(json!({
         "what": "codes", "set": set.name, "rows": set.keys.len(), "device": bench.device.to_string(),
-        "codes": report.chosen.map(|codes| codes.to_string()), "seconds": rounded(seconds), "points": points,
+        "codes": report.quantization.map(|codes| codes.to_string()), "seconds": rounded(seconds), "points": points,
         "rates": rates,
     }))
 }

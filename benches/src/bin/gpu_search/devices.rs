@@ -53,7 +53,7 @@ pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
     };
     let one = build("one", builder.clone().device(Device::Cuda(0)))?.to_device(Device::Cuda(0))?;
     measure(set, "one", &one, queries)?;
-    let replicated = one.to_device_with(all, DeviceOptions::new().spread(Spread::Replicated))?;
+    let replicated = one.to_device(DeviceOptions::new(all).spread(Spread::Replicated))?;
     measure(set, "replicated", &replicated, queries)?;
     drop(replicated);
     let sharded = build("sharded", builder.device(all).spread(Spread::Sharded))?.to_device(all)?;
@@ -85,7 +85,7 @@ fn measure<T: Element>(set: &Set, spread: &str, index: &Index, queries: MatrixVi
             "device": index.device().to_string(), "shards": index.shards(), "queries": count, "k": K,
             "beam_width": beam_width, "recall": rounded(recall, 5),
             "queries_per_second": rounded(count as f64 / seconds[TIMED / 2], 0),
-            "device_faults": index.device_faults().len(),
+            "device_faults": index.device_info().faults.len(),
         });
         println!("{line}");
     }

@@ -130,9 +130,9 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index) -> Result<()>
     if let Some(codes) = options.codes {
         index.quantize(codes)?;
     }
-    let storage = DeviceOptions::new().vector_storage(options.vectors);
+    let storage = DeviceOptions::new(Device::Cuda(0)).vector_storage(options.vectors);
     let distances = options.rerank.map_or(Distances::Auto, |rerank| Distances::Quantized { rerank });
-    let index = index.to_device_with(Device::Cuda(0), storage)?;
+    let index = index.to_device(storage)?;
     index.warm_up()?;
     let bench = Bench::<T>::new(set, index, distances)?;
     let parts = [curve::run::<T>, latency::run::<T>, filters::run::<T>, callers::run::<T>];

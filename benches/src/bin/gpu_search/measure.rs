@@ -70,7 +70,7 @@ impl<'a, T: Element> Bench<'a, T> {
     /// Repeats the queries of the set up to [`MAX_QUERIES`]. Prints the device.
     pub fn new(set: &'a Set, index: Index, distances: Distances) -> Result<Self> {
         let copy = index.device_peaks()?.context("the index is on a device")?.bytes_per_second;
-        println!("{}", json!({"what": "device", "name": index.device_name(), "gb_per_s": copy / 1e9}));
+        println!("{}", json!({"what": "device", "name": index.device_info().name, "gb_per_s": copy / 1e9}));
         let loaded = set.queries::<T>()?;
         let queries =
             (0..MAX_QUERIES).flat_map(|i| loaded.view().row(i % loaded.view().len())).copied().collect();

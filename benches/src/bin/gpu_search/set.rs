@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use jasper::bench::recall::mean_recall;
 use jasper::data::{GroundTruth, Rows, VectorFile};
 use jasper::graph::Graph;
-use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric};
+use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric, OpenOptions};
 use jasper_core::Slot;
 use serde_json::json;
 
@@ -112,7 +112,7 @@ pub fn convert<T: Element>(index: &Index) -> Result<Index> {
         other.adjacency_mut().set_start_points(renamed(graph.adjacency().start_points()));
         Ok(other)
     })??;
-    Ok(Index::from_graph(other)?)
+    Ok(OpenOptions::new().open_graph(other)?)
 }
 
 #[cfg(test)]

@@ -129,13 +129,13 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     if args.only_codes {
         return quantized(&truth).map(drop);
     }
-    let graph_bytes = index.device_bytes();
+    let graph_bytes = index.device_info().bytes;
     let exact_rate = exact(&truth)?;
     timed("quantize", size, || Ok(index.quantize(quantization)?))?;
     report_bytes(&index, size);
     let summary = json!({
-        "what": "scale", "vectors": size, "device": index.device_name(), "shards": index.shards(),
-        "build_seconds": build_seconds, "device_bytes": graph_bytes, "quantized_device_bytes": index.device_bytes(),
+        "what": "scale", "vectors": size, "device": index.device_info().name, "shards": index.shards(),
+        "build_seconds": build_seconds, "device_bytes": graph_bytes, "quantized_device_bytes": index.device_info().bytes,
         "recall": RECALL, "exact": exact_rate, "quantized": quantized(&truth)?,
     });
     println!("{summary}");
@@ -208,7 +208,7 @@ fn report_bytes(index: &Index, size: usize) {
     };
     let line = json!({
         "what": "bytes", "vectors": size, "vector_bytes": stats.vector_bytes, "graph_bytes": stats.graph_bytes,
-        "code_bytes": stats.code_bytes, "device_bytes": index.device_bytes(),
+        "code_bytes": stats.code_bytes, "device_bytes": index.device_info().bytes,
         "process_kib": kilobytes("VmRSS:"), "process_peak_kib": kilobytes("VmHWM:"),
     });
     println!("{line}");

@@ -8,7 +8,7 @@ use jasper::cuda::Context;
 use jasper::data::{GroundTruth, ThreadPool};
 use jasper::{DeviceChoice, Element, MatrixView, Metric};
 use jasper_benches::exact_neighbors;
-use jasper_cuda::DeviceInfo;
+use jasper_cuda::DeviceProperties;
 
 use super::rule::Rule;
 
@@ -33,7 +33,7 @@ impl Scanner<'_> {
         let mut nearest = Nearest(vec![Vec::new(); queries.len()]);
         let ordinal = match self.device.resolve()? {
             Some(device) => device.cuda_ordinals().first().copied(),
-            None => DeviceInfo::list()?.first().map(|device| device.ordinal),
+            None => DeviceProperties::list()?.first().map(|device| device.ordinal),
         };
         let context = ordinal.map(Context::open).transpose()?;
         let vectors = self.rule.vectors(numbers.clone());

@@ -85,7 +85,7 @@ fn main() -> Result<()> {
         report
     })?;
     if let Some(path) = &args.plot {
-        std::fs::write(path, report.svg(&soak.index.device_name())?)?;
+        std::fs::write(path, report.svg(&soak.index.device_info().name)?)?;
     }
     soak.check(&args.save)?;
     report.verdict()
@@ -161,7 +161,7 @@ impl Soak {
     fn sample(&self) -> Result<Sample> {
         let recall = self.recall()?;
         let (searches, median_us, p99_us) = self.shared.latency.take();
-        let device_bytes = self.index.device_bytes();
+        let device_bytes = self.index.device_info().bytes;
         Ok(Sample { process: Process::now()?, device_bytes, recall, searches, median_us, p99_us })
     }
 

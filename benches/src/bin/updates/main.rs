@@ -92,7 +92,7 @@ fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Erro
     }
     bench.search("after replacing", &index, &inside)?;
     if let Device::Cuda(_) = index.device() {
-        println!("{{\"what\": \"device memory\", \"bytes\": {}}}", index.device_bytes());
+        println!("{{\"what\": \"device memory\", \"bytes\": {}}}", index.device_info().bytes);
     }
     drop(index);
     drop(bench.fresh("fresh build", &inside)?);

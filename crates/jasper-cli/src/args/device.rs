@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{Device, DeviceChoice, DeviceOptions, Index, MemorySpace, OpenOptions, Spread};
+use jasper::{Device, DeviceChoice, DeviceOptions, Index, MemorySpace, OpenOptions, QuantizeMode, Spread};
 
 use super::{DistanceArgs, threads};
 use crate::files::open_index;
@@ -40,14 +40,14 @@ pub struct PlacementArgs {
 
 impl PlacementArgs {
     /// Options of an index on a device.
-    pub fn options(self) -> DeviceOptions {
-        DeviceOptions::new().vector_storage(self.vector_storage).spread(self.spread)
+    pub fn on(self, device: DeviceChoice) -> DeviceOptions {
+        DeviceOptions::new(device).vector_storage(self.vector_storage).spread(self.spread)
     }
 }
 
 /// Notes which devices faulted, so that the others had to go on without them.
 pub fn note_faults(index: &Index, terminal: Terminal) {
-    for fault in index.device_faults() {
+    for fault in index.device_info().faults {
         let reason = fault.source().map(|source| format!(": {source}")).unwrap_or_default();
         terminal.note(format_args!("{fault} and was left out{reason}"));
     }
@@ -57,11 +57,11 @@ impl DeviceArgs {
     /// Opens an index file for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
     /// searches will read every vector over PCIe.
     pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<Index> {
-        let options = OpenOptions::new().threads(self.threads).device(self.device, self.placement.options());
+        let options = OpenOptions::new().threads(self.threads).device(self.placement.on(self.device));
         let index = open_index(path, options, terminal)?;
         let is_exact = distances.is_exact() || index.quantization().is_none();
         match storage_on_device(&index) {
-            None if is_exact => index.build_sketches()?,
+            None if is_exact => drop(index.quantize(QuantizeMode::Sketches)?),
             Some(MemorySpace::Host) if is_exact => terminal.note(
                 "this search is limited by PCIe bandwidth: exact distances, and vectors in host memory; quantize the index \
                  with `jasper quantize`, or store its vectors on the GPU with `--vector-storage device`",
@@ -73,7 +73,7 @@ impl DeviceArgs {
 
     /// Describes the device to readers of a measurement.
     pub fn describe(&self, index: &Index) -> String {
-        let name = index.device_name();
+        let name = index.device_info().name;
         match storage_on_device(index) {
             None => on_threads(self.threads, &name),
             Some(MemorySpace::Host) => format!("{name}, vectors in host memory"),

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jasper::Quantization;
 use jasper::error::ParseQuantizationError;
+use jasper::{DeviceChoice, Quantization, QuantizeMode};
 
 /// How to quantize vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,18 @@ pub enum QuantizationChoice {
     None,
     /// With this quantization.
     Fixed(Quantization),
+}
+
+impl QuantizationChoice {
+    /// How an index is quantized, for searches on `device` if a trial decides.
+    pub fn mode(self, device: DeviceChoice, force: bool) -> QuantizeMode {
+        match self {
+            Self::Auto => QuantizeMode::Auto(device),
+            Self::None => QuantizeMode::None,
+            Self::Fixed(quantization) if force => QuantizeMode::Forced(quantization),
+            Self::Fixed(quantization) => QuantizeMode::Checked(quantization),
+        }
+    }
 }
 
 impl FromStr for QuantizationChoice {

@@ -104,11 +104,7 @@ impl Args {
             "--drop-vectors needs quantized codes; choose some with --quantization"
         );
         let mut builder = self.builder(keys.as_deref());
-        let planned = match self.quantization {
-            QuantizationChoice::Fixed(quantization) => builder.clone().quantize(quantization),
-            QuantizationChoice::Auto => builder.clone().auto_quantize(),
-            QuantizationChoice::None => builder.clone(),
-        };
+        let planned = builder.clone().quantize(self.quantization.mode(DeviceChoice::Auto, false));
         let (count, dimension, element) = (vectors.len(), vectors.dimension(), vectors.element());
         let estimate = planned.check_memory(element, count, dimension)?;
         let estimate = estimate.part(MemorySpace::Host, "command", COMMAND_BYTES);

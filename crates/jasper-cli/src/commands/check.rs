@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use jasper::OpenOptions;
 use jasper::error::FileFault;
 use jasper::file::{FileReport, check_file};
 use jasper::report::{CheckReport, CodeReport};
+use jasper::{IndexStats, OpenOptions};
 use serde_json::{Value, json};
 
 use crate::command_files::Files;
@@ -89,33 +89,30 @@ impl Args {
                 "\ndifficulty a beam of 256 misses {share:.2}% of the nearest neighbors that one of 1,024 finds"
             )?;
         }
-        let quantization = index.quantization();
-        let mut codes_json = Value::Null;
-        // An index whose quantizer cannot be retrained is sound nevertheless.
-        let not_checked = match quantization.map_or(Ok(None), |_| index.measure_code_error()) {
-            Ok(Some(codes)) => {
+        let IndexStats { quantization, vector_bytes, .. } = index.stats();
+        let not_checked = match (&report.codes, quantization) {
+            (Some(codes), Some(name)) => {
                 let CodeReport { error, retrained_error, .. } = codes;
-                let drifted = codes.has_drifted();
-                let measured = json!({ "quantization": quantization, "drifted": drifted });
-                codes_json = serde_json::to_value(merge(measured, codes))?;
                 write!(
                     text,
                     "\ncodes      estimation error {error:.3}, {retrained_error:.3} if retrained: "
                 )?;
-                match quantization.filter(|_| drifted) {
-                    Some(name) => write!(text, "retrain with `jasper quantize --quantization {name}`")?,
-                    None => text.push_str("up to date"),
+                match codes.has_drifted() {
+                    true => write!(text, "retrain with `jasper quantize --quantization {name}`")?,
+                    false => text.push_str("up to date"),
                 }
                 None
             }
-            Ok(None) => quantization.map(|_| "the vectors were dropped".to_owned()),
-            Err(error) => Some(error.to_string()),
+            (None, Some(_)) if vector_bytes == 0 => Some("the vectors were dropped"),
+            _ => report.codes_not_measured.as_deref(),
         };
-        let mut json = serde_json::to_value(merge(&report, json!({ "quantization": codes_json })))?;
         if let Some(why) = not_checked {
             write!(text, "\ncodes      not verified: {why}")?;
-            json["quantization_not_checked"] = why.into();
         }
+        let drifted = report.codes.as_ref().map(CodeReport::has_drifted);
+        let added =
+            json!({ "quantization": quantization, "drifted": drifted, "codes_not_measured": not_checked });
+        let json = serde_json::to_value(merge(&report, added))?;
         Ok((report, json, text))
     }
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::Index;
 use jasper_data::read_keys;
 use serde_json::json;
 
@@ -39,9 +38,9 @@ impl Args {
     /// Deletes or restores, and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let (keys, undo, path) = (read_keys(&self.keys)?, self.undo, self.keys);
-        let change = if undo { Index::undelete } else { Index::delete };
         let ((), updated) = self.update.update(LinkingArgs::default(), terminal, |index| {
-            change(index, &keys).map_err(|error| name_input(error.into(), &path, Some(&path)))
+            let changed = if undo { index.undelete(&keys) } else { index.delete(&keys).map(drop) };
+            changed.map_err(|error| name_input(error.into(), &path, Some(&path)))
         })?;
         let verb = if undo { "restored" } else { "deleted " };
         let text = format!("{verb} {}", units::counted(keys.len(), "key"));

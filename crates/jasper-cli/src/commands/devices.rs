@@ -42,7 +42,7 @@ fn cuda(text: &mut String) -> Result<Value> {
 
     let dotted = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     let driver = cuda::driver_version().ok().map(dotted);
-    let (devices, reason) = match cuda::DeviceInfo::list() {
+    let (devices, reason) = match cuda::DeviceProperties::list() {
         Ok(devices) => (devices, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };

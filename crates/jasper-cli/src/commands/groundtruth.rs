@@ -94,7 +94,7 @@ impl Args {
             use jasper::cuda;
             let ordinals = match self.device.resolve()? {
                 Some(device) => device.cuda_ordinals(),
-                None => cuda::DeviceInfo::list()
+                None => cuda::DeviceProperties::list()
                     .unwrap_or_default()
                     .into_iter()
                     .map(|device| device.ordinal)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use jasper::NewKeys;
 use jasper::UpdateError;
 use jasper_data::read_keys;
 use serde_json::json;
@@ -42,26 +43,18 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
         let named = |error: UpdateError| name_input(error.into(), &self.base, self.keys.as_deref());
-        let ((count, first_key, report), updated) = self.update.update(self.linking, terminal, |index| {
+        let (report, updated) = self.update.update(self.linking, terminal, |index| {
             let file = open_vectors(&self.base, index.dimension())?;
             let index = index.with_progress(terminal.progress());
-            let (first_key, report) = match &keys {
-                None => {
-                    let (first, report) = index.insert_auto(&file).map_err(named)?;
-                    (Some(first), report)
-                }
-                Some(keys) if self.upsert => (None, index.upsert(&file, keys).map_err(named)?),
-                Some(keys) => (None, index.insert(&file, keys).map_err(named)?),
+            let inserted = match &keys {
+                Some(keys) if self.upsert => index.upsert(&file, keys),
+                keys => index.insert(&file, keys.as_ref().map_or(NewKeys::Next, NewKeys::from)),
             };
-            Ok((file.len(), first_key, report))
+            inserted.map_err(named)
         })?;
-        let rate = count as f64 / updated.seconds;
-        let json = json!({
-            "inserted": count,
-            // The first of the keys assigned by the index; the others follow it.
-            "first_key": first_key,
-            "vectors_per_second": rate,
-        });
+        let (count, rate) = (report.keys, report.keys as f64 / updated.seconds);
+        let json = json!({ "inserted": count, "vectors_per_second": rate });
+        let first_key = report.first_key.filter(|_| keys.is_none());
         let keys = first_key.map_or_else(String::new, |key| format!(", with keys from {key}"));
         let text =
             format!("inserted {}, {} per second{keys}", units::counted(count, "vector"), units::rate(rate));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::{Result, ensure};
-use jasper::report::{CostUnit, QuantizeReport};
+use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
 use jasper::{DeviceChoice, Index, IndexStats, MemorySpace, Quantization};
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ pub struct Quantized {
     #[serde(flatten)]
     device: Option<DeviceBytes>,
     /// How the quantization was chosen, if it was to be chosen.
-    trial: Option<QuantizeReport>,
+    trial: Option<QuantizeTrial>,
 }
 
 /// Device memory that an index would take.
@@ -82,13 +82,8 @@ pub fn quantize(
     drop_vectors: bool,
     terminal: Terminal,
 ) -> Result<Quantized> {
-    let (index, mut trial) = (index.with_progress(terminal.progress()), None);
-    match choice {
-        QuantizationChoice::Auto => trial = Some(index.auto_quantize(device)?),
-        QuantizationChoice::None => index.drop_codes()?,
-        QuantizationChoice::Fixed(quantization) if force => index.force_quantize(quantization)?,
-        QuantizationChoice::Fixed(quantization) => index.quantize(quantization)?,
-    }
+    let index = index.with_progress(terminal.progress());
+    let QuantizeReport { trial, .. } = index.quantize(choice.mode(device, force))?;
     if drop_vectors {
         ensure!(
             index.stats().quantization.is_some() || trial.is_none(),
@@ -114,7 +109,7 @@ impl fmt::Display for Quantized {
             let [all, without] = [all, without_vectors].map(units::bytes);
             write!(f, "\ngpu      {all} of device memory; {without} with vectors in host memory")?;
         }
-        let Some(QuantizeReport { recall, unit, exact_cost, tried, .. }) = &self.trial else {
+        let Some(QuantizeTrial { recall, unit, exact_cost, tried, .. }) = &self.trial else {
             return Ok(());
         };
         let (measure, cost): (_, fn(f64) -> String) = match unit {

@@ -98,7 +98,7 @@ impl Args {
         let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
         to_ground_truth(&keys, distances, k)?.write(&output)?;
         let (output, device) = (output.display(), index.device());
-        let beam_width = params.effective_beam_width().min(index.max_beam_width());
+        let beam_width = params.effective_beam_width().min(index.device_info().max_beam_width);
         let rate = count as f64 / seconds;
         let [hops, distances] = [cost.hops, cost.distances].map(|number| number as f64 / count as f64);
         let json = json!({
@@ -106,7 +106,7 @@ impl Args {
             "k": k,
             "beam_width": beam_width,
             "device": device,
-            "device_bytes": index.device_bytes(),
+            "device_bytes": index.device_info().bytes,
             "vector_storage": storage_on_device(&index),
             "seconds": seconds,
             "queries_per_second": rate,
@@ -117,7 +117,7 @@ impl Args {
             "output": output.to_string(),
         });
         let memory = storage_on_device(&index).map_or_else(String::new, |storage| {
-            let bytes = units::bytes(index.device_bytes());
+            let bytes = units::bytes(index.device_info().bytes);
             format!("\nmemory   {bytes} of the device, vectors on the {storage}")
         });
         let text = format!(

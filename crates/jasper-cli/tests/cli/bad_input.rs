@@ -308,7 +308,7 @@ fn missing_for_cuda() -> Vec<String> {
     #[cfg(not(feature = "cuda"))]
     return vec!["jasper was compiled without CUDA; use cpu or auto".into()];
     #[cfg(feature = "cuda")]
-    match jasper::cuda::DeviceInfo::get(0) {
+    match jasper::cuda::DeviceProperties::get(0) {
         Ok(_) => Vec::new(),
         Err(error) => match error.kind {
             jasper::cuda::ErrorKind::NoDriver(error) => {

@@ -145,7 +145,7 @@ fn a_build_quantizes_by_trial() {
     let report = sandbox.one(&[&build[..], &dropped].concat());
     assert_eq!([&report["code_bytes"], &report["vector_bytes"]], [400 * 32, 0]);
     assert_eq!(sandbox.one(&["info", "coded.jasper"])["has_vectors"], false);
-    assert_eq!(sandbox.one(&["check", "coded.jasper"])["graph"]["quantization"], json!(null));
+    assert_eq!(sandbox.one(&["check", "coded.jasper"])["graph"]["codes"], json!(null));
     sandbox.ok(&[&["search", "coded.jasper"], &ASK[..]].concat());
     let error = sandbox.fails(1, &["insert", "coded.jasper", "--base", "base.fbin"]);
     assert!(error.contains("stores codes only"), "{error}");
@@ -157,8 +157,8 @@ fn a_build_quantizes_by_trial() {
 fn a_check_says_when_to_retrain() {
     let sandbox = Sandbox::with_index();
     let reported = || String::from_utf8(sandbox.jasper(&["check", "vectors.jasper"]).stdout).unwrap();
-    let codes = || sandbox.one(&["check", "vectors.jasper"])["graph"]["quantization"].clone();
-    assert!(codes().is_null() && !reported().contains("\ncodes  "));
+    let codes = || sandbox.one(&["check", "vectors.jasper"])["graph"].clone();
+    assert!(codes()["codes"].is_null() && !reported().contains("\ncodes  "));
     sandbox.ok(&["quantize", "vectors.jasper", "--quantization", "rabitq:2"]);
     assert_eq!(codes()["drifted"], false);
     assert!(reported().contains("up to date"), "{}", reported());
@@ -182,7 +182,7 @@ fn a_check_says_when_to_retrain() {
     sandbox.write("gone.txt", keys(400..800));
     sandbox.ok(&["delete", "vectors.jasper", "--keys", "gone.txt"]);
     let report = sandbox.one(&["check", "vectors.jasper"]);
-    assert_eq!([&report["sound"], &report["graph"]["quantization"]], [&json!(true), &json!(null)]);
-    let why = report["graph"]["quantization_not_checked"].as_str().unwrap();
+    assert_eq!([&report["sound"], &report["graph"]["codes"]], [&json!(true), &json!(null)]);
+    let why = report["graph"]["codes_not_measured"].as_str().unwrap();
     assert!(why.contains("training vectors are too few") && reported().contains(why), "{why}");
 }

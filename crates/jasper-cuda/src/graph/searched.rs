@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jasper_core::Element;
-use jasper_graph::{Graph, KeyFilter, Snapshot};
+use jasper_graph::{Graph, Snapshot};
 use jasper_vamana::{CompactReport, Filter, GraphAccess, SharedGraph};
 use parking_lot::RwLock;
 
@@ -109,22 +109,27 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
     /// The graph for a search with this filter. To be dropped before `self`, and after all that reads it has ended.
     pub(crate) fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<GraphSnapshot<T, S>> {
         let snapshot = Arc::clone(&self.published.read());
-        match filter {
-            Some(Filter::Keys(keys)) if !snapshot.host.keys().has_allowed_slots(keys) => {
-                self.snapshot_with(keys)
-            }
-            _ => snapshot,
-        }
+        let keys = snapshot.host.keys();
+        let is_ready = match filter {
+            None | Some(Filter::Predicate(_)) => true,
+            Some(Filter::Keys(filter)) => keys.has_allowed_slots(filter),
+            Some(Filter::Where(_) | Filter::PerQuery(_)) => keys.has_locations(),
+        };
+        if is_ready { snapshot } else { self.snapshot_with(filter) }
     }
 
-    /// The published snapshot, with the slots of a filter. The graph finds them faster: it knows the slot of each key, and
-    /// those of the filter before the last change.
-    fn snapshot_with(&self, filter: &KeyFilter) -> Arc<GraphSnapshot<T, S>> {
+    /// The published snapshot, with what a search with this filter looks up: the slots of keys, and those of a filter. The
+    /// graph finds these faster: it knows those before the last change.
+    fn snapshot_with(&self, filter: Option<Filter<'_>>) -> Arc<GraphSnapshot<T, S>> {
         self.read(|graph| {
             // Nothing is published while the graph is read, so both have the same keys.
             let snapshot = Arc::clone(&self.published.read());
             let host = jasper_vamana::MutableGraph::host(graph);
-            snapshot.host.keys().set_allowed_slots(filter, host.keys().allowed_slots(filter));
+            host.keys().find_locations();
+            snapshot.host.keys().set_locations_of(host.keys());
+            if let Some(Filter::Keys(keys)) = filter {
+                snapshot.host.keys().set_allowed_slots(keys, host.keys().allowed_slots(keys));
+            }
             snapshot
         })
     }

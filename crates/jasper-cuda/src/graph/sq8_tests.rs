@@ -50,7 +50,7 @@ impl<T: Element> Subject<T> {
     fn try_insert(&mut self, vectors: &[T], first: Key) -> Result<(), UpdateError> {
         let rows = MatrixView::new(vectors, self.graph.host().dimension()).unwrap();
         let keys: Vec<Key> = (first..).take(rows.len()).collect();
-        let new = NewVectors { vectors: &rows, keys: &keys, on_conflict: OnConflict::Refuse };
+        let new = NewVectors::new(&rows, &keys, OnConflict::Refuse);
         insert(&self.executor, &mut self.graph, new, ChangeHooks::new(&mut no_progress)).map(drop)
     }
 

@@ -200,13 +200,13 @@ impl<T: Element> Twins<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let vectors = &MatrixView::new(rows, DIMENSION).unwrap();
-        let new = NewVectors { vectors, keys, on_conflict: OnConflict::Replace };
+        let new = NewVectors::new(vectors, keys, OnConflict::Replace);
         insert(&self.executor, &mut self.resident, new, ChangeHooks::new(progress))
     }
 
     fn insert_on_host(&mut self, rows: &[T], keys: &[Key]) -> InsertReport {
         let vectors = &MatrixView::new(rows, DIMENSION).unwrap();
-        let new = NewVectors { vectors, keys, on_conflict: OnConflict::Replace };
+        let new = NewVectors::new(vectors, keys, OnConflict::Replace);
         insert(&*self.cpu, &mut self.host, new, ChangeHooks::new(&mut no_progress)).unwrap()
     }
 

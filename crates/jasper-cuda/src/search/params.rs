@@ -68,6 +68,8 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
         scan_ns: 10_000.0,
         // The host calls a predicate for every key once, whatever the strategy.
         filter_call_ns: 0.0,
+        key_look_up_ns: 0.0,
+        keeps_slots: true,
         product: Some(ProductCost {
             max_k: MAX_K,
             ns: 300_000.0,

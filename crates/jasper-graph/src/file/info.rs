@@ -236,7 +236,7 @@ impl IndexInfo {
             Section::TunedSearches => (tuned::RECORD_BYTES as u64, false),
             Section::Quantizer => (1, false),
             Section::Codes => (ROW_ALIGN_BYTES as u64, false),
-            Section::Unused => (1, false),
+            Section::Attributes | Section::Unused => (1, false),
             _ => return None,
         })
     }

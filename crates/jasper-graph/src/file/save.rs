@@ -205,6 +205,9 @@ pub(super) fn write_sections<T: Element, W: Write>(
         let row = |slot: Slot| if keys.is_free(slot) { &zeros } else { table.row(slot.index()) };
         file.rows(Section::Codes, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
     }
+    if !keys.attributes.is_empty() {
+        file.items(Section::Attributes, &keys.attributes.encode())?;
+    }
     Ok(())
 }
 

@@ -1,8 +1,9 @@
-//! The small sections, which are read and checked whenever a file is opened.
+//! The small sections and the attributes, which are read and checked whenever a file is opened.
 
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
+use jasper_attributes::Attributes;
 use jasper_core::{BitSet, Element, Key, Metric, Slot};
 use jasper_data::ReadAt;
 use jasper_quant::{Quantizer, open};
@@ -106,7 +107,22 @@ pub(super) fn keys(sections: &Sections<impl ReadAt>, info: &IndexInfo) -> Result
             return Err(FileFault::invalid(Section::DeletedKeys, format!("key {key} is repeated")));
         }
     }
+    keys.attributes = attributes(sections, info.keys)?;
     Ok(keys)
+}
+
+/// Reads the attributes of this number of live keys, if a file has any.
+fn attributes(sections: &Sections<impl ReadAt>, keys: usize) -> Result<Attributes, FileFault> {
+    if sections.find(Section::Attributes).is_none() {
+        return Ok(Attributes::default());
+    }
+    let invalid = |problem: String| FileFault::invalid(Section::Attributes, problem);
+    let attributes = Attributes::decode(&sections.read(Section::Attributes)?);
+    let attributes = attributes.map_err(|error| invalid(error.to_string()))?;
+    if attributes.len() != keys {
+        return Err(invalid(format!("it is of {} keys, and the index has {keys}", attributes.len())));
+    }
+    Ok(attributes)
 }
 
 /// Reads the start points of a file.

@@ -55,6 +55,8 @@ pub enum Section {
     Quantizer,
     /// The code of each vector. Optional.
     Codes,
+    /// The attributes of keys. Optional.
+    Attributes,
     /// What was replaced by later sections. Optional, and may be repeated.
     Unused,
     /// Progress of a bulk build. Only in checkpoints.
@@ -67,7 +69,7 @@ pub enum Section {
 
 /// The code and name of every known kind. Those of an index come first, in the order of the file; the codes of
 /// checkpoints are far from them, because later releases add kinds of an index.
-const KINDS: [(Section, u32, &str); 18] = [
+const KINDS: [(Section, u32, &str); 19] = [
     (Section::Params, 1, "params"),
     (Section::Vectors, 2, "vectors"),
     (Section::Terms, 3, "terms"),
@@ -83,6 +85,7 @@ const KINDS: [(Section, u32, &str); 18] = [
     (Section::TunedSearches, 12, "tuned searches"),
     (Section::Quantizer, 13, "quantizer"),
     (Section::Codes, 14, "codes"),
+    (Section::Attributes, 17, "attributes"),
     (Section::Unused, 15, "unused"),
     (Section::Checkpoint, 1 << 16, "checkpoint"),
     (Section::Edges, (1 << 16) + 1, "edges"),
@@ -109,7 +112,10 @@ impl Section {
 
     /// Whether the section may be missing, and skipped by a reader.
     pub(super) fn is_optional(self) -> bool {
-        matches!(self, Self::TunedSearches | Self::Quantizer | Self::Codes | Self::Unused)
+        matches!(
+            self,
+            Self::TunedSearches | Self::Quantizer | Self::Codes | Self::Attributes | Self::Unused
+        )
     }
 
     fn code(self) -> u32 {

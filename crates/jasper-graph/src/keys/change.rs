@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use jasper_attributes::Attributes;
 use jasper_core::{Key, Slot};
 
-use super::{KeyError, KeyMap};
+use super::{KeyError, KeyMap, restore_attributes};
 use crate::parts::SlotSet;
 
 /// The state that [`KeyMap::rollback`] restores.
@@ -15,6 +16,7 @@ pub(crate) struct Undo {
     free: SlotSet,
     tombstones: SlotSet,
     next_key: Key,
+    attributes: Attributes,
     /// The changes of keys, in order.
     changes: Vec<KeyChange>,
     /// Whether new keys were assigned to new vertices. These are the bulk of an insert and are dropped with their
@@ -60,8 +62,17 @@ impl KeyMap {
         Ok(())
     }
 
-    /// Assigns a key that has passed [`Self::check_unused`]; an insert checks all of its keys at once.
+    /// Assigns a key that has passed [`Self::check_unused`]; an insert checks all of its keys at once. It has no
+    /// attributes, whatever it had before it was deleted.
     pub fn assign_unused(&mut self, key: Key, slot: Slot) {
+        if !self.attributes.is_empty() {
+            self.attributes.add_keys([key]);
+        }
+        self.assign_with_attributes(key, slot);
+    }
+
+    /// Assigns a key whose attributes are live.
+    fn assign_with_attributes(&mut self, key: Key, slot: Slot) {
         let kind = self.addition(slot);
         self.note_change(key, slot, kind);
         self.add(key, slot, kind);
@@ -76,7 +87,7 @@ impl KeyMap {
     /// Panics if a slot gets no key.
     pub fn assign_first(&mut self, keys: impl Iterator<Item = (Key, Slot)>) {
         debug_assert!(self.tombstones.len() == self.first.len() && self.locations.get().is_none());
-        debug_assert!(self.undo.is_none() && self.changes.is_none());
+        debug_assert!(self.undo.is_none() && self.changes.is_none() && self.attributes.is_empty());
         let mut live = 0;
         for (key, slot) in keys {
             if slot.index() == live {
@@ -110,10 +121,12 @@ impl KeyMap {
     /// Restores a deleted key whose vertex was not consolidated.
     ///
     /// # Errors
-    /// Returns [`KeyError::Live`] or [`KeyError::Unknown`].
+    /// Returns [`KeyError::Live`], [`KeyError::Unknown`], or [`KeyError::IdTaken`].
     pub fn restore(&mut self, key: Key) -> Result<(), KeyError> {
         let slot = self.restorable_slot(key)?;
-        self.assign(key, slot)
+        restore_attributes(&mut self.attributes, key)?;
+        self.assign_with_attributes(key, slot);
+        Ok(())
     }
 
     /// How a key is added to a slot.
@@ -164,6 +177,7 @@ impl KeyMap {
             locations.set(key, None);
         }
         self.deleted.insert(key, slot);
+        self.attributes.remove(key);
         match kind {
             ChangeKind::RemoveFirst => {
                 let next = self.further.remove(slot, 0).expect("the slot has a further key");
@@ -209,7 +223,8 @@ impl KeyMap {
             self.free.insert(slot);
         });
         self.tombstones = SlotSet::default();
-        self.deleted.clear();
+        let deleted = std::mem::take(&mut self.deleted);
+        deleted.into_keys().for_each(|key| self.attributes.forget(key));
     }
 
     /// Moves everything from slot to slot for each pair (from, to), and leaves no slot free.
@@ -233,6 +248,7 @@ impl KeyMap {
             free: self.free.clone(),
             tombstones: self.tombstones.clone(),
             next_key: self.next_key,
+            attributes: self.attributes.clone(),
             changes: Vec::new(),
             has_new_keys: false,
         });
@@ -261,6 +277,7 @@ impl KeyMap {
         self.free = undo.free;
         self.tombstones = undo.tombstones;
         self.next_key = undo.next_key;
+        self.attributes = undo.attributes;
     }
 
     /// Records a change of a key for rollback, filters, and copies of the graph.

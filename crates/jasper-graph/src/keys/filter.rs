@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use jasper_attributes::Predicate;
 use jasper_core::{BitSet, Key, Slot, sync::lock};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -24,9 +26,15 @@ use super::KeyMap;
 /// assert!(hashed.contains(42) && !hashed.contains(43));
 /// ```
 #[derive(Clone)]
-pub struct KeyFilter(Arc<Set>);
+pub struct KeyFilter(Arc<KeySet>);
 
-enum Set {
+struct KeySet {
+    keys: Keys,
+    /// Whether a search had it as its filter.
+    is_used: AtomicBool,
+}
+
+enum Keys {
     Bitmap(BitSet),
     Table(FxHashSet<Key>),
 }
@@ -35,6 +43,10 @@ enum Set {
 const BITS_PER_KEY: u64 = 128;
 
 impl KeyFilter {
+    fn new(keys: Keys) -> Self {
+        Self(Arc::new(KeySet { keys, is_used: AtomicBool::new(false) }))
+    }
+
     /// Whether both are clones of one filter.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -43,17 +55,31 @@ impl KeyFilter {
     /// Whether `key` is in the set.
     #[inline]
     pub fn contains(&self, key: Key) -> bool {
-        match &*self.0 {
-            Set::Bitmap(bits) => usize::try_from(key).is_ok_and(|key| bits.contains(key)),
-            Set::Table(keys) => keys.contains(&key),
+        match &self.0.keys {
+            Keys::Bitmap(bits) => usize::try_from(key).is_ok_and(|key| bits.contains(key)),
+            Keys::Table(keys) => keys.contains(&key),
+        }
+    }
+
+    /// Whether a search had this filter before.
+    #[doc(hidden)]
+    pub fn is_used(&self) -> bool {
+        self.0.is_used.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a search has this filter.
+    #[doc(hidden)]
+    pub fn set_used(&self) {
+        if !self.is_used() {
+            self.0.is_used.store(true, Ordering::Relaxed);
         }
     }
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        match &*self.0 {
-            Set::Bitmap(bits) => bits.len(),
-            Set::Table(keys) => keys.len(),
+        match &self.0.keys {
+            Keys::Bitmap(bits) => bits.len(),
+            Keys::Table(keys) => keys.len(),
         }
     }
 
@@ -64,9 +90,9 @@ impl KeyFilter {
 
     /// The keys, in no particular order.
     pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
-        let (bitmap, table) = match &*self.0 {
-            Set::Bitmap(bits) => (Some(bits.iter().map(|key| key as Key)), None),
-            Set::Table(keys) => (None, Some(keys.iter().copied())),
+        let (bitmap, table) = match &self.0.keys {
+            Keys::Bitmap(bits) => (Some(bits.iter().map(|key| key as Key)), None),
+            Keys::Table(keys) => (None, Some(keys.iter().copied())),
         };
         bitmap.into_iter().flatten().chain(table.into_iter().flatten())
     }
@@ -77,7 +103,7 @@ impl FromIterator<Key> for KeyFilter {
         let keys: Vec<Key> = keys.into_iter().collect();
         let bits = keys.iter().max().map_or(0, |&key| key.saturating_add(1));
         if bits > (keys.len() as u64).saturating_mul(BITS_PER_KEY) {
-            return Self(Arc::new(Set::Table(keys.into_iter().collect())));
+            return Self::new(Keys::Table(keys.into_iter().collect()));
         }
         Self::from(keys.into_iter().map(|key| key as usize).collect::<BitSet>())
     }
@@ -85,7 +111,7 @@ impl FromIterator<Key> for KeyFilter {
 
 impl From<BitSet> for KeyFilter {
     fn from(keys: BitSet) -> Self {
-        Self(Arc::new(Set::Bitmap(keys)))
+        Self::new(Keys::Bitmap(keys))
     }
 }
 
@@ -111,6 +137,15 @@ pub struct AllowedSlots {
 }
 
 impl AllowedSlots {
+    /// The slots that a predicate on the attributes of `keys` selects.
+    pub fn of_predicate(keys: &KeyMap, predicate: &Predicate<'_>) -> Self {
+        let mut words = vec![0; keys.first.len().div_ceil(32)];
+        for slot in keys.slots_where(predicate) {
+            words[slot.index() / 32] |= 1 << (slot.index() % 32);
+        }
+        Self { slots: BitSet::from_words(words), version: keys.history.version }
+    }
+
     /// The slots.
     pub fn slots(&self) -> &BitSet {
         &self.slots
@@ -131,7 +166,7 @@ struct CachedFilters {
 
 #[derive(Debug)]
 struct CachedFilter {
-    filter: Weak<Set>,
+    filter: Weak<KeySet>,
     /// Locked while one search looks them up and others wait for it.
     slots: Arc<Mutex<Option<Arc<AllowedSlots>>>>,
 }
@@ -253,6 +288,26 @@ impl KeyMap {
         }
     }
 
+    /// The live slots with a key in `filter`, ascending.
+    ///
+    /// Cost: a look-up per key of the filter or of the index, whichever are fewer.
+    pub fn slots_of(&self, filter: &KeyFilter) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        self.for_slots_of(filter, |slot| slots.push(slot));
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// Calls `add` with the live slots with a key in `filter`, some more than once.
+    fn for_slots_of(&self, filter: &KeyFilter, add: impl FnMut(Slot)) {
+        if filter.len() < self.first.len() {
+            filter.keys().filter_map(|key| self.slot_of(key)).for_each(add);
+        } else {
+            self.live_slots().filter(|&slot| self.has_key_in(slot, filter)).for_each(add);
+        }
+    }
+
     fn has_key_in(&self, slot: Slot, filter: &KeyFilter) -> bool {
         self.keys_of(slot).any(|key| filter.contains(key))
     }
@@ -261,11 +316,7 @@ impl KeyMap {
         let slots = self.first.len();
         let mut words = vec![0; slots.div_ceil(32)];
         let add = |slot: Slot| words[slot.index() / 32] |= 1 << (slot.index() % 32);
-        if filter.len() < slots {
-            filter.keys().filter_map(|key| self.slot_of(key)).for_each(add);
-        } else {
-            self.live_slots().filter(|&slot| self.has_key_in(slot, filter)).for_each(add);
-        }
+        self.for_slots_of(filter, add);
         BitSet::from_words(words)
     }
 }

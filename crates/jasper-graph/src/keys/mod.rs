@@ -7,6 +7,8 @@
 //! | `further` | the further keys of slots that have several |
 //! | `locations` | the slot of each key |
 
+#[cfg(test)]
+mod attributes_tests;
 mod change;
 mod filter;
 mod further;
@@ -16,6 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::OnceLock;
 
+use jasper_attributes::{AttributeError, Attributes, Frame, Predicate};
 use jasper_core::{Key, NO_KEY, Slot};
 
 use crate::parts::SlotSet;
@@ -33,6 +36,9 @@ use locations::KeyLocations;
 ///
 /// Identical vectors share one vertex with several keys. A deleted key can be restored until the graph is consolidated,
 /// whether or not its vertex has other keys.
+///
+/// Keys have [attributes](Attributes), if any were ever set. Every change of a key changes them with it, so that no key
+/// is found by the attributes of another, or by those that it had before it was deleted.
 #[derive(Debug)]
 pub struct KeyMap {
     /// First live key of each slot; meaningless where the slot has none.
@@ -46,6 +52,7 @@ pub struct KeyMap {
     pub(crate) next_key: Key,
     /// The slot of each key. It is built on first use, so an index that is only searched never builds it.
     pub(crate) locations: OnceLock<KeyLocations>,
+    pub(crate) attributes: Attributes,
     pub(crate) undo: Option<Undo>,
     /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
     pub(crate) changes: Option<ChangedSlots>,
@@ -83,6 +90,23 @@ pub enum KeyError {
     /// The key is live, so there is nothing to restore.
     #[error("key {0} is not deleted")]
     Live(Key),
+    /// The id of the deleted key was given to another.
+    #[error("key {0} cannot be restored: another key has its id by now; insert its vector under another id")]
+    IdTaken(Key),
+}
+
+/// Restores the attributes of a deleted key. Those from before there were any are null.
+fn restore_attributes(attributes: &mut Attributes, key: Key) -> Result<(), KeyError> {
+    if attributes.is_empty() {
+        return Ok(());
+    }
+    match attributes.restore(key) {
+        Err(AttributeError::UnknownKey(_)) => {
+            attributes.add_keys([key]);
+            Ok(())
+        }
+        restored => restored.map_err(|_| KeyError::IdTaken(key)),
+    }
 }
 
 impl KeyMap {
@@ -95,6 +119,7 @@ impl KeyMap {
             free: SlotSet::default(),
             next_key: 0,
             locations: OnceLock::new(),
+            attributes: Attributes::default(),
             undo: None,
             changes: None,
             filters: FilterCache::default(),
@@ -110,6 +135,7 @@ impl KeyMap {
             tombstones: self.tombstones.clone(),
             free: self.free.clone(),
             next_key: self.next_key,
+            attributes: self.attributes.clone(),
             ..Self::new()
         })
     }
@@ -124,6 +150,7 @@ impl KeyMap {
             free: self.free.clone(),
             next_key: self.next_key,
             locations: self.locations.clone(),
+            attributes: self.attributes.clone(),
             history: self.history.without_changes(),
             ..Self::new()
         }
@@ -240,6 +267,52 @@ impl KeyMap {
         found.map(Slot::from_index).or_else(|| locations.get(key))
     }
 
+    /// Makes later look-ups of keys, also those of shares, as fast as they get.
+    pub fn find_locations(&self) {
+        if !self.first.is_empty() {
+            self.locations.get_or_init(|| KeyLocations::new(self));
+        }
+    }
+
+    /// Whether [`Self::find_locations`] has nothing to do.
+    pub fn has_locations(&self) -> bool {
+        self.locations.get().is_some() || self.first.is_empty()
+    }
+
+    /// Takes over the [locations](Self::find_locations) of another map with the same keys.
+    pub fn set_locations_of(&self, other: &Self) {
+        if let Some(locations) = other.locations.get() {
+            self.locations.get_or_init(|| locations.clone());
+        }
+    }
+
+    /// Returns the attributes of the live keys, and of deleted ones that can be restored.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Sets attributes of live keys, a row of the frame for each. Other attributes of the keys stay.
+    ///
+    /// # Errors
+    /// Returns [`AttributeError`]; nothing is set.
+    pub fn set_attributes(&mut self, keys: &[Key], frame: &Frame) -> Result<(), AttributeError> {
+        let before = self.attributes.clone();
+        if self.attributes.is_empty() {
+            let live: Vec<Key> = self.live_slots().flat_map(|slot| self.keys_of(slot)).collect();
+            self.attributes.add_keys(live);
+        }
+        self.attributes.set(keys, frame).inspect_err(|_| self.attributes = before)
+    }
+
+    /// Returns the live slots with a key that a predicate on [attributes](Self::attributes) selects, ascending.
+    pub fn slots_where(&self, predicate: &Predicate<'_>) -> Vec<Slot> {
+        let mut slots: Vec<Slot> =
+            predicate.select().into_iter().filter_map(|key| self.slot_of(key)).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
     /// Returns the deleted keys that can be restored.
     pub fn deleted_keys(&self) -> impl ExactSizeIterator<Item = Key> + '_ {
         self.deleted.keys().copied()
@@ -279,12 +352,14 @@ impl KeyMap {
     /// Returns the slot of a deleted key that can be restored.
     ///
     /// # Errors
-    /// Returns [`KeyError::Live`] or [`KeyError::Unknown`].
+    /// Returns [`KeyError::Live`], [`KeyError::Unknown`] or [`KeyError::IdTaken`].
     pub fn restorable_slot(&self, key: Key) -> Result<Slot, KeyError> {
         if self.slot_of(key).is_some() {
             return Err(KeyError::Live(key));
         }
-        self.deleted.get(&key).copied().ok_or(KeyError::Unknown(key))
+        let slot = self.deleted.get(&key).copied().ok_or(KeyError::Unknown(key))?;
+        restore_attributes(&mut self.attributes.clone(), key)?;
+        Ok(slot)
     }
 
     /// The deleted keys and their slots.

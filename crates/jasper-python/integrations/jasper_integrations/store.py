@@ -165,7 +165,7 @@ class Store:
         return store
 
     def _new(self, dim: int) -> jasper.Index:
-        return jasper.Index(dim, metric=self.metric, **self.options).to(self.device)
+        return jasper.Index(dim, metric=self.metric, **self.options).to_device(self.device)
 
     def _filter(self, snapshot: Snapshot, where: Condition) -> jasper.Filter:
         """The keys of a condition, which are selected once while nothing changes."""

@@ -292,7 +292,7 @@ def evaluate(
         # The distances only say which neighbors tie.
         truth = Matches(file["neighbors"][:][searched], file["distances"][:][searched])
     if device == "auto":  # a build leaves its index on any other device
-        index.to(device)
+        index.to_device(device)
     curve = [measure(index, queries, k, beam_width, truth, runs) for beam_width in sorted(beam_widths)]
     skips = {"skipped_vectors": skipped, "skipped_queries": int((~searched).sum())}
     return Report({"index": index, "metric": metric, "build_seconds": build_seconds, **skips, "curve": curve})

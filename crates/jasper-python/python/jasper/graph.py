@@ -52,7 +52,7 @@ def knn_graph(
         threads=threads,
         device=device,
         progress=progress,
-    ).to(device)
+    ).to_device(device)
     found = without_self(index.search(vectors, k + 1, beam_width=beam_width))
     if not include_self:
         return found

@@ -114,7 +114,7 @@ class JasperTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             max_degree=self.max_degree,
             threads=None if self.n_jobs is None else effective_n_jobs(self.n_jobs),
             device=self.device,
-        ).to(self.device)
+        ).to_device(self.device)
         self.n_samples_fit_ = len(rows)
         self._n_features_out = self.n_samples_fit_
         return rows

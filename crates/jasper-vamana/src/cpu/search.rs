@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{SEARCHES_PER_THREAD, SearchState, ThreadBuffers, order_by_nearness};
 use crate::top_k::TopK;
 use crate::{
-    CostModel, CpuExecutor, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
+    CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
     SearchParams, SearchPlan, SearchReport, Strategy,
 };
 
@@ -30,7 +30,30 @@ impl CpuExecutor {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
+        if let Some(Filter::PerQuery(_)) = params.filter {
+            return self.search_each(graph, queries, params, matches);
+        }
         self.search_planned(&SearchPlan::new(graph, params, queries.len(), CostModel::CPU)?, queries, matches)
+    }
+
+    /// Searches for each of `queries` with its own filter.
+    fn search_each<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        queries: &[&[T]],
+        params: SearchParams<'_>,
+        matches: MatchesMut<'_>,
+    ) -> Result<SearchReport, SearchError> {
+        params.check_filters(queries.len())?;
+        check(graph, params.k, queries, &matches)?;
+        self.search_tasks(params.k, queries, matches, |buffers, queries| {
+            let mut sum = SearchReport::default();
+            for query in queries {
+                let plan = SearchPlan::new(graph, params.of_query(query.row), 1, CostModel::CPU)?;
+                sum += buffers.search_task(&plan, std::slice::from_mut(query))?;
+            }
+            Ok(sum)
+        })
     }
 
     /// Searches for each of `queries` by a plan, which may be one for a device: its results can then be compared with
@@ -44,7 +67,7 @@ impl CpuExecutor {
         queries: &[&[T]],
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        check(plan, queries, &matches)?;
+        check(plan.graph, plan.params.k, queries, &matches)?;
         let search = |buffers: &mut ThreadBuffers, queries: &mut [PendingQuery<'_, T>]| {
             buffers.search_task(plan, queries)
         };
@@ -96,7 +119,8 @@ impl CpuExecutor {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let plan = SearchPlan::new(graph, params, 1, CostModel::CPU)?;
+        params.check_filters(1)?;
+        let plan = SearchPlan::new(graph, params.of_query(0), 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
         let mut query = [PendingQuery::new(0, query, matches.as_mut())];
         self.with_buffers(|buffers| buffers.search_task(&plan, &mut query))?;
@@ -106,12 +130,13 @@ impl CpuExecutor {
 
 /// Checks the lengths of all queries, and of the arrays for their results.
 fn check<T: Element>(
-    plan: &SearchPlan<'_, T>,
+    graph: &Graph<T>,
+    k: usize,
     queries: &[&[T]],
     matches: &MatchesMut<'_>,
 ) -> Result<(), SearchError> {
-    plan.check_size(queries.len(), matches)?;
-    let expected = plan.graph.dimension();
+    matches.check(queries.len(), k)?;
+    let expected = graph.dimension();
     match queries.iter().position(|query| query.len() != expected) {
         Some(row) => Err(VectorError::Dimension { row, given: queries[row].len(), expected }.into()),
         None => Ok(()),
@@ -234,9 +259,9 @@ fn scan<T: Element>(
 ) -> Vec<Neighbor> {
     let allowed = plan.list_allowed();
     let mut distances = vec![0.0; allowed.len()];
-    computer.compute(&allowed, &mut distances);
+    computer.compute(allowed, &mut distances);
     cost.distances += allowed.len() as u64;
     let mut nearest = TopK::new(plan.params.k);
-    distances.iter().zip(allowed).for_each(|(&d, slot)| nearest.add(Neighbor::new(d, slot)));
+    distances.iter().zip(allowed).for_each(|(&d, &slot)| nearest.add(Neighbor::new(d, slot)));
     nearest.into_sorted()
 }

@@ -71,7 +71,7 @@ fn life<T: Element>(
     describe(out, "built", &graph, cost);
     answers(out, &executor, &graph, queries);
     let keys: Vec<u64> = (0..rest.len() as u64).map(|key| 10_000 + key).collect();
-    let new = NewVectors { vectors: &rest, keys: &keys, on_conflict: OnConflict::Refuse };
+    let new = NewVectors::new(&rest, &keys, OnConflict::Refuse);
     let cost = insert(&executor, &mut graph, new, ChangeHooks::new(&mut no_progress)).unwrap().cost;
     describe(out, "inserted", &graph, cost);
     for key in (0..first.len() as u64).step_by(5) {

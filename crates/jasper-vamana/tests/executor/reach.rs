@@ -58,7 +58,7 @@ impl Checked {
         self.next_seed += 1;
         let rows = rows(keys.len(), self.next_seed);
         let vectors = &MatrixView::new(&rows, DIMENSION).unwrap();
-        let new = NewVectors { vectors, keys, on_conflict: OnConflict::Replace };
+        let new = NewVectors::new(vectors, keys, OnConflict::Replace);
         insert(&self.executor, &mut self.graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
         self.check("insert");
     }

@@ -24,12 +24,12 @@ use crate::{Device, DeviceChoice, DeviceError};
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
-    Ok(jasper_cuda::DeviceInfo::get(ordinal).map(drop)?)
+    Ok(jasper_cuda::DeviceProperties::get(ordinal).map(drop)?)
 }
 
 /// Numbers of the devices.
 pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
-    let devices = jasper_cuda::DeviceInfo::list()?;
+    let devices = jasper_cuda::DeviceProperties::list()?;
     Ok(devices.into_iter().map(|device| device.ordinal).collect())
 }
 

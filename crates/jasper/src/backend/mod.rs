@@ -24,7 +24,7 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, Matches, MatchesMut, MemorySpace,
+    ChangeHooks, CompactReport, ConsolidateReport, Filter, Hit, InsertReport, Matches, MatchesMut, MemorySpace,
     NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
 };
 
@@ -160,6 +160,11 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
                 return Ok(sum);
             }
             let vectors: Vec<&[T]> = chunk.iter().map(|query| query.vector).collect();
+            let filters: Vec<Filter<'_>> = match params.filter {
+                Some(Filter::PerQuery(all)) => chunk.iter().map(|query| all[query.row]).collect(),
+                _ => Vec::new(),
+            };
+            let params = if filters.is_empty() { params } else { params.filter(&filters[..]) };
             let search = |matches: MatchesMut<'_>| self.search_batch(&vectors, params, matches);
             match Matches::filled(vectors.len(), params.k, search) {
                 Ok(found) => {

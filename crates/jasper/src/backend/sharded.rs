@@ -260,6 +260,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         mut matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         params.check()?;
+        params.check_filters(queries.len())?;
         matches.check(queries.len(), params.k)?;
         let mut sum = SearchReport::default();
         let answer_bytes =
@@ -269,8 +270,10 @@ impl<T: Element> Backend<T> for Sharded<T> {
         // An empty batch is checked as well.
         let chunks = queries.chunks(chunk_len).chain(queries.is_empty().then_some(queries));
         for (number, chunk) in chunks.enumerate() {
+            let first = number * chunk_len;
+            let params = params.of_queries(first..first + chunk.len());
             let searched = self.search_chunk(chunk, params, &mut answers);
-            sum += searched.map_err(|error| error.map_row(|row| number * chunk_len + row))?;
+            sum += searched.map_err(|error| error.map_row(|row| first + row))?;
             let (rows, rest) = matches.split_at(chunk.len() * params.k);
             matches = rest;
             self.merge(&answers, chunk.len(), params.k, rows);
@@ -280,7 +283,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
-        let NewVectors { vectors, keys, on_conflict } = new;
+        let NewVectors { vectors, keys, on_conflict, attributes, .. } = new;
         if keys.len() != vectors.len() {
             return Err(UpdateError::KeyCount { keys: keys.len(), vectors: vectors.len() });
         }
@@ -288,17 +291,24 @@ impl<T: Element> Backend<T> for Sharded<T> {
         let all = shared.view()?;
         let pool = self.executor.pool();
         let rows = pool.install(|| RowsByShard::new(Some(keys), keys.len(), self.shards.len()));
-        self.change_all(hooks, |shard, backend, hooks| {
+        let mut report = self.change_all(hooks, |shard, backend, hooks| {
             let vectors = ShardVectors::new(&all, &rows, shard);
             let keys = pool.install(|| rows.keys(shard));
-            let new = NewVectors { vectors: &vectors, keys: &keys, on_conflict };
+            let attributes = attributes.map(|all| {
+                let rows: Vec<usize> = (0..keys.len()).map(|row| vectors.row_in_source(row)).collect();
+                all.select(&rows)
+            });
+            let new =
+                NewVectors::new(&vectors, &keys, on_conflict).with_attributes(attributes.as_ref());
             backend.insert(new, hooks).map_err(|error| match error {
                 UpdateError::Vector(error) => {
                     UpdateError::Vector(error.map_row(|row| vectors.row_in_source(row)))
                 }
                 error => error,
             })
-        })
+        })?;
+        report.first_key = keys.first().copied();
+        Ok(report)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
@@ -338,7 +348,7 @@ mod tests {
 
     use super::*;
     use crate::backend::faulty::{Controls, Faulty};
-    use crate::{Index, IndexBuilder};
+    use crate::{Index, IndexBuilder, NewKeys};
 
     const DIMENSION: usize = 12;
 
@@ -419,7 +429,7 @@ mod tests {
                 UpdateError::Device(DeviceError::Unavailable { device, .. }) => device,
                 error => panic!("{error}"),
             };
-            assert_eq!(device(index.insert_auto(view(&more)).unwrap_err()), broken);
+            assert_eq!(device(index.insert(view(&more), NewKeys::Next).unwrap_err()), broken);
             assert_eq!(
                 device(index.upsert(view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
                 broken
@@ -433,7 +443,7 @@ mod tests {
                 "an answer lacks a shard"
             );
             controls[broken].has_no_memory.store(false, Relaxed);
-            assert_eq!(index.insert_auto(view(&more)).unwrap().1.keys, 600);
+            assert_eq!(index.insert(view(&more), NewKeys::Next).unwrap().keys, 600);
             assert!(index.check().unwrap().is_sound());
         }
     }
@@ -442,7 +452,7 @@ mod tests {
     fn every_shard_answers_and_ties_are_ordered_by_key() {
         let (index, controls) = index();
         let twice = rows(40, 3).repeat(2);
-        let (first, _) = index.insert_auto(view(&twice)).unwrap();
+        let first = index.insert(view(&twice), NewKeys::Next).unwrap().first_key.unwrap();
         assert_eq!(first, 900);
         let queries = twice.repeat(20);
         let matches = index.search_batch(view(&queries), SearchParams::new(4).beam_width(500)).unwrap();

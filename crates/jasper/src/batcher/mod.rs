@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 
+use jasper_attributes::Expression;
 use jasper_core::Element;
 use jasper_graph::KeyFilter;
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams};
@@ -47,24 +48,32 @@ pub(crate) struct Query<T> {
     vector: Vec<T>,
     /// The parameters without the filter.
     params: SearchParams<'static>,
-    filter: Option<KeyFilter>,
+    filter: Option<OwnedFilter>,
+}
+
+/// A filter that outlives its caller.
+enum OwnedFilter {
+    Keys(KeyFilter),
+    Where(Expression),
 }
 
 impl<T: Element> Query<T> {
     /// `None` if the filter is a predicate, which the query cannot own.
     fn new(vector: &[T], params: SearchParams<'_>) -> Option<Self> {
-        let (params, filter) = params.split_filter();
+        let (params, filter) = params.of_query(0).split_filter();
         let filter = match filter {
             None => None,
-            Some(Filter::Keys(keys)) => Some(keys.clone()),
-            Some(Filter::Predicate(_)) => return None,
+            Some(Filter::Keys(keys)) => Some(OwnedFilter::Keys(keys.clone())),
+            Some(Filter::Where(expression)) => Some(OwnedFilter::Where(expression.clone())),
+            Some(Filter::Predicate(_) | Filter::PerQuery(_)) => return None,
         };
         Some(Self { vector: vector.to_vec(), params, filter })
     }
 
     fn params(&self) -> SearchParams<'_> {
         match &self.filter {
-            Some(keys) => self.params.filter(keys),
+            Some(OwnedFilter::Keys(keys)) => self.params.filter(keys),
+            Some(OwnedFilter::Where(expression)) => self.params.filter(expression),
             None => self.params,
         }
     }
@@ -196,7 +205,7 @@ impl<T: Element> fmt::Debug for SearchBatcher<T> {
 }
 
 /// The result of a submitted call, as a future: see [`Index::submit`](crate::Index::submit) and
-/// [`Index::submit_insert`](crate::Index::submit_insert).
+/// [`Index::submit_update`](crate::Index::submit_update).
 ///
 /// It works with every async executor and needs none: threads of the index make the call and wake it. Dropping it cancels the
 /// call, unless that has begun.

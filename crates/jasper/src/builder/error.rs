@@ -5,7 +5,7 @@ use jasper_vamana::{PlanError, PoolError, UpdateError};
 
 use crate::Index;
 use crate::backend::MAX_SHARDS;
-use crate::error::AutoQuantizeError;
+use crate::error::QuantizeError;
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum BuildError {
     Input(UpdateError),
     /// No quantization suits the vectors.
     #[error(transparent)]
-    AutoQuantize(AutoQuantizeError),
+    Quantize(QuantizeError),
     /// An option that needs vectors was set for [`IndexBuilder::empty`](crate::IndexBuilder::empty).
     #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
     Empty(&'static str),

@@ -28,7 +28,7 @@ use crate::backend::{BuildDevice, plan_build};
 use crate::device::cpu_name;
 use crate::index::Callback;
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, DeviceOptions, Index, Spread};
+use crate::{Device, DeviceChoice, DeviceOptions, Index, QuantizeMode, Spread};
 pub use error::BuildError;
 use plan::BuildPlan;
 pub use report::BuildReport;
@@ -36,19 +36,20 @@ pub use report::BuildReport;
 /// How vectors are quantized once the graph is built.
 #[derive(Clone, Copy, Debug)]
 enum QuantizeStep {
-    By(Quantization),
+    Mode(QuantizeMode),
     /// The quantization of an index that is built again, which was checked or forced before. Left out if too few vectors
     /// are left to train on.
     Again(Quantization),
-    Auto,
 }
 
 impl QuantizeStep {
     /// The quantizations that vectors may have, one at a time.
     fn candidates(&self) -> &[Quantization] {
         match self {
-            Self::By(quantization) | Self::Again(quantization) => slice::from_ref(quantization),
-            Self::Auto => &CANDIDATES,
+            Self::Mode(QuantizeMode::Checked(quantization) | QuantizeMode::Forced(quantization))
+            | Self::Again(quantization) => slice::from_ref(quantization),
+            Self::Mode(QuantizeMode::Auto(_)) => &CANDIDATES,
+            Self::Mode(QuantizeMode::None | QuantizeMode::Sketches) => &[],
         }
     }
 }
@@ -273,33 +274,28 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Quantizes the vectors once the graph is built: see [`Index::quantize`]. If the codes are refused, so is the build;
-    /// call [`Index::quantize`] or [`Index::force_quantize`] after the build to keep the index.
-    pub fn quantize(mut self, quantization: Quantization) -> Self {
-        self.quantize = Some(QuantizeStep::By(quantization));
+    /// Quantizes the vectors once the graph is built: see [`Index::quantize`]. If codes are refused or a trial of several
+    /// fails, so does the build; call [`Index::quantize`] after the build to keep the index.
+    ///
+    /// ```
+    /// # use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric, QuantizeMode, bench::synthetic::Clusters};
+    /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    /// # let vectors = MatrixView::new(&vectors, 64)?;
+    /// // If it makes searches faster on the device that builds the index.
+    /// let auto = QuantizeMode::Auto(DeviceChoice::Auto);
+    /// let index = IndexBuilder::new(Metric::L2).quantize(auto).build(vectors)?;
+    /// println!("{:?}", index.stats().quantization);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn quantize(mut self, mode: impl Into<QuantizeMode>) -> Self {
+        let mode = mode.into();
+        self.quantize = (mode != QuantizeMode::None).then_some(QuantizeStep::Mode(mode));
         self
     }
 
     /// Quantizes the vectors as those of an index that is built again.
     pub(crate) fn quantize_again(mut self, quantization: Quantization) -> Self {
         self.quantize = Some(QuantizeStep::Again(quantization));
-        self
-    }
-
-    /// Quantizes the vectors if that makes searches faster on the [device](Self::device) that builds the index, with
-    /// the quantization that suits them best: see [`Index::auto_quantize`]. If the trial fails, so does the build; call
-    /// [`Index::auto_quantize`] after the build to keep the index.
-    ///
-    /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
-    /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
-    /// # let vectors = MatrixView::new(&vectors, 64)?;
-    /// let index = IndexBuilder::new(Metric::L2).auto_quantize().build(vectors)?;
-    /// println!("{:?}", index.quantization());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn auto_quantize(mut self) -> Self {
-        self.quantize = Some(QuantizeStep::Auto);
         self
     }
 
@@ -472,7 +468,7 @@ impl<'a> IndexBuilder<'a> {
         if self.keep_on_host || self.device == DeviceChoice::Auto {
             return Ok(index);
         }
-        let moved = index.to_device_with(self.device, DeviceOptions::new().spread(self.spread));
+        let moved = index.to_device(DeviceOptions::new(self.device).spread(self.spread));
         moved.map_err(|error| {
             let (index, source) = error.into_parts();
             BuildError::Move { index: Box::new(index), source }
@@ -567,12 +563,17 @@ impl IndexBuilder<'_> {
             shards => self.build_shards(&executor, vectors, shards, progress)?,
         };
         match self.quantize {
-            Some(QuantizeStep::By(quantization)) => index.quantize(quantization, progress)?,
             Some(QuantizeStep::Again(quantization)) => match index.force_quantize(quantization, progress) {
                 Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
                 quantized => quantized?,
             },
-            Some(QuantizeStep::Auto) => drop(index.auto_quantize(report.device.into(), progress)?),
+            Some(QuantizeStep::Mode(QuantizeMode::Checked(quantization))) => {
+                index.quantize(quantization, progress)?
+            }
+            Some(QuantizeStep::Mode(QuantizeMode::Auto(DeviceChoice::Auto))) => {
+                drop(index.auto_quantize(report.device.into(), progress)?)
+            }
+            Some(QuantizeStep::Mode(mode)) => drop(index.quantize_as(mode, progress)?),
             None => {}
         }
         index.build_report = Some(report);

@@ -8,6 +8,7 @@ use jasper_vamana::{
 };
 
 use super::{BuildError, IndexBuilder, QuantizeStep};
+use crate::QuantizeMode;
 use crate::auto_quantize::{QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 
@@ -84,7 +85,7 @@ impl IndexBuilder<'_> {
         // Training comes after linking and before there are codes.
         let plan = plan.at_least(MemorySpace::Host, SCRATCH, training.saturating_sub(codes));
         let trial = match self.quantize {
-            Some(QuantizeStep::Auto) => {
+            Some(QuantizeStep::Mode(QuantizeMode::Auto(_))) => {
                 QUANTIZATION_TRIAL_BYTES + spec.rows as u64 * QUANTIZATION_TRIAL_ROW_BYTES
             }
             _ => 0,

@@ -10,7 +10,7 @@ use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, Updat
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, DeviceError, Spread};
+use crate::{Device, DeviceChoice, DeviceError, QuantizeMode, Spread};
 
 /// The graph of a shard.
 type Built<T> = (Graph<T>, BuildReport);
@@ -25,7 +25,10 @@ impl IndexBuilder<'_> {
         };
         let unsuitable = [
             (self.checkpoints.is_some(), "checkpoint"),
-            (matches!(self.quantize, Some(QuantizeStep::Auto)), "auto_quantize"),
+            (
+                matches!(self.quantize, Some(QuantizeStep::Mode(QuantizeMode::Auto(_)))),
+                "an automatic quantization",
+            ),
         ];
         match unsuitable.into_iter().find(|&(is_set, _)| is_set) {
             _ if !(1..=MAX_SHARDS).contains(&shards) => Err(BuildError::Shards(shards)),

@@ -18,23 +18,43 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use jasper_attributes::{AttributeError, ColumnKind, Frame, Value};
 use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress, sync};
-use jasper_graph::{FileError, FileFault, KeyError, KeyMap, SaveStats};
+use jasper_graph::{FileError, FileFault, Graph, KeyError, KeyMap, SaveStats};
 use jasper_vamana::{
     ChangeHooks, CpuExecutor, InsertReport, NewVectors, OnConflict, UpdateError, check_insert,
 };
 
 use crate::backend::{Backend, SharedRows};
+use crate::index::{Entries, NewKeys};
 use crate::journal::{Change, Digest, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
 use crate::typed::shard_files;
 
 /// The keys of an insert.
 #[derive(Clone, Copy)]
-pub(crate) enum NewKeys<'a> {
+pub(crate) enum InsertKeys<'a> {
     /// Those of the caller, and what becomes of vectors that are there under them.
     Given(&'a [Key], OnConflict),
     /// Those after the largest key ever used.
     Next,
+}
+
+/// The keys of an insert, and their attributes.
+#[derive(Clone, Copy)]
+pub(crate) struct InsertEntries<'a> {
+    pub(crate) keys: InsertKeys<'a>,
+    pub(crate) attributes: Option<&'a Frame>,
+}
+
+impl<'a> InsertEntries<'a> {
+    /// Those of a caller.
+    pub(crate) fn new(Entries { keys, attributes }: Entries<'a>, on_conflict: OnConflict) -> Self {
+        let keys = match keys {
+            NewKeys::Given(keys) => InsertKeys::Given(keys, on_conflict),
+            NewKeys::Next => InsertKeys::Next,
+        };
+        Self { keys, attributes }
+    }
 }
 
 /// A change of one key.
@@ -105,26 +125,25 @@ impl<T: Element> Changes<T> {
         Ok(())
     }
 
-    /// Makes an insert; returns the first of the keys, or the next one if there are none. If it is logged, the log has
-    /// the vectors that are inserted, though a source may give others when it is read again: few are read once, and
+    /// Makes an insert. If it is logged, the log has the vectors that are inserted, though a source may give others when it is read again: few are read once, and
     /// many, which would take too much memory, are compared.
     pub(crate) fn insert(
         &self,
         vectors: &dyn VectorSource<T>,
-        keys: NewKeys<'_>,
+        entries: InsertEntries<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Key, InsertReport), UpdateError> {
+    ) -> Result<InsertReport, UpdateError> {
         if self.journal.get().is_none() || vectors.in_memory().is_some() {
-            return self.insert_logged(vectors, vectors, keys, progress, &mut || true);
+            return self.insert_logged(vectors, vectors, entries, progress, &mut || true);
         }
         if (vectors.len() * vectors.dimension() * size_of::<T>()) as u64 <= GROUP_BYTES {
             let read = SharedRows::new(vectors)?;
             let vectors = read.view()?;
-            return self.insert_logged(&vectors, &vectors, keys, progress, &mut || true);
+            return self.insert_logged(&vectors, &vectors, entries, progress, &mut || true);
         }
         match vectors.concurrent() {
-            Some(vectors) => self.insert_compared(vectors, keys, progress),
-            None => self.insert_compared(vectors, keys, progress),
+            Some(vectors) => self.insert_compared(vectors, entries, progress),
+            None => self.insert_compared(vectors, entries, progress),
         }
     }
 
@@ -132,9 +151,9 @@ impl<T: Element> Changes<T> {
     fn insert_compared<S: ?Sized>(
         &self,
         source: &S,
-        keys: NewKeys<'_>,
+        entries: InsertEntries<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Key, InsertReport), UpdateError>
+    ) -> Result<InsertReport, UpdateError>
     where
         for<'a> Digest<'a, S>: VectorSource<T>,
     {
@@ -144,7 +163,7 @@ impl<T: Element> Changes<T> {
             is_same = logged.sum() == inserted.sum();
             is_same
         };
-        let made = self.insert_logged(&logged, &inserted, keys, progress, &mut compare);
+        let made = self.insert_logged(&logged, &inserted, entries, progress, &mut compare);
         if !is_same {
             let reason = "the source gave other vectors when they were read again";
             return Err(UpdateError::Read(io::Error::new(io::ErrorKind::InvalidData, reason)));
@@ -161,15 +180,16 @@ impl<T: Element> Changes<T> {
         &self,
         logged: &dyn VectorSource<T>,
         inserted: &dyn VectorSource<T>,
-        keys: NewKeys<'_>,
+        entries: InsertEntries<'_>,
         progress: &mut ProgressFn<'_>,
         compare: &mut dyn FnMut() -> bool,
-    ) -> Result<(Key, InsertReport), UpdateError> {
+    ) -> Result<InsertReport, UpdateError> {
+        let InsertEntries { keys, attributes } = entries;
         let record = match keys {
-            NewKeys::Given(keys, on_conflict) => {
-                Record::Insert(NewVectors { vectors: logged, keys, on_conflict })
+            InsertKeys::Given(keys, on_conflict) => {
+                Record::Insert(NewVectors::new(logged, keys, on_conflict).with_attributes(attributes))
             }
-            NewKeys::Next => Record::InsertAuto(logged),
+            InsertKeys::Next => Record::InsertAuto(logged, attributes),
         };
         self.change(Some(&record), progress, |_, ChangeHooks { progress, mut before_commit }| {
             let mut wait_and_compare = || match before_commit.as_mut().map(|wait| wait()) {
@@ -180,15 +200,17 @@ impl<T: Element> Changes<T> {
             let hooks = ChangeHooks { progress, before_commit: Some(&mut wait_and_compare) };
             let next;
             let (keys, on_conflict) = match keys {
-                NewKeys::Given(keys, on_conflict) => (keys, on_conflict),
-                NewKeys::Next => {
+                InsertKeys::Given(keys, on_conflict) => (keys, on_conflict),
+                InsertKeys::Next => {
                     next = self.next_keys(inserted.len())?;
                     (&next[..], OnConflict::Refuse)
                 }
             };
-            let new = NewVectors { vectors: inserted, keys, on_conflict };
-            let report = self.backend.insert(new, hooks)?;
-            Ok((keys.first().copied().unwrap_or_else(|| self.next_key()), report))
+            if let Some(attributes) = attributes {
+                self.check_ids(keys, attributes)?;
+            }
+            let new = NewVectors::new(inserted, keys, on_conflict).with_attributes(attributes);
+            self.backend.insert(new, hooks)
         })
     }
 
@@ -229,14 +251,76 @@ impl<T: Element> Changes<T> {
         let check_insert = |new| self.backend.read(|graph| check_insert(&*self.executor, graph, new));
         match *record {
             Record::Insert(new) => check_insert(new),
-            Record::InsertAuto(vectors) => {
+            Record::InsertAuto(vectors, attributes) => {
                 let keys = self.next_keys(vectors.len())?;
-                check_insert(NewVectors { vectors, keys: &keys, on_conflict: OnConflict::Refuse })
+                let new = NewVectors::new(vectors, &keys, OnConflict::Refuse);
+                check_insert(new.with_attributes(attributes))
+            }
+            Record::SetAttributes(keys, attributes) => {
+                check_keys(keys, KeyMap::live_slot)?;
+                self.check_ids(keys, attributes)?;
+                let shards = self.backend.shards_or_self().into_iter();
+                let check = |graph: &Graph<T>| graph.keys().attributes().check(keys, attributes, true);
+                shards.map(|shard| shard.read(check)).collect::<Result<(), _>>().map_err(UpdateError::from)
             }
             Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
             Record::Undelete(keys) => check_keys(keys, KeyMap::restorable_slot),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that no id is that of a key in another shard: each shard checks its own.
+    fn check_ids(&self, keys: &[Key], attributes: &Frame) -> Result<(), UpdateError> {
+        let shards = self.backend.shards();
+        if shards.len() < 2 {
+            return Ok(());
+        }
+        let known = shards[0].read(|graph| graph.keys().attributes().id_column().map(str::to_owned));
+        let of_frame = attributes.columns().find(|(_, kind)| *kind == Some(ColumnKind::Id));
+        let Some(column) = known.or(of_frame.map(|(name, _)| name.to_owned())) else {
+            return Ok(());
+        };
+        let keys: HashSet<Key> = keys.iter().copied().collect();
+        for row in 0..attributes.len() {
+            let Value::Keyword(id) = attributes.value(row, &column) else { continue };
+            for shard in shards {
+                let holder = shard.read(|graph| graph.keys().attributes().key_of_id(&id));
+                if let Some(key) = holder.filter(|key| !keys.contains(key)) {
+                    return Err(AttributeError::IdTaken { column, id, key }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets attributes of all of the keys, or of none.
+    pub(crate) fn set_attributes(&self, keys: &[Key], attributes: &Frame) -> Result<(), UpdateError> {
+        let record = Record::SetAttributes(keys, attributes);
+        self.change(Some(&record), &mut no_progress, |_, _| {
+            self.check_change(&record)?;
+            let shards = self.backend.shards_or_self();
+            let mut undo: Vec<(Vec<Key>, Frame)> = Vec::new();
+            for (number, shard) in shards.iter().enumerate() {
+                let rows: Vec<usize> =
+                    (0..keys.len()).filter(|&row| self.backend.shard_of(keys[row]) == number).collect();
+                let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
+                let before = shard.read(|graph| graph.keys().attributes().rows(&keys));
+                let of_shard = attributes.select(&rows);
+                let set = |graph: &mut Graph<T>| graph.keys_mut().set_attributes(&keys, &of_shard);
+                let set = shard.change(set).map_err(UpdateError::from);
+                if let Err(error) = set.and_then(|set| Ok(set?)) {
+                    // Only a device can fail: the attributes were checked.
+                    for (shard, (keys, before)) in shards.iter().zip(undo) {
+                        let _ = shard.change(|graph: &mut Graph<T>| {
+                            graph.keys_mut().set_attributes(&keys, &before)
+                        });
+                    }
+                    return Err(error);
+                }
+                undo.push((keys, before));
+            }
+            Ok(())
+        })
     }
 
     /// The key after the largest ever used.

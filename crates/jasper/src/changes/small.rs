@@ -6,12 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use jasper_attributes::Frame;
 use jasper_core::{Element, Key, MatrixView, no_progress};
 use jasper_graph::KeyMap;
 use jasper_vamana::{InsertReport, NewVectors, OnConflict, UpdateError};
 
-use super::{Changes, NewKeys};
+use super::{Changes, InsertEntries, InsertKeys};
 use crate::batcher::{ChangeRunner, Gather, Submitted};
+use crate::index::DeleteKeys;
 use crate::journal::Record;
 
 /// Vectors or keys of a small change, at most.
@@ -29,8 +31,13 @@ pub(crate) enum SmallChange<T> {
         vectors: Vec<T>,
         dimension: usize,
         keys: SmallKeys,
+        attributes: Option<Frame>,
     },
-    Delete(Vec<Key>),
+    Delete {
+        keys: Vec<Key>,
+        /// Whether keys that are not in the index are ignored.
+        only_present: bool,
+    },
 }
 
 /// The keys of a small insert.
@@ -40,23 +47,65 @@ pub(crate) enum SmallKeys {
     Next,
 }
 
-/// The first of the keys of an insert, and its report.
-pub(crate) type Made = (Key, InsertReport);
+/// What a change did.
+#[derive(Clone, Copy)]
+pub(crate) enum Made {
+    Inserted(InsertReport),
+    /// The number of keys.
+    Deleted(usize),
+}
+
+/// Changes of one kind can be made together.
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Insert(OnConflict),
+    InsertNext,
+    Delete,
+    DeletePresent,
+    /// An insert with attributes. It is made alone.
+    InsertWithAttributes,
+}
+
+impl Made {
+    /// The report of an insert.
+    pub(crate) fn inserted(self) -> InsertReport {
+        match self {
+            Self::Inserted(report) => report,
+            Self::Deleted(_) => unreachable!("the change is an insert"),
+        }
+    }
+
+    /// The number of keys of a delete.
+    pub(crate) fn deleted(self) -> usize {
+        match self {
+            Self::Deleted(keys) => keys,
+            Self::Inserted(_) => unreachable!("the change is a delete"),
+        }
+    }
+}
 
 impl<T: Element> SmallChange<T> {
-    pub(crate) fn insert(vectors: MatrixView<'_, T>, keys: NewKeys<'_>) -> Self {
-        let keys = match keys {
-            NewKeys::Given(keys, on_conflict) => SmallKeys::Given(keys.to_vec(), on_conflict),
-            NewKeys::Next => SmallKeys::Next,
+    pub(crate) fn insert(vectors: MatrixView<'_, T>, entries: InsertEntries<'_>) -> Self {
+        let keys = match entries.keys {
+            InsertKeys::Given(keys, on_conflict) => SmallKeys::Given(keys.to_vec(), on_conflict),
+            InsertKeys::Next => SmallKeys::Next,
         };
         let rows: Vec<&[T]> = vectors.rows().collect();
-        Self::Insert { vectors: rows.concat(), dimension: vectors.dimension(), keys }
+        let attributes = entries.attributes.cloned();
+        Self::Insert { vectors: rows.concat(), dimension: vectors.dimension(), keys, attributes }
+    }
+
+    pub(crate) fn delete(keys: DeleteKeys<'_>) -> Self {
+        match keys {
+            DeleteKeys::All(keys) => Self::Delete { keys: keys.to_vec(), only_present: false },
+            DeleteKeys::Present(keys) => Self::Delete { keys: keys.to_vec(), only_present: true },
+        }
     }
 
     /// The keys that it names.
     fn keys(&self) -> &[Key] {
         match self {
-            Self::Insert { keys: SmallKeys::Given(keys, _), .. } | Self::Delete(keys) => keys,
+            Self::Insert { keys: SmallKeys::Given(keys, _), .. } | Self::Delete { keys, .. } => keys,
             Self::Insert { keys: SmallKeys::Next, .. } => &[],
         }
     }
@@ -65,17 +114,17 @@ impl<T: Element> SmallChange<T> {
     fn len(&self) -> usize {
         match self {
             Self::Insert { vectors, dimension, .. } => vectors.len() / dimension,
-            Self::Delete(keys) => keys.len(),
+            Self::Delete { keys, .. } => keys.len(),
         }
     }
 
-    /// What becomes of vectors under keys that are there; `Some(None)` if the keys are new, and `None` for a delete. Changes
-    /// for which this is equal can be made together.
-    fn kind(&self) -> Option<Option<OnConflict>> {
+    fn kind(&self) -> Kind {
         match self {
-            Self::Insert { keys: SmallKeys::Given(_, on_conflict), .. } => Some(Some(*on_conflict)),
-            Self::Insert { keys: SmallKeys::Next, .. } => Some(None),
-            Self::Delete(_) => None,
+            Self::Insert { attributes: Some(_), .. } => Kind::InsertWithAttributes,
+            Self::Insert { keys: SmallKeys::Given(_, on_conflict), .. } => Kind::Insert(*on_conflict),
+            Self::Insert { keys: SmallKeys::Next, .. } => Kind::InsertNext,
+            Self::Delete { only_present: false, .. } => Kind::Delete,
+            Self::Delete { only_present: true, .. } => Kind::DeletePresent,
         }
     }
 
@@ -83,7 +132,7 @@ impl<T: Element> SmallChange<T> {
     fn vectors(&self) -> &[T] {
         match self {
             Self::Insert { vectors, .. } => vectors,
-            Self::Delete(_) => &[],
+            Self::Delete { .. } => &[],
         }
     }
 }
@@ -91,26 +140,56 @@ impl<T: Element> SmallChange<T> {
 impl<T: Element> Changes<T> {
     fn make(&self, change: &SmallChange<T>) -> Result<Made, UpdateError> {
         match change {
-            SmallChange::Insert { vectors, dimension, keys } => {
+            SmallChange::Insert { vectors, dimension, keys, attributes } => {
                 let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
                 let keys = match keys {
-                    SmallKeys::Given(keys, on_conflict) => NewKeys::Given(keys, *on_conflict),
-                    SmallKeys::Next => NewKeys::Next,
+                    SmallKeys::Given(keys, on_conflict) => InsertKeys::Given(keys, *on_conflict),
+                    SmallKeys::Next => InsertKeys::Next,
                 };
-                self.insert(&vectors, keys, &mut no_progress)
+                let entries = InsertEntries { keys, attributes: attributes.as_ref() };
+                self.insert(&vectors, entries, &mut no_progress).map(Made::Inserted)
             }
-            SmallChange::Delete(keys) => self.delete(keys).map(|()| (0, InsertReport::default())),
+            SmallChange::Delete { keys, only_present: false } => self.delete(keys).map(Made::Deleted),
+            SmallChange::Delete { keys, only_present: true } => {
+                self.delete_present(keys).map(|deleted| Made::Deleted(deleted.len()))
+            }
         }
     }
 
-    pub(crate) fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])
+    pub(crate) fn delete_keys(&self, keys: DeleteKeys<'_>) -> Result<usize, UpdateError> {
+        match keys {
+            DeleteKeys::All(keys) => self.delete(keys),
+            DeleteKeys::Present(keys) => Ok(self.delete_present(keys)?.len()),
+        }
+    }
+
+    /// Deletes all keys, or none; returns their number.
+    pub(crate) fn delete(&self, keys: &[Key]) -> Result<usize, UpdateError> {
+        self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])?;
+        Ok(keys.len())
+    }
+
+    /// Deletes those of the keys that are in the index; returns them in ascending order, each once.
+    pub(crate) fn delete_present(&self, keys: &[Key]) -> Result<Vec<Key>, UpdateError> {
+        self.change(None, &mut no_progress, |change, _| {
+            let is_present =
+                |&key: &Key| self.backend.read_with(key, |graph| graph.keys().slot_of(key).is_some());
+            let mut present = keys.to_vec();
+            present.sort_unstable();
+            present.dedup();
+            present.retain(is_present);
+            if !present.is_empty() {
+                change.log::<T>(&Record::Delete(&present))?;
+                self.change_checked_keys(&present, [KeyMap::delete, KeyMap::restore])?;
+            }
+            Ok(present)
+        })
     }
 
     /// Checks what makes a change fail whatever other changes do, and what most likely does.
     fn check(&self, change: &SmallChange<T>) -> Result<(), UpdateError> {
         match change {
-            SmallChange::Insert { vectors, dimension, keys } => {
+            SmallChange::Insert { vectors, dimension, keys, .. } => {
                 let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
                 self.backend.read(|graph| {
                     let mut prepared = Vec::new();
@@ -121,39 +200,50 @@ impl<T: Element> Changes<T> {
                 })?;
                 match keys {
                     SmallKeys::Given(keys, on_conflict) => {
-                        let new = NewVectors { vectors: &vectors, keys, on_conflict: *on_conflict };
+                        let new = NewVectors::new(&vectors, keys, *on_conflict);
                         self.check_change(&Record::Insert(new))
                     }
                     SmallKeys::Next => Ok(()),
                 }
             }
-            SmallChange::Delete(keys) => self.check_change(&Record::Delete(keys)),
+            SmallChange::Delete { keys, only_present: false } => self.check_change(&Record::Delete(keys)),
+            SmallChange::Delete { only_present: true, .. } => Ok(()),
         }
     }
 
     /// Makes changes as one, in their order. They are of one kind and dimension, and name no key twice.
     fn make_together(&self, changes: &[&SmallChange<T>]) -> Result<Vec<Made>, UpdateError> {
         let mut keys: Vec<Key> = changes.iter().flat_map(|change| change.keys()).copied().collect();
-        let &SmallChange::Insert { dimension, keys: ref kind, .. } = changes[0] else {
-            self.delete(&keys)?;
-            return Ok(vec![(0, InsertReport::default()); changes.len()]);
+        let (dimension, kind) = match changes[0] {
+            SmallChange::Insert { dimension, keys, .. } => (*dimension, keys),
+            SmallChange::Delete { only_present: false, .. } => {
+                self.delete(&keys)?;
+                return Ok(changes.iter().map(|change| Made::Deleted(change.len())).collect());
+            }
+            SmallChange::Delete { only_present: true, .. } => {
+                let deleted = self.delete_present(&keys)?;
+                let is_deleted = |key: &&Key| deleted.binary_search(key).is_ok();
+                let count = |change: &&SmallChange<T>| change.keys().iter().filter(is_deleted).count();
+                return Ok(changes.iter().map(|change| Made::Deleted(count(change))).collect());
+            }
         };
         let rows: Vec<&[T]> = changes.iter().map(|change| change.vectors()).collect();
         let rows = rows.concat();
         let vectors = MatrixView::new(&rows, dimension).expect("whole rows");
         let new = match kind {
-            SmallKeys::Given(_, on_conflict) => NewKeys::Given(&keys, *on_conflict),
-            SmallKeys::Next => NewKeys::Next,
+            SmallKeys::Given(_, on_conflict) => InsertKeys::Given(&keys, *on_conflict),
+            SmallKeys::Next => InsertKeys::Next,
         };
-        let (first, report) = self.insert(&vectors, new, &mut no_progress)?;
-        if keys.is_empty() {
+        let new = InsertEntries { keys: new, attributes: None };
+        let report = self.insert(&vectors, new, &mut no_progress)?;
+        if let (SmallKeys::Next, Some(first)) = (kind, report.first_key) {
             keys = (first..).take(vectors.len()).collect();
         }
         let mut rest = &keys[..];
         let made = changes.iter().map(|change| {
             let (own, others) = rest.split_at(change.len());
             rest = others;
-            (own.first().copied().unwrap_or(first), self.share_of(report, own))
+            Made::Inserted(self.share_of(report, own))
         });
         Ok(made.collect())
     }
@@ -167,7 +257,7 @@ impl<T: Element> Changes<T> {
             })
         };
         let duplicates = keys.iter().filter(shares_vertex).count();
-        all.share(keys.len(), duplicates)
+        all.share(keys.len(), keys.first().copied(), duplicates)
     }
 }
 
@@ -184,6 +274,7 @@ impl<T: Element> ChangeRunner for Runner<T> {
         let joins = |change: &&&SmallChange<T>| {
             len += change.len();
             changes[0].kind() == change.kind()
+                && change.kind() != Kind::InsertWithAttributes
                 && len <= MAX_BATCH
                 && change.keys().iter().all(|&key| seen.insert(key))
         };
@@ -230,21 +321,25 @@ impl<T: Element> SmallChanges<T> {
     }
 
     /// Makes an insert, directly or together with others.
-    pub(crate) fn insert(&self, vectors: MatrixView<'_, T>, keys: NewKeys<'_>) -> Result<Made, UpdateError> {
+    pub(crate) fn insert(
+        &self,
+        vectors: MatrixView<'_, T>,
+        entries: InsertEntries<'_>,
+    ) -> Result<InsertReport, UpdateError> {
         let permit = self.queue.try_direct();
-        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors, keys))) {
-            Some(Ok(submitted)) => submitted.wait(),
+        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors, entries))) {
+            Some(Ok(submitted)) => submitted.wait().map(Made::inserted),
             // Without a thread, the caller waits for its turn as for that of a large change.
-            Some(Err(_)) | None => self.changes.insert(&vectors, keys, &mut no_progress),
+            Some(Err(_)) | None => self.changes.insert(&vectors, entries, &mut no_progress),
         }
     }
 
-    /// Deletes keys, directly or together with others.
-    pub(crate) fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
+    /// Deletes keys, directly or together with others; returns their number.
+    pub(crate) fn delete(&self, keys: DeleteKeys<'_>) -> Result<usize, UpdateError> {
         let permit = self.queue.try_direct();
-        match permit.is_none().then(|| self.submit(SmallChange::Delete(keys.to_vec()))) {
-            Some(Ok(submitted)) => submitted.wait().map(drop),
-            Some(Err(_)) | None => self.changes.delete(keys),
+        match permit.is_none().then(|| self.submit(SmallChange::delete(keys))) {
+            Some(Ok(submitted)) => submitted.wait().map(Made::deleted),
+            Some(Err(_)) | None => self.changes.delete_keys(keys),
         }
     }
 

@@ -2,12 +2,14 @@
 //! vectors to it.
 
 mod codes;
+mod keys;
 mod limits;
 mod open;
 mod place;
 mod progress;
 mod search;
 mod store;
+mod submit;
 mod target;
 mod update;
 
@@ -19,16 +21,19 @@ use std::sync::Arc;
 use jasper_core::{BuildParams, Element, ElementKind, Key, MatrixError, Metric, Progress, f16};
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantization;
-use jasper_vamana::{PoolError, SearchError};
+use jasper_vamana::SearchError;
 
 use crate::IndexStats;
 use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::typed::TypedIndex;
+pub use codes::QuantizeMode;
+pub use keys::{DeleteKeys, Entries, NewKeys};
 pub use limits::SearchLimits;
 pub use open::{OpenError, OpenOptions};
 pub(crate) use progress::Callback;
 pub use progress::WithProgress;
+pub use submit::Update;
 pub use target::Target;
 
 /// A vector index: vectors of one element type, each under a key, in host memory or [on a CUDA
@@ -43,8 +48,7 @@ pub use target::Target;
 ///
 /// # Threads
 ///
-/// Every method except [`Self::to_device`], [`Self::to_device_with`] and [`Self::to_host`] takes `&self` and may be
-/// called from any thread. Searches run concurrently with each other and with changes. On the CPU they wait for no change,
+/// Every method except [`Self::to_device`] takes `&self` and may be called from any thread. Searches run concurrently with each other and with changes. On the CPU they wait for no change,
 /// and only a change that reuses the memory of deleted vectors waits for searches; on a CUDA device, a change waits for the
 /// searches that have begun before it writes, and later ones wait for the write. Changes wait for one another; small ones
 /// that wait are made together.
@@ -54,8 +58,8 @@ pub use target::Target;
 ///
 /// # Failures
 ///
-/// A call that fails or is cancelled leaves the index as it was, with two exceptions. [`Self::quantize`] and
-/// [`Self::auto_quantize`] may leave it without codes. A device that fails while it compacts, or while it undoes a
+/// A call that fails or is cancelled leaves the index as it was, with two exceptions. [`Self::quantize`] may leave
+/// it without codes. A device that fails while it compacts, or while it undoes a
 /// change, leaves its copy unusable: later calls return the error, and [`Self::rebuild`] makes a new index of what the
 /// host has.
 ///
@@ -132,14 +136,6 @@ pub(crate) fn vector_error(error: std::io::Error) -> VectorError {
 }
 
 impl Index {
-    /// Creates an index over a graph, for example one that [`crate::graph::interop`] has read, with one thread per CPU.
-    ///
-    /// # Errors
-    /// Returns [`PoolError`] if the threads cannot be started.
-    pub fn from_graph<T: Element>(graph: Graph<T>) -> Result<Self, PoolError> {
-        Ok(TypedIndex::from_graph(graph)?.into())
-    }
-
     /// Runs `read` on the graph: vectors, edges and keys, with the [element](Self::element) of the index. Searches continue
     /// meanwhile. Changes wait: `read` deadlocks if it changes the index.
     ///
@@ -165,10 +161,11 @@ impl Index {
         typed!(self, index => (&**index as &dyn Any).downcast_ref().ok_or(error))
     }
 
-    /// Verifies every vector, edge and key, and that every vector can be reached. Measures on a sample how difficult the
-    /// vectors are to search.
+    /// Verifies every vector, edge and key, and that every vector can be reached. Measures on samples how difficult the
+    /// vectors are to search, and how well codes fit them.
     ///
-    /// Reads vectors and edges once, traverses the graph once, and makes 512 searches on the CPU. Concurrent searches and
+    /// Reads vectors and edges once, traverses the graph once, and makes 512 searches on the CPU. If the index is quantized,
+    /// trains a quantizer, which takes seconds. Concurrent searches and
     /// changes behave as in [`Self::read_graph`].
     ///
     /// # Errors
@@ -254,7 +251,7 @@ impl Index {
         typed!(self, index => index.keys())
     }
 
-    /// Returns the key after the largest ever used: the first that [`Self::insert_auto`] would assign now.
+    /// Returns the key after the largest ever used: the first that [`NewKeys::Next`] would give now.
     pub fn next_key(&self) -> Key {
         typed!(self, index => index.next_key())
     }

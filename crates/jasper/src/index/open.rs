@@ -10,10 +10,10 @@ use jasper_graph::{FileError, FileFault, Graph, IndexInfo, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
 use super::{Callback, Index, typed};
+use crate::DeviceOptions;
 use crate::backend::OpeningDevice;
 use crate::journal::{JournalError, OpenJournal};
 use crate::typed::{TypedIndex, is_sharded, shard_files};
-use crate::{DeviceChoice, DeviceOptions};
 
 /// Options for opening an index file.
 ///
@@ -34,7 +34,7 @@ pub struct OpenOptions {
     threads: Option<usize>,
     is_mapped: bool,
     exact_linking: bool,
-    device: Option<(DeviceChoice, DeviceOptions)>,
+    device: Option<DeviceOptions>,
     progress: Callback,
 }
 
@@ -83,10 +83,10 @@ impl OpenOptions {
         self
     }
 
-    /// The device to open the index on, as if [moved there](Index::to_device_with) once it is open; by default it stays
+    /// The device to open the index on, as if [moved there](Index::to_device) once it is open; by default it stays
     /// in host memory. That takes less time than two calls, because the device is opened while the file is read.
-    pub fn device(mut self, device: impl Into<DeviceChoice>, options: DeviceOptions) -> Self {
-        self.device = Some((device.into(), options));
+    pub fn device(mut self, device: impl Into<DeviceOptions>) -> Self {
+        self.device = Some(device.into());
         self
     }
 
@@ -127,6 +127,15 @@ impl OpenOptions {
             graph.and_then(|graph| self.index(graph)).map_err(in_bytes)?.into()
         });
         self.move_to_device(index)
+    }
+
+    /// Makes an index of a graph, for example one that [`crate::graph::interop`] has read.
+    ///
+    /// # Errors
+    /// As [`Self::open`], with `<graph>` for a path.
+    pub fn open_graph<T: Element>(&self, graph: Graph<T>) -> Result<Index, OpenError> {
+        let index = self.index(graph).map_err(|fault| FileError::new(Path::new("<graph>"), fault))?;
+        self.move_to_device(index.into())
     }
 
     /// Opens a durable index, and makes the changes in its journal.
@@ -172,15 +181,15 @@ impl OpenOptions {
 
     /// Starts to open the device, if there is one, while the caller reads the index.
     fn open_device(&self) -> Result<Option<OpeningDevice>, DeviceError> {
-        let Some((device, _)) = self.device else { return Ok(None) };
+        let Some(DeviceOptions { device, .. }) = self.device else { return Ok(None) };
         device.resolve()?;
         Ok(Some(OpeningDevice::start(device)))
     }
 
     /// Moves an index that was opened to the device, if there is one.
     fn move_to_device(&self, index: Index) -> Result<Index, OpenError> {
-        let Some((device, options)) = self.device else { return Ok(index) };
-        Ok(index.to_device_with(device, options).map_err(DeviceError::from)?)
+        let Some(options) = self.device else { return Ok(index) };
+        Ok(index.to_device(options).map_err(DeviceError::from)?)
     }
 }
 

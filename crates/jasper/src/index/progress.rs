@@ -66,7 +66,7 @@ impl Index {
     /// ```
     /// use std::ops::ControlFlow;
     /// # use jasper::bench::synthetic::Clusters;
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, UpdateError};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, NewKeys, UpdateError};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// let report = |progress: jasper::Progress| {
     ///     println!("{}: {} of {}", progress.stage, progress.done, progress.total);
@@ -77,7 +77,7 @@ impl Index {
     /// index.delete(&[1, 2, 3])?;
     /// assert_eq!(index.with_progress(report).consolidate()?.freed, 3);
     ///
-    /// let cancelled = index.with_progress(|_| ControlFlow::Break(())).insert_auto(vectors.slice(0..10));
+    /// let cancelled = index.with_progress(|_| ControlFlow::Break(())).insert(vectors.slice(0..10), NewKeys::Next);
     /// assert!(matches!(cancelled, Err(UpdateError::Cancelled(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -88,8 +88,8 @@ impl Index {
     ///
     /// A change that cannot be written to the journal is not made, and returns [`UpdateError::Journal`]; later ones may
     /// succeed, when the disk has room again for example. Only if the disk stays broken from then until the process
-    /// ends may the refused change reappear when the folder is opened again. [`Self::build_sketches`] is not in the
-    /// journal.
+    /// ends may the refused change reappear when the folder is opened again. [Sketches](crate::QuantizeMode::Sketches) are not in
+    /// the journal.
     ///
     /// If the disk is full when the folder is opened, or the folder cannot be written, its journal is read into memory,
     /// and every change is refused until the folder is opened again.

@@ -2,21 +2,24 @@
 
 use std::io;
 
-use jasper_core::{Element, Key, MatrixView, VectorSource, Vectors};
+use jasper_core::{Element, Key, VectorSource, Vectors};
 use jasper_graph::VectorError;
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
 
-use super::{Index, typed, vector_error};
+use super::submit::Change;
+use super::{DeleteKeys, Entries, Index, Update, typed, vector_error};
 use crate::batcher::Pending;
-use crate::changes::NewKeys;
-use crate::changes::small::SMALL;
+use crate::changes::InsertEntries;
+use crate::changes::small::{SMALL, SmallChange};
 use crate::typed::TypedIndex;
 
 impl Index {
-    /// Adds vectors, each under the key at the same position.
+    /// Adds vectors, each under the key at the same position, or under [new keys](NewKeys::Next).
     ///
     /// ```
     /// # use jasper::{ElementKind, IndexBuilder, MatrixView, Metric};
+    /// use jasper::NewKeys;
+    ///
     /// let index = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, 2)?;
     /// let report = index.insert(MatrixView::new(&[0.5, 1.5, 2.5, 3.5_f32], 2)?, &[70, 50])?;
     /// assert_eq!((report.keys, index.vector(50)), (2, Some(vec![2.5, 3.5])));
@@ -24,6 +27,7 @@ impl Index {
     /// index.upsert(&[4.5_f32, 5.5], &[50])?;
     /// index.delete(&[70])?;
     /// index.undelete(&[70])?; // Until `consolidate`.
+    /// assert_eq!(index.insert(&[6.5_f32, 7.5], NewKeys::Next)?.first_key, Some(71));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -33,7 +37,8 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`UpdateError`], and the index is unchanged, if
-    /// - a key is in the index, given twice, or [`NO_KEY`](crate::NO_KEY), or there is not one key per vector;
+    /// - a key is in the index, given twice, or [`NO_KEY`](crate::NO_KEY), which new keys may reach, or there is not one key per
+    ///   vector;
     /// - a vector has another dimension or a value that is not finite or that the element type cannot hold, is too long for
     ///   distances to be finite, or is zero under the cosine metric;
     /// - the index is full, or has no vectors because they were [dropped](Self::drop_vectors);
@@ -42,21 +47,9 @@ impl Index {
     pub fn insert<'a>(
         &self,
         vectors: impl Into<Vectors<'a>>,
-        keys: &[Key],
+        entries: impl Into<Entries<'a>>,
     ) -> Result<InsertReport, UpdateError> {
-        Ok(self.insert_as(vectors.into(), NewKeys::Given(keys, OnConflict::Refuse))?.1)
-    }
-
-    /// Adds vectors under new keys, which follow the largest key ever used. Returns the first of them, and the report.
-    ///
-    /// # Errors
-    /// As [`Self::insert`], but no key can be refused unless the new ones would reach [`NO_KEY`](crate::NO_KEY). The
-    /// index is unchanged.
-    pub fn insert_auto<'a>(
-        &self,
-        vectors: impl Into<Vectors<'a>>,
-    ) -> Result<(Key, InsertReport), UpdateError> {
-        self.insert_as(vectors.into(), NewKeys::Next)
+        self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Refuse))
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
@@ -66,116 +59,84 @@ impl Index {
     pub fn upsert<'a>(
         &self,
         vectors: impl Into<Vectors<'a>>,
-        keys: &[Key],
+        entries: impl Into<Entries<'a>>,
     ) -> Result<InsertReport, UpdateError> {
-        Ok(self.insert_as(vectors.into(), NewKeys::Given(keys, OnConflict::Replace))?.1)
+        self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Replace))
     }
 
-    fn insert_as(&self, vectors: Vectors<'_>, keys: NewKeys<'_>) -> Result<(Key, InsertReport), UpdateError> {
+    fn insert_as(
+        &self,
+        vectors: Vectors<'_>,
+        entries: InsertEntries<'_>,
+    ) -> Result<InsertReport, UpdateError> {
         fn insert<T: Element>(
             index: &Index,
             typed: &TypedIndex<T>,
             vectors: Vectors<'_>,
-            keys: NewKeys<'_>,
-        ) -> Result<(Key, InsertReport), UpdateError> {
+            entries: InsertEntries<'_>,
+        ) -> Result<InsertReport, UpdateError> {
             if vectors.is_in_memory() && vectors.len() <= SMALL && !index.progress.is_set() {
-                return vectors.with_matrix(|vectors| typed.insert(&vectors, keys)).map_err(update_error)?;
+                return vectors.with_matrix(|vectors| typed.insert(&vectors, entries)).map_err(update_error)?;
             }
             let insert = |vectors: &dyn VectorSource<T>| {
-                typed.changes.insert(vectors, keys, &mut index.progress.report())
+                typed.changes.insert(vectors, entries, &mut index.progress.report())
             };
             match vectors.with_source(insert).map_err(VectorError::from)? {
                 Err(UpdateError::Read(error)) => Err(update_error(error)),
                 made => made,
             }
         }
-        typed!(self, typed => insert(self, typed, vectors, keys))
+        typed!(self, typed => insert(self, typed, vectors, entries))
     }
 
-    /// Queues an insert of vectors under keys, and returns a future at once: see [`Self::insert`]. It owns a copy of both.
-    ///
-    /// Changes that are queued while others are made are made together, as those of threads that wait are.
+    /// Deletes keys, and returns their number. Searches no longer return them. Their vectors stay in the graph, and can be
+    /// restored, until [`Self::consolidate`].
     ///
     /// ```
-    /// # use jasper::{ElementKind, IndexBuilder, Metric};
-    /// # use std::task::{Context, Poll, Waker};
-    /// let index = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, 2)?;
-    /// let change = async {
-    ///     let inserted = index.submit_insert(&[0.5_f32, 1.5], &[7])?;
-    ///     let deleted = index.submit_delete(&[7])?;
-    ///     inserted.await?;
-    ///     Ok::<_, Box<dyn std::error::Error>>(deleted.await?)
-    /// };
-    /// // In a server, the runtime polls.
-    /// let mut change = std::pin::pin!(change);
-    /// while change.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-    ///     std::thread::yield_now();
-    /// }
-    /// assert!(index.is_empty());
+    /// # use jasper::{IndexBuilder, MatrixView, Metric};
+    /// use jasper::DeleteKeys;
+    ///
+    /// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4], 1)?)?;
+    /// assert_eq!(index.delete(&[0, 1])?, 2);
+    /// assert!(index.delete(&[1, 2]).is_err(), "1 is deleted already");
+    /// assert_eq!(index.delete(DeleteKeys::Present(&[1, 2]))?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// Returns [`UpdateError::Thread`] if the thread that makes the changes cannot be started, or [`UpdateError::Vector`] if
-    /// a vector cannot be converted: then there is no future. The future returns the other errors of [`Self::insert`].
-    pub fn submit_insert<'a>(
-        &self,
-        vectors: impl Into<Vectors<'a>>,
-        keys: &[Key],
-    ) -> Result<Pending<Result<InsertReport, UpdateError>>, UpdateError> {
-        self.submit_keys(vectors.into(), keys, OnConflict::Refuse)
+    /// Returns [`UpdateError`], and deletes no key, if
+    /// - a key is unknown, deleted already, or given twice, unless the keys are [`DeleteKeys::Present`];
+    /// - the device failed;
+    /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
+    pub fn delete<'a>(&self, keys: impl Into<DeleteKeys<'a>>) -> Result<usize, UpdateError> {
+        self.delete_keys(keys.into())
     }
 
-    /// Queues an upsert, and returns a future at once: see [`Self::submit_insert`] and [`Self::upsert`].
-    ///
-    /// # Errors
-    /// As [`Self::submit_insert`].
-    pub fn submit_upsert<'a>(
-        &self,
-        vectors: impl Into<Vectors<'a>>,
-        keys: &[Key],
-    ) -> Result<Pending<Result<InsertReport, UpdateError>>, UpdateError> {
-        self.submit_keys(vectors.into(), keys, OnConflict::Replace)
-    }
-
-    fn submit_keys(
-        &self,
-        vectors: Vectors<'_>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-    ) -> Result<Pending<Result<InsertReport, UpdateError>>, UpdateError> {
-        typed!(self, index => {
-            let submit = |vectors: MatrixView<'_, _>| index.submit_insert(vectors, keys, on_conflict);
-            vectors.with_matrix(submit).map_err(update_error)?
-        })
-    }
-
-    /// Deletes keys: searches no longer return them. Their vectors stay in the graph, and can be restored, until
-    /// [`Self::consolidate`].
-    ///
-    /// # Errors
-    /// Returns [`UpdateError`] if a key is unknown, deleted already, or given twice, or if the index is durable and the
-    /// change cannot be written to its journal ([`UpdateError::Journal`]); none is deleted then.
-    pub fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
+    fn delete_keys(&self, keys: DeleteKeys<'_>) -> Result<usize, UpdateError> {
         typed!(self, index => index.delete(keys))
     }
 
-    /// Deletes those of the keys that are in the index, and returns their number. A key given twice is deleted
-    /// once. See [`Self::delete`].
+    /// Queues an insert, an upsert or a delete, and returns a future at once: see [`Update`]. It owns a copy of the vectors
+    /// and keys.
+    ///
+    /// Changes that are queued while others are made are made together, in their order, as those of threads that wait are.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if a device fails, or if the index is durable and the change cannot be written to its
-    /// journal ([`UpdateError::Journal`]); none is deleted then.
-    pub fn delete_if_present(&self, keys: &[Key]) -> Result<usize, UpdateError> {
-        typed!(self, index => index.delete_if_present(keys))
-    }
-
-    /// Queues a delete, and returns a future at once: see [`Self::submit_insert`] and [`Self::delete`].
-    ///
-    /// # Errors
-    /// As [`Self::submit_insert`].
-    pub fn submit_delete(&self, keys: &[Key]) -> Result<Pending<Result<(), UpdateError>>, UpdateError> {
-        typed!(self, index => index.submit_delete(keys))
+    /// Returns [`UpdateError::Thread`] if the thread that makes the changes cannot be started, or [`UpdateError::Vector`] if
+    /// a vector cannot be converted: then there is no future. The future returns the other errors of [`Self::insert`],
+    /// [`Self::upsert`] and [`Self::delete`].
+    pub fn submit_update<R: 'static>(
+        &self,
+        update: Update<'_, R>,
+    ) -> Result<Pending<Result<R, UpdateError>>, UpdateError> {
+        let Update { change, result } = update;
+        typed!(self, index => match change {
+            Change::Insert(vectors, entries) => {
+                let change = vectors.with_matrix(|vectors| SmallChange::insert(vectors, entries));
+                index.submit_change(change.map_err(update_error)?, result)
+            }
+            Change::Delete(keys) => index.submit_change(SmallChange::delete(keys), result),
+        })
     }
 
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.

@@ -3,19 +3,22 @@
 use std::borrow::Cow;
 use std::io;
 
+use jasper_attributes::Frame;
 use jasper_core::{Element, Key, VectorSource, no_progress};
 use jasper_graph::TunedSearch;
 use jasper_quant::Quantization;
 use jasper_vamana::{NewVectors, OnConflict, UpdateError};
 
 use super::store::{CHUNK_BYTES, Log, StoredChange};
-use crate::changes::NewKeys;
+use crate::changes::{InsertEntries, InsertKeys};
+use crate::index::DeleteKeys;
 use crate::typed::TypedIndex;
 
 /// A change, with what determines its result.
 pub(crate) enum Record<'a, T> {
     Insert(NewVectors<'a, T>),
-    InsertAuto(&'a dyn VectorSource<T>),
+    InsertAuto(&'a dyn VectorSource<T>, Option<&'a Frame>),
+    SetAttributes(&'a [Key], &'a Frame),
     Delete(&'a [Key]),
     Undelete(&'a [Key]),
     Consolidate,
@@ -30,9 +33,14 @@ pub(crate) enum Record<'a, T> {
 impl<T: Element> Record<'_, T> {
     fn kind(&self) -> &'static str {
         match self {
-            Self::Insert(NewVectors { on_conflict: OnConflict::Refuse, .. }) => "insert",
-            Self::Insert(NewVectors { on_conflict: OnConflict::Replace, .. }) => "upsert",
-            Self::InsertAuto(_) => "insert auto",
+            Self::Insert(NewVectors { on_conflict, attributes, .. }) => match (on_conflict, attributes) {
+                (OnConflict::Refuse, None) => "insert",
+                (OnConflict::Refuse, Some(_)) => "insert with attributes",
+                (OnConflict::Replace, None) => "upsert",
+                (OnConflict::Replace, Some(_)) => "upsert with attributes",
+            },
+            Self::InsertAuto(..) => "insert auto",
+            Self::SetAttributes(..) => "set attributes",
             Self::Delete(_) => "delete",
             Self::Undelete(_) => "undelete",
             Self::Consolidate => "consolidate",
@@ -46,10 +54,16 @@ impl<T: Element> Record<'_, T> {
 
     fn argument(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Insert(NewVectors { keys, .. }) | Self::Delete(keys) | Self::Undelete(keys) => {
-                Cow::Borrowed(bytemuck::cast_slice(keys))
+            Self::Insert(NewVectors { keys, attributes: None, .. })
+            | Self::Delete(keys)
+            | Self::Undelete(keys) => Cow::Borrowed(bytemuck::cast_slice(keys)),
+            Self::Insert(NewVectors { keys, attributes: Some(attributes), .. })
+            | Self::SetAttributes(keys, attributes) => Cow::Owned(with_attributes(keys, attributes)),
+            Self::InsertAuto(vectors, attributes) => {
+                let mut argument = (vectors.len() as u64).to_le_bytes().to_vec();
+                argument.extend(attributes.iter().flat_map(|attributes| attributes.encode()));
+                Cow::Owned(argument)
             }
-            Self::InsertAuto(vectors) => Cow::Owned((vectors.len() as u64).to_le_bytes().to_vec()),
             Self::Quantize(quantization) => Cow::Owned(quantization.to_string().into_bytes()),
             Self::Tune(encoded) => Cow::Borrowed(encoded),
             Self::Consolidate | Self::Compact | Self::DropCodes | Self::DropVectors => Cow::Borrowed(&[]),
@@ -59,7 +73,7 @@ impl<T: Element> Record<'_, T> {
     /// The vectors of an insert.
     pub(super) fn vectors(&self) -> Option<&dyn VectorSource<T>> {
         match self {
-            Self::Insert(NewVectors { vectors, .. }) | Self::InsertAuto(vectors) => Some(*vectors),
+            Self::Insert(NewVectors { vectors, .. }) | Self::InsertAuto(vectors, _) => Some(*vectors),
             _ => None,
         }
     }
@@ -67,7 +81,7 @@ impl<T: Element> Record<'_, T> {
     /// Whether making the change takes long before anything of it is visible, and has a [commit
     /// point](jasper_vamana::ChangeHooks::commit_point) then.
     pub(super) fn has_commit_point(&self) -> bool {
-        matches!(self, Self::Insert(..) | Self::InsertAuto(_) | Self::Consolidate)
+        matches!(self, Self::Insert(..) | Self::InsertAuto(..) | Self::Consolidate)
     }
 
     /// Bytes that the journal stores.
@@ -85,6 +99,22 @@ impl<T: Element> Record<'_, T> {
             vectors: Vec::new(),
         }
     }
+}
+
+/// Keys, and a row of attributes for each, as bytes.
+fn with_attributes(keys: &[Key], attributes: &Frame) -> Vec<u8> {
+    let mut bytes = (keys.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(bytemuck::cast_slice(keys));
+    bytes.extend(attributes.encode());
+    bytes
+}
+
+/// What [`with_attributes`] encoded.
+fn split_attributes(bytes: &[u8]) -> Option<(Vec<Key>, Frame)> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    let key_bytes = usize::try_from(u64::from_le_bytes(*len)).ok()?.checked_mul(size_of::<Key>())?;
+    let (keys, attributes) = rest.split_at_checked(key_bytes)?;
+    Some((bytemuck::pod_collect_to_vec(keys), Frame::decode(attributes).ok()?))
 }
 
 /// Calls `write` with each chunk of vectors and the number of its first.
@@ -117,13 +147,30 @@ pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) 
             let keys = keys();
             rows = keys.len();
             let on_conflict = if kind == "insert" { OnConflict::Refuse } else { OnConflict::Replace };
-            index.insert(&vectors(rows), NewKeys::Given(&keys, on_conflict))?;
+            let keys = InsertKeys::Given(&keys, on_conflict);
+            index.insert(&vectors(rows), InsertEntries { keys, attributes: None })?;
+        }
+        "insert with attributes" | "upsert with attributes" => {
+            let (keys, attributes) = split_attributes(&argument).ok_or_else(invalid)?;
+            rows = keys.len();
+            let is_insert = kind == "insert with attributes";
+            let on_conflict = if is_insert { OnConflict::Refuse } else { OnConflict::Replace };
+            let keys = InsertKeys::Given(&keys, on_conflict);
+            index.insert(&vectors(rows), InsertEntries { keys, attributes: Some(&attributes) })?;
         }
         "insert auto" => {
-            rows = u64::from_le_bytes(argument[..].try_into().map_err(|_| invalid())?) as usize;
-            index.insert(&vectors(rows), NewKeys::Next)?;
+            let (len, encoded) = argument.split_first_chunk().ok_or_else(invalid)?;
+            rows = u64::from_le_bytes(*len) as usize;
+            let attributes = (!encoded.is_empty()).then(|| Frame::decode(encoded)).transpose();
+            let attributes = attributes.map_err(|_| invalid())?;
+            let entries = InsertEntries { keys: InsertKeys::Next, attributes: attributes.as_ref() };
+            index.insert(&vectors(rows), entries)?;
         }
-        "delete" => index.delete(&keys())?,
+        "set attributes" => {
+            let (keys, attributes) = split_attributes(&argument).ok_or_else(invalid)?;
+            index.changes.set_attributes(&keys, &attributes)?;
+        }
+        "delete" => drop(index.delete(DeleteKeys::All(&keys()))?),
         "undelete" => index.undelete(&keys())?,
         "consolidate" => drop(index.consolidate(&mut no_progress)?),
         "compact" => drop(index.compact(&mut no_progress)?),

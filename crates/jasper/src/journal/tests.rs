@@ -11,7 +11,7 @@ use jasper_core::{ElementKind, MatrixView, Metric, VectorSource, Vectors, no_pro
 use redb::{Builder, StorageBackend};
 
 use super::*;
-use crate::{Index, IndexBuilder, OpenOptions};
+use crate::{Index, IndexBuilder, NewKeys, OpenOptions};
 
 /// A file in memory, whose calls that change it fail or wait on demand.
 #[derive(Clone, Debug, Default)]
@@ -152,7 +152,7 @@ fn insert(index: &Index, keys: Option<Range<u64>>) -> Result<(), UpdateError> {
     let rows = MatrixView::new(&rows, 2).unwrap();
     match keys {
         Some(keys) => index.insert(rows, &keys.collect::<Vec<_>>()).map(drop),
-        None => index.insert_auto(rows).map(drop),
+        None => index.insert(rows, NewKeys::Next).map(drop),
     }
 }
 
@@ -161,11 +161,11 @@ type Step = fn(&Index) -> Result<(), UpdateError>;
 const STEPS: [Step; 6] = [
     |index| insert(index, Some(100..140)),
     |index| index.upsert(&[200_u8, 3], &[7]).map(drop),
-    |index| index.delete(&[7]),
+    |index| index.delete(&[7]).map(drop),
     |index| insert(index, None),
     |index| index.consolidate().map(drop),
     // Refused.
-    |index| index.delete(&[7]),
+    |index| index.delete(&[7]).map(drop),
 ];
 
 /// Takes the steps, and those that the journal does not refuse in `reference` as well. Returns the first that it
@@ -268,13 +268,13 @@ fn what_is_logged_is_what_is_inserted() {
         let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
         let index = durable(&disk, folder.path());
         let source = Fickle { rows, reads: AtomicU64::new(0), fails: false };
-        let inserted = index.insert_auto(Vectors::from_source(&source));
+        let inserted = index.insert(Vectors::from_source(&source), NewKeys::Next);
         if is_large {
             assert!(matches!(inserted, Err(UpdateError::Read(_))), "{inserted:?}");
         } else {
             inserted.unwrap();
         }
-        let failing = index.insert_auto(Vectors::from_source(&Fickle { fails: true, ..source }));
+        let failing = index.insert(Vectors::from_source(&Fickle { fails: true, ..source }), NewKeys::Next);
         assert!(
             matches!(&failing, Err(UpdateError::Read(error)) if error.kind() == io::ErrorKind::PermissionDenied),
             "{failing:?}"
@@ -295,7 +295,7 @@ fn more() -> MatrixView<'static, u8> {
 const WITH_COMMIT_POINT: [MakeChange; 4] = [
     |index| index.insert(more(), &(300..330).collect::<Vec<_>>()).map(drop),
     |index| index.upsert(more(), &(20..50).collect::<Vec<_>>()).map(drop),
-    |index| index.insert_auto(more()).map(drop),
+    |index| index.insert(more(), NewKeys::Next).map(drop),
     |index| index.consolidate().map(drop),
 ];
 

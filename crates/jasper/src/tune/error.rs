@@ -1,4 +1,4 @@
-//! Errors of tuning and of choosing a quantization.
+//! Errors of tuning and of quantizing.
 
 use jasper_core::Cancelled;
 use jasper_vamana::{SearchError, UpdateError};
@@ -63,10 +63,11 @@ pub enum TuneError {
     Cancelled(#[from] Cancelled),
 }
 
-/// No quantization was chosen. The index is unchanged, but has no codes if some were tried.
+/// The vectors were not quantized. The index is unchanged, but has no codes if several quantizations were tried, or if the
+/// device had no room for the new ones.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AutoQuantizeError {
+pub enum QuantizeError {
     /// There are too few vectors for a sample.
     #[error("there are too few vectors to try quantizations with; name one, or use none")]
     TooFew,

@@ -8,7 +8,7 @@
 //! let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 32)?)?;
 //! let goal = Goal { k: 10, recall: 0.95 };
 //! index.tune(goal, TuneQueries::sampled())?;
-//! let hits = index.search(&vectors[..32], index.tuned(goal, 1).expect("just tuned"))?;
+//! let hits = index.search(&vectors[..32], index.tuned().params(goal, 1).expect("just tuned"))?;
 //! assert_eq!(hits.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -36,6 +36,7 @@ use crate::journal::Record;
 use crate::typed::TypedIndex;
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
+pub use stored::TunedSearches;
 pub(crate) use width::least_width;
 
 /// The goal of tuning.

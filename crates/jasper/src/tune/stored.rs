@@ -1,5 +1,7 @@
 //! The tuned searches stored with an index.
 
+use std::ops::Deref;
+
 use jasper_core::Element;
 use jasper_graph::TunedSearch;
 use jasper_vamana::{LaunchParams, SearchParams};
@@ -18,6 +20,43 @@ impl Goal {
     }
 }
 
+/// The tuned searches stored with an index: what [`Index::tuned`](crate::Index::tuned) returns.
+///
+/// ```
+/// # use jasper::{IndexBuilder, MatrixView, Metric, tune::Goal};
+/// # let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+/// assert!(index.tuned().is_empty() && index.tuned().params(Goal { k: 10, recall: 0.9 }, 1).is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TunedSearches {
+    searches: Vec<TunedSearch>,
+    /// Name of the device of the index.
+    device: String,
+    /// The widest beam of searches on a CUDA device; `None` on the CPU.
+    widest: Option<usize>,
+}
+
+impl TunedSearches {
+    /// The search tuned for `goal`, or for the next higher recall, in calls of about `queries` queries. A search tuned on
+    /// another device if there is none of the device of the index, and `None` if there is none at all.
+    pub fn params(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
+        let takes = |search: &TunedSearch| match self.widest {
+            None => suits_cpu(search),
+            Some(widest) => search.beam_width <= widest,
+        };
+        lookup(&self.searches, &self.device, takes, goal, queries)
+    }
+}
+
+impl Deref for TunedSearches {
+    type Target = [TunedSearch];
+
+    fn deref(&self) -> &[TunedSearch] {
+        &self.searches
+    }
+}
+
 /// Whether the CPU can run the search. The CPU expands one vertex at a time, for which a beam tuned with several
 /// expansions may be too narrow.
 fn suits_cpu(search: &TunedSearch) -> bool {
@@ -25,22 +64,16 @@ fn suits_cpu(search: &TunedSearch) -> bool {
 }
 
 impl<T: Element> TypedIndex<T> {
-    pub(crate) fn tuned(&self, goal: Goal, queries: usize) -> Option<SearchParams<'static>> {
-        let is_on_cpu = self.device() == Device::Cpu;
-        let widest = self.backend.max_beam_width();
-        let takes =
-            |search: &TunedSearch| if is_on_cpu { suits_cpu(search) } else { search.beam_width <= widest };
-        self.backend.read(|graph| {
-            lookup(&TunedSearch::stored(graph).ok()?, &self.backend.device_name(), takes, goal, queries)
-        })
-    }
-
-    pub(crate) fn tuned_searches(&self) -> Vec<TunedSearch> {
-        self.backend.read(|graph| TunedSearch::stored(graph).unwrap_or_default())
+    pub(crate) fn tuned(&self) -> TunedSearches {
+        TunedSearches {
+            searches: self.backend.read(|graph| TunedSearch::stored(graph).unwrap_or_default()),
+            device: self.backend.device_name(),
+            widest: (self.device() != Device::Cpu).then(|| self.backend.max_beam_width()),
+        }
     }
 }
 
-/// Finds the search for [`Index::tuned`] on a device of this name, among the searches that it `takes`.
+/// Finds the search for a device of this name, among the searches that it `takes`.
 fn lookup(
     tuned: &[TunedSearch],
     device: &str,

@@ -15,7 +15,7 @@ use std::sync::{Arc, RwLock};
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, sync};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::Quantization;
-use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace, PoolError};
+use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace};
 
 use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph};
 use crate::batcher::SearchBatcher;
@@ -23,7 +23,7 @@ use crate::changes::Changes;
 use crate::changes::small::SmallChanges;
 use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
-use crate::{Device, DeviceChoice, DeviceError, DeviceOptions, IndexStats, MoveError, SearchLimits, Spread};
+use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, SearchLimits, Spread};
 pub use shard_files::{is_sharded, shard_files};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
@@ -41,10 +41,6 @@ pub(crate) struct TypedIndex<T: Element> {
 }
 
 impl<T: Element> TypedIndex<T> {
-    pub(crate) fn from_graph(graph: Graph<T>) -> Result<Self, PoolError> {
-        Ok(Self::new(graph, Arc::new(CpuExecutor::new(None)?), false))
-    }
-
     pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
         Self::with_backend(backend, executor, exact_linking)
@@ -96,12 +92,8 @@ impl<T: Element> TypedIndex<T> {
         backend.into_graphs()
     }
 
-    pub(crate) fn moved_to_device(
-        self,
-        device: DeviceChoice,
-        options: DeviceOptions,
-    ) -> Result<Self, MoveError<Self>> {
-        let device = match device.resolve() {
+    pub(crate) fn moved_to_device(self, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
+        let device = match options.device.resolve() {
             Ok(device) => device,
             Err(error) => return Err(MoveError::new(self, error)),
         };
@@ -133,7 +125,7 @@ impl<T: Element> TypedIndex<T> {
         is_there && is_stored && !(is_set && options.spread == Spread::Sharded && self.shards() == 1)
     }
 
-    pub(crate) fn moved_to_host(self) -> Result<Self, MoveError<Self>> {
+    fn moved_to_host(self) -> Result<Self, MoveError<Self>> {
         if self.device() == Device::Cpu {
             return Ok(self);
         }

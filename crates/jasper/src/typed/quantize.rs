@@ -5,11 +5,14 @@ use std::io;
 use jasper_core::{Element, ProgressFn, no_progress};
 use jasper_graph::{Codes, Graph, VectorError};
 use jasper_quant::Quantization;
-use jasper_vamana::{CodeCheck, CodeReport, UpdateError, code_report, encode, make_sketches};
+use jasper_vamana::{CodeCheck, UpdateError, encode, make_sketches};
 
 use super::TypedIndex;
+use crate::QuantizeMode;
 use crate::backend::Backend;
+use crate::error::QuantizeError;
 use crate::journal::{Change, Record};
+use crate::report::QuantizeReport;
 
 impl<T: Element> TypedIndex<T> {
     /// Encodes the vectors of each shard. The caller holds the writer lock.
@@ -90,11 +93,7 @@ impl<T: Element> TypedIndex<T> {
         })
     }
 
-    pub(crate) fn measure_code_error(&self) -> Result<Option<CodeReport>, UpdateError> {
-        self.read_graph(|graph| code_report(&self.executor, graph))?
-    }
-
-    pub(crate) fn build_sketches(&self) -> Result<(), UpdateError> {
+    fn build_sketches(&self) -> Result<(), UpdateError> {
         let _writer = self.changes.lock_writer();
         for shard in self.backend.shards_or_self() {
             // Searches go on: changes of the vectors wait for the writer lock.
@@ -106,6 +105,21 @@ impl<T: Element> TypedIndex<T> {
 }
 
 impl<T: Element> TypedIndex<T> {
+    pub(crate) fn quantize_as(
+        &self,
+        mode: QuantizeMode,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<QuantizeReport, QuantizeError> {
+        match mode {
+            QuantizeMode::Checked(quantization) => self.quantize(quantization, progress)?,
+            QuantizeMode::Forced(quantization) => self.force_quantize(quantization, progress)?,
+            QuantizeMode::Auto(device) => return self.auto_quantize(device, progress),
+            QuantizeMode::None => self.drop_codes()?,
+            QuantizeMode::Sketches => self.build_sketches()?,
+        }
+        Ok(QuantizeReport { quantization: self.quantization(), trial: None })
+    }
+
     pub(crate) fn quantize(
         &self,
         quantization: Quantization,

@@ -1,8 +1,9 @@
 //! Searches.
 
+use jasper_attributes::Expression;
 use jasper_core::{Element, Key, MatrixView};
 use jasper_graph::KeyError;
-use jasper_vamana::{Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TypedIndex;
 use crate::batcher::Pending;
@@ -10,6 +11,7 @@ use crate::batcher::Pending;
 impl<T: Element> TypedIndex<T> {
     pub(crate) fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.limits().check(&params, 1)?;
+        params.check_filters(1)?;
         self.search_unlimited(query, params)
     }
 
@@ -52,6 +54,7 @@ impl<T: Element> TypedIndex<T> {
 
     pub(crate) fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         params.check()?;
+        params.check_filters(1)?;
         self.limits().check(&params, 1)?;
         let vector = self.backend.read_with(key, |graph| {
             graph.require_vectors()?;
@@ -61,8 +64,7 @@ impl<T: Element> TypedIndex<T> {
         let widest = self.backend.max_beam_width();
         if params.k == widest {
             // There is no room for the key beside as many others.
-            let is_other = |other| other != key && params.filter.is_none_or(|filter| filter.allows(other));
-            return self.search_unlimited(&vector, params.filter(&is_other));
+            return self.search_but(key, &vector, params);
         }
         // The key is a hit of its own search.
         let mut one_more = params.k(params.k.saturating_add(1));
@@ -71,6 +73,31 @@ impl<T: Element> TypedIndex<T> {
         hits.retain(|hit| hit.key != key);
         hits.truncate(params.k);
         Ok(hits)
+    }
+
+    /// Searches for all keys but one.
+    fn search_but(
+        &self,
+        key: Key,
+        vector: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
+        match params.filter {
+            Some(Filter::Where(expression)) => {
+                let others = expression.clone().and(Expression::keys([key]).not());
+                self.search_unlimited(vector, params.filter(&others))
+            }
+            Some(Filter::Keys(keys)) => {
+                let is_other = |other| other != key && keys.contains(other);
+                self.search_unlimited(vector, params.filter(&is_other))
+            }
+            Some(Filter::Predicate(allows)) => {
+                let is_other = |other| other != key && allows(other);
+                self.search_unlimited(vector, params.filter(&is_other))
+            }
+            Some(Filter::PerQuery(_)) => self.search_but(key, vector, params.of_query(0)),
+            None => self.search_unlimited(vector, params.filter(&|other| other != key)),
+        }
     }
 
     pub(crate) fn search_within(

@@ -1,13 +1,14 @@
 //! Changes: inserts, deletes, consolidation and compaction.
 
-use jasper_core::{Element, Key, MatrixView, Progress, ProgressFn, Stage, VectorSource, no_progress};
+use jasper_core::{Element, Key, Progress, ProgressFn, Stage, VectorSource, no_progress};
 use jasper_graph::KeyMap;
-use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
+use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, UpdateError};
 
 use super::TypedIndex;
 use crate::batcher::Pending;
-use crate::changes::NewKeys;
-use crate::changes::small::{SMALL, SmallChange};
+use crate::changes::InsertEntries;
+use crate::changes::small::{Made, SMALL, SmallChange};
+use crate::index::DeleteKeys;
 use crate::journal::Record;
 
 impl<T: Element> TypedIndex<T> {
@@ -31,54 +32,31 @@ impl<T: Element> TypedIndex<T> {
     pub(crate) fn insert(
         &self,
         vectors: &dyn VectorSource<T>,
-        keys: NewKeys<'_>,
-    ) -> Result<(Key, InsertReport), UpdateError> {
+        entries: InsertEntries<'_>,
+    ) -> Result<InsertReport, UpdateError> {
         match vectors.in_memory() {
-            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => self.small_changes.insert(vectors, keys),
-            _ => self.changes.insert(vectors, keys, &mut no_progress),
+            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => self.small_changes.insert(vectors, entries),
+            _ => self.changes.insert(vectors, entries, &mut no_progress),
         }
     }
 
-    pub(crate) fn submit_insert(
-        &self,
-        vectors: MatrixView<'_, T>,
-        keys: &[Key],
-        on_conflict: OnConflict,
-    ) -> Result<Pending<Result<InsertReport, UpdateError>>, UpdateError> {
-        let change = SmallChange::insert(vectors, NewKeys::Given(keys, on_conflict));
-        let submitted = self.small_changes.submit(change).map_err(UpdateError::Thread)?;
-        Ok(Pending::new(async { Ok(submitted.await?.1) }))
-    }
-
-    pub(crate) fn submit_delete(
-        &self,
-        keys: &[Key],
-    ) -> Result<Pending<Result<(), UpdateError>>, UpdateError> {
-        let submitted = self.small_changes.submit(SmallChange::Delete(keys.to_vec()));
-        let submitted = submitted.map_err(UpdateError::Thread)?;
-        Ok(Pending::new(async { submitted.await.map(drop) }))
-    }
-
-    pub(crate) fn delete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        if (1..=SMALL).contains(&keys.len()) {
+    pub(crate) fn delete(&self, keys: DeleteKeys<'_>) -> Result<usize, UpdateError> {
+        let (DeleteKeys::All(all) | DeleteKeys::Present(all)) = keys;
+        if (1..=SMALL).contains(&all.len()) {
             self.small_changes.delete(keys)
         } else {
-            self.changes.delete(keys)
+            self.changes.delete_keys(keys)
         }
     }
 
-    pub(crate) fn delete_if_present(&self, keys: &[Key]) -> Result<usize, UpdateError> {
-        self.changes.change(None, &mut no_progress, |change, _| {
-            let mut present = keys.to_vec();
-            present.sort_unstable();
-            present.dedup();
-            present.retain(|&key| self.contains(key));
-            if !present.is_empty() {
-                change.log::<T>(&Record::Delete(&present))?;
-                self.changes.change_checked_keys(&present, [KeyMap::delete, KeyMap::restore])?;
-            }
-            Ok(present.len())
-        })
+    /// Queues an insert or a delete. `result` makes the result of the call of what the change did.
+    pub(crate) fn submit_change<R: 'static>(
+        &self,
+        change: SmallChange<T>,
+        result: fn(Made) -> R,
+    ) -> Result<Pending<Result<R, UpdateError>>, UpdateError> {
+        let submitted = self.small_changes.submit(change).map_err(UpdateError::Thread)?;
+        Ok(Pending::new(async move { submitted.await.map(result) }))
     }
 
     pub(crate) fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {

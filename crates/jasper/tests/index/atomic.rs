@@ -7,10 +7,10 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use jasper::error::CheckError;
+use jasper::error::{CheckError, QuantizeError};
 use jasper::{
-    BuildError, Element, ElementKind, Index, IndexBuilder, Key, Metric, Progress, Quantization, Stage,
-    UpdateError, VectorSource, Vectors, bench::synthetic::Clusters, f16,
+    BuildError, Element, ElementKind, Index, IndexBuilder, Key, Metric, NewKeys, Progress, Quantization,
+    Stage, UpdateError, VectorSource, Vectors, bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{SearchHits, bytes_of, everything, view};
@@ -144,8 +144,11 @@ fn a_call_stopped_at_any_report_has_done_nothing() {
 fn quantizing_compacting_and_checking_stop_at_any_report() {
     let index = used::<f32>(Metric::L2);
     let is_cancel = |error: &UpdateError| matches!(error, UpdateError::Cancelled(_));
-    let quantized =
-        stop_everywhere(&index, |index| index.quantize(Quantization::Rabitq { bits: 2 }), is_cancel);
+    let quantized = stop_everywhere(
+        &index,
+        |index| index.quantize(Quantization::Rabitq { bits: 2 }).map(drop),
+        |error| matches!(error, QuantizeError::Cancelled(_)),
+    );
     assert_eq!(quantized, ["quantizing".to_owned()].into());
     assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 2 }));
     let free = index.stats().free_slots;
@@ -246,7 +249,7 @@ fn rows_that_cannot_be_read_leave_no_trace() {
                 "{error}"
             );
         }
-        assert!(matches!(index.insert_auto(source(&broken)), Err(UpdateError::Read(_))));
+        assert!(matches!(index.insert(source(&broken), NewKeys::Next), Err(UpdateError::Read(_))));
         let error = IndexBuilder::new(Metric::L2).build(source(&broken)).unwrap_err();
         assert!(matches!(error, BuildError::Input(UpdateError::Read(_))), "{error}");
         assert!(bytes_of(&index) == before, "rows from {bad} on");

@@ -1,12 +1,12 @@
 //! Codes: searches with estimated distances find what exact searches find, and codes are updated with every change.
 
-use jasper::error::TrainError;
+use jasper::error::{QuantizeError, TrainError};
 use jasper::graph::Graph;
-use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
+use jasper::report::{CostUnit, QuantizeReport, TriedQuantization};
 use jasper::{
-    BuildError, Device, Distances, Element, ElementKind, Filter, Hit, Index, IndexBuilder, KeyFilter,
-    MatrixView, Metric, OpenOptions, Quantization, SearchError, SearchParams, UpdateError,
-    bench::synthetic::Clusters, f16,
+    BuildError, Device, DeviceChoice, Distances, Element, ElementKind, Filter, Hit, Index, IndexBuilder,
+    KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, Quantization, QuantizeMode, SearchError,
+    SearchParams, UpdateError, bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{SearchHits, bytes_of, view};
@@ -136,7 +136,7 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
             index.consolidate().unwrap();
         }
         let first = (round as usize * 100) % 1400;
-        index.insert_auto(view(&rows[first * D..][..100 * D], D)).unwrap();
+        index.insert(view(&rows[first * D..][..100 * D], D), NewKeys::Next).unwrap();
         if round % 7 == 6 {
             index.compact().unwrap();
         }
@@ -185,10 +185,11 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let exact = index.search_hits(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
     // The choice for a device does not need the device.
     for (device, unit) in [(Device::Cuda(0), CostUnit::Bytes), (Device::Cpu, CostUnit::Nanoseconds)] {
-        let trial = index.auto_quantize(device).unwrap();
-        assert_eq!((index.stats().quantization, trial.unit), (trial.chosen, unit));
-        assert_eq!(index.auto_quantize(device).unwrap(), trial);
-        let chosen = chosen(&trial);
+        let report = index.quantize(QuantizeMode::Auto(device.into())).unwrap();
+        assert_eq!(index.stats().quantization, report.quantization);
+        assert_eq!(index.quantize(QuantizeMode::Auto(device.into())).unwrap(), report);
+        let (chosen, trial) = (chosen(&report), report.trial.as_ref().unwrap());
+        assert_eq!(trial.unit, unit);
         let least = trial.tried.iter().filter_map(|tried| tried.cost).fold(f64::INFINITY, f64::min);
         // Times are estimates, and several codes may take the least.
         let most = if unit == CostUnit::Bytes { least } else { 1.1 * least };
@@ -196,14 +197,15 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
         assert!(chosen.cost.unwrap() < trial.exact_cost / 1.2, "{trial:?}");
         let found = index.search_hits(queries, SearchParams::new(K).beam_width(chosen.beam_width.unwrap()));
         assert!(overlap(&exact, &found.unwrap()) > trial.recall - 0.02);
-        index.drop_codes().unwrap();
+        index.quantize(None).unwrap();
         assert!(bytes_of(&index) == before);
     }
 }
 
 /// The trial of the quantization that was chosen.
-fn chosen(report: &QuantizeReport) -> &QuantizeTrial {
-    report.tried.iter().find(|tried| Some(tried.quantization) == report.chosen).expect("codes cost less")
+fn chosen(report: &QuantizeReport) -> &TriedQuantization {
+    let tried = &report.trial.as_ref().unwrap().tried;
+    tried.iter().find(|tried| Some(tried.quantization) == report.quantization).expect("codes cost less")
 }
 
 #[test]
@@ -213,8 +215,9 @@ fn a_trial_on_the_cpu_keeps_exact_distances_of_bytes() {
         IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
     index.quantize(Quantization::Rabitq { bits: 1 }).unwrap();
-    let trial = index.auto_quantize(Device::Cpu).unwrap();
-    assert_eq!(trial.chosen, None);
+    let report = index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap();
+    assert_eq!(report.quantization, None);
+    let trial = report.trial.unwrap();
     assert!(trial.tried.iter().filter_map(|tried| tried.cost).all(|cost| cost >= trial.exact_cost));
     assert!(bytes_of(&index) == before);
 }
@@ -239,8 +242,8 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
     let index = builder.build(rows).unwrap();
-    let trial = index.auto_quantize(Device::Cuda(0)).unwrap();
-    assert_eq!(index.stats().quantization, trial.chosen);
+    let trial = index.quantize(QuantizeMode::Auto(Device::Cuda(0).into())).unwrap();
+    assert_eq!(index.stats().quantization, trial.quantization);
     let width = chosen(&trial).beam_width.unwrap();
     let truth = nearest(rows, queries);
     let recall = |width, distances| {
@@ -286,13 +289,13 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         message(&index.insert(view(&rows[..D], D), &[90_000]).unwrap_err());
         message(&index.consolidate().unwrap_err());
         message(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
-        message(&index.auto_quantize(Device::Cpu).unwrap_err());
-        message(&index.drop_codes().unwrap_err());
+        message(&index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err());
+        message(&index.quantize(None).unwrap_err());
         message(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
         let sampled = jasper::tune::TuneQueries::sampled();
         message(&index.tune(goal, sampled).unwrap_err());
-        assert_eq!(index.measure_code_error().unwrap(), None);
+        assert_eq!(index.check().unwrap().codes, None);
         index.undelete(&[before[0].key]).unwrap();
         assert_eq!(index.search_hits(queries, SearchParams::new(K)).unwrap(), before);
     }
@@ -324,7 +327,7 @@ fn a_trial_that_cannot_begin_leaves_codes() {
     let rows = Clusters::new(D, 5).rows::<f32>(20, 0);
     let index = index(Metric::L2, &rows);
     index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
-    assert!(index.auto_quantize(Device::Cpu).is_err(), "one row is no sample");
+    assert!(index.quantize(QuantizeMode::Auto(Device::Cpu.into())).is_err(), "one row is no sample");
     assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 4 }));
 }
 
@@ -332,20 +335,20 @@ fn a_trial_that_cannot_begin_leaves_codes() {
 fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     let rows = Clusters::new(D, 5).rows::<f32>(2000, 0);
     let index = index(Metric::L2, &rows);
-    assert_eq!(index.measure_code_error().unwrap(), None);
+    assert_eq!(index.check().unwrap().codes, None);
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
-    let fitting = index.measure_code_error().unwrap().unwrap();
+    let fitting = index.check().unwrap().codes.unwrap();
     assert_eq!(fitting.error, fitting.retrained_error, "the same rows teach the same");
     assert!(!fitting.has_drifted());
     // Other clusters, elsewhere.
     let others: Vec<f32> = Clusters::new(D, 77).rows::<f32>(2000, 0).iter().map(|x| x + 500.0).collect();
     index.delete(&(0..2000).collect::<Vec<_>>()).unwrap();
-    index.insert_auto(view(&others, D)).unwrap();
+    index.insert(view(&others, D), NewKeys::Next).unwrap();
     index.consolidate().unwrap();
-    let drifted = index.measure_code_error().unwrap().unwrap();
+    let drifted = index.check().unwrap().codes.unwrap();
     assert!(drifted.error > 1.5 * drifted.retrained_error && drifted.has_drifted(), "{drifted:?}");
     index.quantize(Quantization::Rabitq { bits: 2 }).unwrap();
-    let again = index.measure_code_error().unwrap().unwrap();
+    let again = index.check().unwrap().codes.unwrap();
     assert_eq!([again.error, again.retrained_error], [drifted.retrained_error; 2]);
 }
 
@@ -408,14 +411,18 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let rows = Clusters::new(LONG, 5).rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
     let behind = builder.build(view(&rows, LONG)).unwrap();
-    let trial = behind.auto_quantize(behind.build_report().unwrap().device).unwrap();
-    assert!(trial.chosen.is_some(), "{trial:?}");
-    let index = builder.clone().auto_quantize().build(view(&rows, LONG)).unwrap();
+    let trial = behind.quantize(QuantizeMode::Auto(behind.build_report().unwrap().device.into())).unwrap();
+    assert!(trial.quantization.is_some(), "{trial:?}");
+    let index =
+        builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)).build(view(&rows, LONG)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = 1000 * Quantization::Rabitq { bits: 4 }.bytes(LONG) as u64;
-    assert_eq!(planned(builder.clone().auto_quantize(), LONG)[0], largest);
-    let few = builder.auto_quantize().build(view(&rows[..20 * LONG], LONG)).unwrap_err();
-    assert!(matches!(few, BuildError::AutoQuantize(_)), "{few}");
+    assert_eq!(planned(builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)), LONG)[0], largest);
+    let few = builder
+        .quantize(QuantizeMode::Auto(DeviceChoice::Auto))
+        .build(view(&rows[..20 * LONG], LONG))
+        .unwrap_err();
+    assert!(matches!(few, BuildError::Quantize(_)), "{few}");
 }
 
 #[test]
@@ -453,9 +460,12 @@ fn codes_by_which_neighbors_are_lost_are_refused_unless_forced() {
     let index = Index::open(&folder).unwrap();
     index.quantize(Quantization::Rabitq { bits: 1 }).unwrap_err();
     let error = index.quantize(code).unwrap_err();
-    assert!(matches!(error, UpdateError::CodesLose { recall, .. } if recall < 0.5), "{error}");
+    assert!(
+        matches!(error, QuantizeError::Update(UpdateError::CodesLose { recall, .. }) if recall < 0.5),
+        "{error}"
+    );
     assert_eq!(index.quantization(), None);
-    index.force_quantize(code).unwrap();
+    index.quantize(QuantizeMode::Forced(code)).unwrap();
     assert!(index.quantize(Quantization::Mixed { sectors: 1 }).is_err());
     assert_eq!(index.quantization(), Some(code), "a refusal leaves the codes");
     drop(index);
@@ -473,7 +483,7 @@ fn codes_of_usual_vectors_are_not_refused() {
             let builder = IndexBuilder::new(metric).max_degree(8).build_beam_width(16);
             let index = builder.build(view(&vectors, dimension)).unwrap();
             for code in ["rabitq:1", "rabitq:8", "mixed:1"] {
-                index.quantize(code.parse().unwrap()).unwrap();
+                index.quantize(code.parse::<Quantization>().unwrap()).unwrap();
             }
         }
     }
@@ -495,9 +505,9 @@ fn codes_of_odd_values_can_be_opened_or_are_refused() {
             let Ok(index) = IndexBuilder::new(metric).max_degree(8).build(view(&rows, D)) else { continue };
             for code in ["rabitq:1", "rabitq:4", "rabitq:8", "mixed:1", "mixed:2", "mixed:4"] {
                 let code: Quantization = code.parse().unwrap();
-                if let Err(error) = index.force_quantize(code) {
+                if let Err(error) = index.quantize(QuantizeMode::Forced(code)) {
                     assert!(
-                        matches!(error, UpdateError::Quantize(TrainError::Range(refused)) if refused == code)
+                        matches!(error, QuantizeError::Update(UpdateError::Quantize(TrainError::Range(refused))) if refused == code)
                     );
                     continue;
                 }

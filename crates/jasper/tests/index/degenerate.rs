@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jasper::graph::Graph;
 use jasper::{
-    BuildError, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NO_KEY,
-    Quantization, SearchError, SearchParams, UpdateError, bench::synthetic::Clusters, error::KeyError,
-    error::MatrixError, error::VectorError, f16,
+    BuildError, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric,
+    NO_KEY, NewKeys, Quantization, QuantizeMode, SearchError, SearchParams, UpdateError,
+    bench::synthetic::Clusters, error::KeyError, error::MatrixError, error::VectorError, f16,
 };
 
 use crate::common::{SearchHits, assert_exact, bytes_of, everything, for_each_element, keys, small, view};
@@ -46,7 +46,7 @@ fn an_empty_index_refuses_options_that_need_vectors() {
         (builder.clone().keys(&[1]), "keys"),
         (builder.clone().checkpoint(path, Duration::MAX), "checkpoint"),
         (builder.clone().quantize(Quantization::Rabitq { bits: 1 }), "quantize"),
-        (builder.clone().auto_quantize(), "quantize"),
+        (builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)), "quantize"),
     ] {
         let error = builder.empty(ElementKind::F32, 3).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");
@@ -90,7 +90,7 @@ fn degrees<T: Element>() {
             let builder = IndexBuilder::new(metric).max_degree(max_degree).build_beam_width(4).threads(2);
             let index = builder.build(view(&rows[..6 * 200], 6)).unwrap();
             check_all(&index, &rows[..6 * 200], 6);
-            index.insert_auto(view(&rows[6 * 200..], 6)).unwrap();
+            index.insert(view(&rows[6 * 200..], 6), NewKeys::Next).unwrap();
             check_all(&index, &rows, 6);
             index.delete(&(0..90).collect::<Vec<_>>()).unwrap();
             index.consolidate().unwrap();
@@ -164,8 +164,8 @@ fn a_hundred_thousand_copies_come_and_go() {
     let filtered = SearchParams::new(1).filter(&one);
     assert_eq!(keys(&index.search(&rows[..4], filtered).unwrap()), [7]);
     let copies = rows[..4].repeat(COPIES);
-    let report = index.insert_auto(view(&copies, 4)).unwrap();
-    assert_eq!((report.1.duplicates, index.stats().live_vertices), (COPIES, 300));
+    let report = index.insert(view(&copies, 4), NewKeys::Next).unwrap();
+    assert_eq!((report.duplicates, index.stats().live_vertices), (COPIES, 300));
     let nearest = index.search(&rows[..4], SearchParams::new(3)).unwrap();
     assert_eq!(keys(&nearest), [0, 300, 301]);
     let all: Vec<Key> = (300..300 + COPIES as Key).collect();
@@ -174,7 +174,7 @@ fn a_hundred_thousand_copies_come_and_go() {
     // The oldest first, then the newest.
     index.delete(&all[..COPIES / 2]).unwrap();
     let newest: Vec<Key> = all[COPIES / 2..].iter().rev().copied().collect();
-    newest.chunks(10_000).for_each(|keys| index.delete(keys).unwrap());
+    newest.chunks(10_000).for_each(|keys| assert_eq!(index.delete(keys).unwrap(), keys.len()));
     assert_eq!(keys(&index.search(&rows[..4], filtered).unwrap()), [7]);
     check_all(&index, &rows, 4);
 }
@@ -188,7 +188,7 @@ fn a_quarter_of_copies_hides_nobody() {
         rows.copy_within(from..from + 8, to);
     }
     let index = small(Metric::L2).max_degree(16).build(view(&rows[..8 * 2000], 8)).unwrap();
-    index.insert_auto(view(&rows[8 * 2000..], 8)).unwrap();
+    index.insert(view(&rows[8 * 2000..], 8), NewKeys::Next).unwrap();
     assert!(index.stats().live_vertices <= 3000 - 720);
     check_all(&index, &rows, 8);
     // There are more copies than the frontier holds, and a few other rows.
@@ -214,7 +214,7 @@ fn zero_vectors<T: Element>() {
     );
     let index = small(Metric::Cosine).build(view(&rows, 4)).unwrap();
     let before = bytes_of(&index);
-    let error = index.insert_auto(view(&with_zero, 4)).unwrap_err();
+    let error = index.insert(view(&with_zero, 4), NewKeys::Next).unwrap_err();
     assert!(matches!(error, UpdateError::Vector(VectorError::ZeroVector { row: 20 })), "{error}");
     let error = index.search(&[T::default(); 4], SearchParams::new(1)).unwrap_err();
     assert!(matches!(error, SearchError::Vector(VectorError::ZeroVector { .. })), "{error}");
@@ -373,13 +373,18 @@ fn the_largest_key_is_a_key() {
     let rows: Vec<f32> = Clusters::new(4, 8).rows(3, 0);
     let index = small(Metric::L2).keys(&[NO_KEY - 3, 7, 9]).build(view(&rows, 4)).unwrap();
     let more = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-    assert_eq!(index.insert_auto(view(&more, 4)).unwrap().0, NO_KEY - 2, "two keys are left");
+    assert_eq!(
+        index.insert(view(&more, 4), NewKeys::Next).unwrap().first_key,
+        Some(NO_KEY - 2),
+        "two keys are left"
+    );
     let before = bytes_of(&index);
-    let error = index.insert_auto(view(&[9.0; 4], 4)).unwrap_err();
+    let error = index.insert(view(&[9.0; 4], 4), NewKeys::Next).unwrap_err();
     assert!(matches!(error, UpdateError::Key(KeyError::NoneLeft { count: 1, last }) if last == NO_KEY - 1));
     assert!(bytes_of(&index) == before);
     assert!(index.contains(NO_KEY - 1));
-    assert_eq!(index.insert_auto(view::<f32>(&[], 4)).unwrap().0, NO_KEY, "no rows need no key");
+    let nothing = index.insert(view::<f32>(&[], 4), NewKeys::Next).unwrap();
+    assert_eq!((nothing.keys, nothing.first_key, index.next_key()), (0, None, NO_KEY), "no rows need no key");
 }
 
 fn empty_and_back<T: Element>() {
@@ -415,7 +420,7 @@ fn empty_and_back<T: Element>() {
         assert_eq!((index.stats().free_slots, index.read_graph(Graph::<T>::slots).unwrap()), (0, 0));
         index.insert(view(&rows, 4), &keys).unwrap();
         check_all(&index, &rows, 4);
-        assert_eq!(index.insert_auto(view::<T>(&[], 4)).unwrap().0, 120, "a key is never given out again");
+        assert_eq!(index.next_key(), 120, "a key is never given out again");
     }
 }
 
@@ -488,7 +493,8 @@ fn calls_about_nothing_change_nothing() {
     let before = bytes_of(&index);
     assert_eq!(index.insert(view::<f32>(&[], 4), &[]).unwrap().keys, 0);
     assert_eq!(index.upsert(view::<f32>(&[], 4), &[]).unwrap().keys, 0);
-    assert_eq!(index.insert_auto(view::<f32>(&[], 4)).unwrap().0, 20);
+    assert_eq!(index.insert(view::<f32>(&[], 4), NewKeys::Next).unwrap().first_key, None);
+    assert_eq!(index.next_key(), 20);
     index.delete(&[]).unwrap();
     index.undelete(&[]).unwrap();
     assert_eq!(index.consolidate().unwrap().freed, 0);

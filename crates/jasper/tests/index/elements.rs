@@ -2,8 +2,8 @@
 
 use jasper::error::{MatrixError, VectorError};
 use jasper::{
-    Element, Index, IndexBuilder, Key, MatrixView, Metric, SearchError, SearchParams, UpdateError, Vectors,
-    bench::synthetic::Clusters, f16,
+    Element, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, SearchError, SearchParams, UpdateError,
+    Vectors, bench::synthetic::Clusters, f16,
 };
 
 use crate::common::{bytes_of, floats, small, view};
@@ -24,7 +24,7 @@ fn changed<T: Element, F: Element>() -> Index {
     index.insert(view(&more[..100 * DIMENSION], DIMENSION), &keys).unwrap();
     index.insert(&more[100 * DIMENSION..101 * DIMENSION], &[5000]).unwrap();
     index.upsert(view(&more[101 * DIMENSION..103 * DIMENSION], DIMENSION), &[5000, 7]).unwrap();
-    index.insert_auto(view(&more[103 * DIMENSION..], DIMENSION)).unwrap();
+    index.insert(view(&more[103 * DIMENSION..], DIMENSION), NewKeys::Next).unwrap();
     assert_eq!(index.vector(7), Some(floats(&more[102 * DIMENSION..103 * DIMENSION])));
     index
 }

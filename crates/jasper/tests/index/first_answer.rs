@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use jasper::bench::synthetic::Clusters;
 use jasper::graph::Graph;
-use jasper::{
-    Device, DeviceChoice, DeviceOptions, IndexBuilder, Metric, OpenOptions, Quantization, SearchParams,
-};
+use jasper::{Device, DeviceChoice, IndexBuilder, Metric, OpenOptions, Quantization, SearchParams};
 
 use crate::common::{SearchHits, view};
 use crate::submit::block_on;
@@ -50,7 +48,7 @@ fn open_and_search(path: &Path, then: &str) {
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(40, 1);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10));
     let begun = Instant::now();
-    let options = OpenOptions::new().device(Device::Cuda(0), DeviceOptions::new());
+    let options = OpenOptions::new().device(Device::Cuda(0));
     let index = options.open(path).unwrap();
     let first = index.search(queries.row(0), params).unwrap();
     let batch = index.search_hits(queries.slice(0..16), params).unwrap();

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
 use jasper::graph::Graph;
-use jasper::{Element, Index, IndexBuilder, Key, Metric, OpenOptions, UpdateError, error::KeyError};
+use jasper::{
+    Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, QuantizeMode, UpdateError,
+    error::KeyError,
+};
 use proptest::prelude::*;
 
 use crate::common::{assert_exact, everything, floats, view};
@@ -98,13 +101,16 @@ impl<T: Element> Subject<T> {
             Step::Upsert(pairs) => self.put(&pairs, true),
             Step::InsertNext(rows) => {
                 let next = self.model.next;
-                assert_eq!(self.index.insert_auto(view(&stored::<T>(&rows), DIMENSION)).unwrap().0, next);
+                assert_eq!(
+                    self.index.insert(view(&stored::<T>(&rows), DIMENSION), NewKeys::Next).unwrap().first_key,
+                    Some(next)
+                );
                 (next..).zip(rows).for_each(|(key, row)| self.model.hold(key, row));
             }
             Step::Delete(keys) => self.delete(keys),
             Step::Undelete(keys) => self.undelete(keys),
             Step::Consolidate => self.consolidate(),
-            Step::Sketch => self.index.build_sketches().unwrap(),
+            Step::Sketch => drop(self.index.quantize(QuantizeMode::Sketches).unwrap()),
             Step::Compact => {
                 self.index.compact().unwrap();
                 assert_eq!(self.index.stats().free_slots, 0);
@@ -166,13 +172,13 @@ impl<T: Element> Subject<T> {
         let live: BTreeSet<Key> =
             keys.iter().copied().filter(|key| self.model.live.contains_key(key)).collect();
         let live: Vec<Key> = live.into_iter().collect();
-        self.index.delete(&live).unwrap();
+        assert_eq!(self.index.delete(&live).unwrap(), live.len());
         for key in live {
             let row = self.model.live.remove(&key).unwrap();
             self.model.deleted.insert(key, row);
         }
         match self.index.delete(&keys) {
-            Ok(()) => assert!(keys.is_empty()),
+            Ok(count) => assert!(count == 0 && keys.is_empty()),
             Err(UpdateError::RepeatedKey(_)) => assert!(!is_distinct(&keys)),
             Err(UpdateError::Key(KeyError::Deleted(key))) => assert!(self.model.deleted.contains_key(&key)),
             Err(UpdateError::Key(KeyError::Unknown(key))) => assert!(!self.model.deleted.contains_key(&key)),

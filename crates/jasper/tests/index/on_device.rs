@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use jasper::bench::Measure;
 use jasper::{
     BuildError, CudaSet, Device, DeviceChoice, DeviceError, DeviceOptions, Distances, Element, ElementKind,
-    Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric, Quantization, SearchError, SearchParams,
-    Target, bench::synthetic::Clusters,
+    Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric, NewKeys, Quantization, SearchError,
+    SearchParams, Target, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
@@ -48,7 +48,7 @@ fn answers<T: Element>() {
         for device in [Device::Cpu.into(), DeviceChoice::Auto] {
             let host = index::<T>(metric);
             let index = index::<T>(metric).to_device(device).unwrap();
-            assert_eq!(index.device_bytes() > 0, index.device() != Device::Cpu);
+            assert_eq!(index.device_info().bytes > 0, index.device() != Device::Cpu);
             compare(&host, &index, &queries, SearchParams::new(10));
             compare(&host, &index, &queries, SearchParams::new(200).beam_width(300));
             let few: KeyFilter = [1, 5, 300, 301].into_iter().collect();
@@ -60,7 +60,7 @@ fn answers<T: Element>() {
                 index.search(&queries[1..DIMENSION], SearchParams::new(1)),
                 Err(SearchError::Vector(_))
             ));
-            assert_eq!(index.to_host().unwrap().len(), 897);
+            assert_eq!(index.to_device(Device::Cpu).unwrap().len(), 897);
         }
     }
 }
@@ -99,7 +99,7 @@ fn changes_do_not_depend_on_the_device() {
     let device = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
-        let first = |index: &Index| index.insert_auto(part(from, to)).unwrap().0;
+        let first = |index: &Index| index.insert(part(from, to), NewKeys::Next).unwrap().first_key;
         assert_eq!(first(&host), first(&device));
         let keys: Vec<u64> = (0..900).filter(|key| key % 3 == round as u64 && host.contains(*key)).collect();
         host.delete(&keys).unwrap();
@@ -123,7 +123,7 @@ fn changes_do_not_depend_on_the_device() {
         assert_eq!(stats, of_host);
         compare(&host, &device, &rows[..20 * DIMENSION], SearchParams::new(10));
     }
-    assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
+    assert!(bytes_of(&device.to_device(Device::Cpu).unwrap()) == bytes_of(&host));
 }
 
 /// A sorted batch of 16,384 vectors, the largest there is, each of which is compared with all others.
@@ -145,9 +145,9 @@ fn a_large_batch_does_not_depend_on_the_device() {
     let device = built().to_device(Device::Cuda(0)).unwrap();
     let host = built();
     let rows: Vec<u8> = set.rows_of(&[3; 17_000], 1);
-    host.insert_auto(view(&rows, DIMENSION)).unwrap();
-    device.insert_auto(view(&rows, DIMENSION)).unwrap();
-    assert!(bytes_of(&device.to_host().unwrap()) == bytes_of(&host));
+    host.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
+    device.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
+    assert!(bytes_of(&device.to_device(Device::Cpu).unwrap()) == bytes_of(&host));
 }
 
 /// With vectors on the host, results and changes are those with vectors on the device, and those of the CPU.
@@ -160,20 +160,23 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let host = coded();
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
-    let options = DeviceOptions::new().vector_storage(MemorySpace::Host);
-    let mut apart = coded().to_device_with(DeviceChoice::Auto, options).unwrap();
+    let options = DeviceOptions::new(DeviceChoice::Auto).vector_storage(MemorySpace::Host);
+    let mut apart = coded().to_device(options).unwrap();
     let there = coded().to_device(DeviceChoice::Auto).unwrap();
     let is_on_gpu = there.device() != Device::Cpu;
     for round in 0..2 {
         assert_eq!(apart.stats().vector_storage, MemorySpace::Host);
-        assert_eq!(apart.device_bytes() < there.device_bytes(), is_on_gpu);
+        assert_eq!(apart.device_info().bytes < there.device_info().bytes, is_on_gpu);
         for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 15 }] {
             let params = SearchParams::new(10).distances(distances);
             compare(&host, &apart, &queries, params);
         }
         let part = view(&rows[round * 300 * DIMENSION..][..300 * DIMENSION], DIMENSION);
-        let (first, _) = apart.insert_auto(part).unwrap();
-        assert_eq!([&host, &there].map(|index| index.insert_auto(part).unwrap().0), [first; 2]);
+        let first = apart.insert(part, NewKeys::Next).unwrap().first_key.unwrap();
+        assert_eq!(
+            [&host, &there].map(|index| index.insert(part, NewKeys::Next).unwrap().first_key),
+            [Some(first); 2]
+        );
         let gone: Vec<u64> = (first..first + 40).collect();
         host.delete(&gone).unwrap();
         apart.delete(&gone).unwrap();
@@ -183,13 +186,13 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         host.compact().unwrap();
         apart.compact().unwrap();
         there.compact().unwrap();
-        apart = apart.to_host().unwrap().to_device_with(DeviceChoice::Auto, options).unwrap();
+        apart = apart.to_device(Device::Cpu).unwrap().to_device(options).unwrap();
     }
-    assert!(bytes_of(&apart.to_host().unwrap()) == bytes_of(&host));
-    let bytes = there.device_bytes();
-    let there = there.to_device_with(DeviceChoice::Auto, options).unwrap();
+    assert!(bytes_of(&apart.to_device(Device::Cpu).unwrap()) == bytes_of(&host));
+    let bytes = there.device_info().bytes;
+    let there = there.to_device(options).unwrap();
     assert_eq!(there.stats().vector_storage, MemorySpace::Host, "moved from where it was already");
-    assert_eq!(there.device_bytes() < bytes, is_on_gpu);
+    assert_eq!(there.device_info().bytes < bytes, is_on_gpu);
 }
 
 #[test]
@@ -209,8 +212,8 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
         if vectors.is_none() {
             index.drop_vectors().unwrap();
         }
-        let options = DeviceOptions::new().vector_storage(vectors);
-        let index = index.to_device_with(DeviceChoice::Auto, options).unwrap();
+        let options = DeviceOptions::new(DeviceChoice::Auto).vector_storage(vectors);
+        let index = index.to_device(options).unwrap();
         for distances in
             [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
         {
@@ -267,7 +270,7 @@ fn searches_go_on_while_the_index_changes() {
             });
         }
         for chunk in rows.chunks(300 * DIMENSION) {
-            let (first, _) = index.insert_auto(view(chunk, DIMENSION)).unwrap();
+            let first = index.insert(view(chunk, DIMENSION), NewKeys::Next).unwrap().first_key.unwrap();
             index.delete(&[first, first + 1]).unwrap();
             index.consolidate().unwrap();
         }
@@ -348,12 +351,12 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
     let goal = jasper::tune::Goal { k: 10, recall: 0.8 };
     let report = device.tune(goal, jasper::tune::TuneQueries::sampled()).unwrap();
     assert!(report.searches.iter().all(|search| search.recall >= 0.8));
-    assert_eq!(device.tuned_searches().len(), report.searches.len());
-    assert!(device.tuned(goal, 1).is_some() && device.check().unwrap().is_sound());
+    assert_eq!(device.tuned().len(), report.searches.len());
+    assert!(device.tuned().params(goal, 1).is_some() && device.check().unwrap().is_sound());
     compare(&host, &device, &queries, SearchParams::new(10));
 
     for index in indexes {
-        index.drop_codes().unwrap();
+        index.quantize(None).unwrap();
     }
     compare(&host, &device, &queries, SearchParams::new(10));
     for index in indexes {
@@ -362,7 +365,7 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
         assert!(index.vector(7).is_none() && index.stats().vector_bytes == 0);
     }
     compare(&host, &device, &queries, SearchParams::new(10));
-    assert_eq!(device.to_host().unwrap().len(), 2500);
+    assert_eq!(device.to_device(Device::Cpu).unwrap().len(), 2500);
 }
 
 #[test]

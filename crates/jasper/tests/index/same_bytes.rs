@@ -1,7 +1,7 @@
 //! The same calls give the same file, on any number of threads and after any history of opening and saving.
 
 use jasper::{
-    Device, DeviceOptions, Element, Index, IndexBuilder, Key, Metric, OpenError, OpenOptions, VectorSource,
+    Device, Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenError, OpenOptions, VectorSource,
     Vectors, bench::synthetic::Clusters,
 };
 
@@ -31,7 +31,7 @@ fn life<T: Element>(metric: Metric, threads: usize, mut pause: impl FnMut(Index)
     index.consolidate().unwrap();
     states.push(bytes_of(&index));
     index = pause(index);
-    index.insert_auto(view(&more, DIMENSION)).unwrap();
+    index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap();
     states.push(bytes_of(&index));
     index.delete(&(BUILT as Key..BUILT as Key + 700).filter(|key| key % 2 == 0).collect::<Vec<_>>()).unwrap();
     index = pause(index);
@@ -138,8 +138,8 @@ fn bytes_open_and_fail_as_files_do() {
         let of_any = OpenOptions::new().open_bytes(&bytes[..len]).unwrap_err().to_string();
         assert_eq!(of_any, of_bytes);
     }
-    let other_device = OpenOptions::new().device(Device::Cuda(999), DeviceOptions::new());
+    let other_device = OpenOptions::new().device(Device::Cuda(999));
     assert!(matches!(other_device.open_bytes(&bytes), Err(OpenError::Device(_))));
-    let same_device = OpenOptions::new().device(Device::Cpu, DeviceOptions::new());
+    let same_device = OpenOptions::new().device(Device::Cpu);
     assert_eq!(same_device.open_bytes(&bytes).unwrap().len(), 300);
 }

@@ -1,7 +1,9 @@
 //! An index on two GPUs or more. Skipped where there are fewer, unless `JASPER_REQUIRE_GPUS` says how many there must be.
 
 use jasper::bench::synthetic::Clusters;
-use jasper::{Device, DeviceChoice, DeviceOptions, Element, Index, KeyFilter, Metric, SearchParams, Spread};
+use jasper::{
+    Device, DeviceChoice, DeviceOptions, Element, Index, KeyFilter, Metric, NewKeys, SearchParams, Spread,
+};
 
 use crate::common::{bytes_of, for_each_element, small, view};
 
@@ -18,18 +20,18 @@ fn has_several_devices() -> bool {
 }
 
 fn options(spread: Spread) -> DeviceOptions {
-    DeviceOptions::new().spread(spread)
+    DeviceOptions::new(ALL).spread(spread)
 }
 
 fn change<T: Element>(index: &Index) {
     let more: Vec<T> = Clusters::new(DIMENSION, 40).rows(400, 2);
-    index.insert_auto(view(&more, DIMENSION)).unwrap();
+    index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap();
     index.delete(&(100..300).collect::<Vec<_>>()).unwrap();
     index.upsert(view(&more, DIMENSION), &(700..1100).collect::<Vec<_>>()).unwrap();
     index.consolidate().unwrap();
     index.compact().unwrap();
     assert!(index.check().unwrap().is_sound());
-    assert!(index.device_faults().is_empty());
+    assert!(index.device_info().faults.is_empty());
 }
 
 fn replicas_are_equal<T: Element>() {
@@ -37,9 +39,9 @@ fn replicas_are_equal<T: Element>() {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(12_000, 1);
     let built = || small(Metric::L2).device(Device::Cpu).build(view(&rows, DIMENSION)).unwrap();
     let one = built().to_device(Device::Cuda(0)).unwrap();
-    let all = built().to_device_with(ALL, options(Spread::Replicated)).unwrap();
+    let all = built().to_device(options(Spread::Replicated)).unwrap();
     assert!(matches!(all.device(), Device::CudaSet(_)) && all.shards() == 1);
-    assert!(all.device_bytes() >= 2 * one.device_bytes());
+    assert!(all.device_info().bytes >= 2 * one.device_info().bytes);
     [&one, &all].into_iter().for_each(|index| index.warm_up().unwrap());
     let some: KeyFilter = (0..600).collect();
     let compare = || {
@@ -59,9 +61,9 @@ fn replicas_are_equal<T: Element>() {
     [&one, &all].into_iter().for_each(change::<T>);
     compare();
     assert!(bytes_of(&all) == bytes_of(&one));
-    let dealt = all.to_device_with(ALL, options(Spread::Sharded)).unwrap();
+    let dealt = all.to_device(options(Spread::Sharded)).unwrap();
     assert!(dealt.shards() > 1, "from replicas on the same devices");
-    assert_eq!(dealt.to_host().unwrap().device(), Device::Cpu);
+    assert_eq!(dealt.to_device(Device::Cpu).unwrap().device(), Device::Cpu);
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn shards_find_all<T: Element>() {
         assert!(device == Device::Cpu.into() || again == found);
     }
     // An index of one graph is dealt out.
-    let dealt = one.to_device_with(ALL, options(Spread::Sharded)).unwrap();
+    let dealt = one.to_device(options(Spread::Sharded)).unwrap();
     assert_eq!((dealt.shards(), dealt.len()), (index.shards(), index.len()));
     assert!(dealt.check().unwrap().is_sound());
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use jasper::bench::synthetic::Clusters;
 use jasper::error::JournalFault;
 use jasper::{
-    BuildError, Device, Element, ElementKind, Index, IndexBuilder, KeyFilter, Metric, OpenOptions, Progress,
-    Quantization, SearchParams, Spread, Stage, Target, UpdateError,
+    BuildError, DeleteKeys, Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, KeyFilter,
+    Metric, NewKeys, OpenOptions, Progress, Quantization, QuantizeMode, SearchParams, Spread, Stage, Target,
+    UpdateError,
 };
 
 use crate::common::{assert_exact, everything, for_each_element, keys, small, view};
@@ -92,10 +93,14 @@ fn changes_go_where_the_keys_are() {
         assert_same(&index, &one);
     };
     let more = vectors::<u8>(400, 2);
-    each(&|index| assert_eq!(index.insert_auto(view(&more, DIMENSION)).unwrap().0, 800));
-    each(&|index| index.delete(&(100..250).collect::<Vec<_>>()).unwrap());
+    each(&|index| {
+        assert_eq!(index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap().first_key, Some(800))
+    });
+    each(&|index| assert_eq!(index.delete(&(100..250).collect::<Vec<_>>()).unwrap(), 150));
     each(&|index| index.undelete(&[110, 111]).unwrap());
-    each(&|index| assert_eq!(index.delete_if_present(&[111, 260, 111, 120, 5000, 261]).unwrap(), 3));
+    each(&|index| {
+        assert_eq!(index.delete(DeleteKeys::Present(&[111, 260, 111, 120, 5000, 261])).unwrap(), 3)
+    });
     each(&|index| {
         let keys: Vec<u64> = (600..1000).collect();
         assert_eq!(index.upsert(view(&more, DIMENSION), &keys).unwrap().keys, 400);
@@ -171,7 +176,7 @@ fn errors_name_the_row_of_the_caller() {
     let built = builder(Metric::L2, 3).build(view(&rows, DIMENSION));
     assert!(built.unwrap_err().to_string().starts_with("row 321 holds"));
     let index = builder(Metric::L2, 3).empty(ElementKind::F32, DIMENSION).unwrap();
-    let error = index.insert_auto(view(&rows, DIMENSION)).unwrap_err();
+    let error = index.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap_err();
     assert!(error.to_string().starts_with("row 321 holds"), "{error}");
     assert!(index.is_empty());
 }
@@ -196,8 +201,9 @@ fn builds_are_refused_and_cancelled() {
         let error = builder(Metric::L2, shards).build(view).unwrap_err();
         assert_eq!(error.to_string(), format!("shards ({shards}) must be between 1 and 256"));
     }
-    let error = builder(Metric::L2, 2).auto_quantize().build(view).unwrap_err();
-    assert!(matches!(error, BuildError::Sharded("auto_quantize")));
+    let error =
+        builder(Metric::L2, 2).quantize(QuantizeMode::Auto(DeviceChoice::Auto)).build(view).unwrap_err();
+    assert!(matches!(error, BuildError::Sharded("an automatic quantization")));
     let keys: Vec<u64> = (0..500).map(|key| key % 499).collect();
     assert!(matches!(
         builder(Metric::L2, 3).keys(&keys).build(view),
@@ -221,8 +227,7 @@ fn what_needs_one_graph_says_so() {
     let refused = [
         index.read_graph(|_: &Graph<u8>| ()).unwrap_err().to_string(),
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, sampled).unwrap_err().to_string(),
-        index.auto_quantize(Device::Cpu).unwrap_err().to_string(),
-        index.measure_code_error().unwrap_err().to_string(),
+        index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err().to_string(),
     ];
     for error in refused {
         assert!(error.contains("is not supported on a sharded index"), "{error}");
@@ -257,7 +262,7 @@ fn a_folder_has_the_index_and_is_replaced_as_a_whole() {
         assert_same(&opened, &index);
     }
     assert_eq!(Index::open(&folder).unwrap().shards(), 3);
-    assert_eq!(OpenOptions::new().device(Device::Cpu, Default::default()).open(&folder).unwrap().len(), 900);
+    assert_eq!(OpenOptions::new().device(Device::Cpu).open(&folder).unwrap().len(), 900);
 
     index.delete(&[1, 2, 3]).unwrap();
     index.save(&folder).unwrap();

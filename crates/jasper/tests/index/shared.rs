@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use jasper::graph::Graph;
 use jasper::{
-    Hit, Index, Key, Metric, SearchParams, UpdateError, VectorSource, Vectors, bench::synthetic::Clusters,
+    DeleteKeys, Device, Hit, Index, Key, Metric, NewKeys, SearchParams, Update, UpdateError, VectorSource,
+    Vectors, bench::synthetic::Clusters,
 };
 
 use crate::common::{SearchHits, floats, keys, small, view};
@@ -124,7 +125,7 @@ fn an_insert_that_fails_midway_was_never_there() {
     let (open, open_receiver) = mpsc::channel();
     let gate = Gate { rows: more, reached: reached_sender, open: Mutex::new(open_receiver) };
     thread::scope(|scope| {
-        let insert = scope.spawn(|| index.insert_auto(Vectors::from_source(&gate)));
+        let insert = scope.spawn(|| index.insert(Vectors::from_source(&gate), NewKeys::Next));
         reached.recv_timeout(FOREVER).expect("the insert gets to its last rows");
         assert_eq!(in_time("a search", || index.search(&first[..DIMENSION], params).unwrap()), before);
         drop(open);
@@ -132,7 +133,9 @@ fn an_insert_that_fails_midway_was_never_there() {
     });
     assert_eq!(index.search(&first[..DIMENSION], params).unwrap(), before);
     let whole = small(Metric::L2).build(view(first, DIMENSION)).unwrap();
-    assert!(crate::common::bytes_of(&index.to_host().unwrap()) == crate::common::bytes_of(&whole));
+    assert!(
+        crate::common::bytes_of(&index.to_device(Device::Cpu).unwrap()) == crate::common::bytes_of(&whole)
+    );
 }
 
 /// The state of a group of keys.
@@ -259,7 +262,7 @@ fn threads_that_delete_the_same_keys_delete_each_once() {
     let index = small(Metric::L2).build(view(&base(600), DIMENSION)).unwrap();
     let delete = || -> usize {
         let pairs = (0..500).step_by(2).map(|key| [key, key + 1, 9000]);
-        pairs.map(|keys| index.delete_if_present(&keys).unwrap()).sum()
+        pairs.map(|keys| index.delete(DeleteKeys::Present(&keys)).unwrap()).sum()
     };
     let deleted: usize = thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(delete)).collect();
@@ -290,7 +293,7 @@ fn searches_go_on_while_a_change_waits_for_a_reader() {
 fn callbacks_read_the_index_while_a_change_waits() {
     let rows = base(1_000);
     let index = small(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
-    let change = |key: Key| move |index: &Index| index.delete(&[key]).unwrap();
+    let change = |key: Key| move |index: &Index| assert_eq!(index.delete(&[key]).unwrap(), 1);
     let beside = |change: &(dyn Fn(&Index) + Sync), read: &(dyn Fn() -> bool + Sync)| {
         thread::scope(|scope| {
             let is_waiting = AtomicBool::new(false);
@@ -364,7 +367,11 @@ fn small_changes_of_many_threads_are_made_together_and_answered_each() {
                             index.delete(&[key]).unwrap();
                             assert!(!index.contains(key) && index.delete(&[key]).is_err());
                         }
-                        let (next, _) = index.insert_auto(view(row(key + 2), DIMENSION)).unwrap();
+                        let next = index
+                            .insert(view(row(key + 2), DIMENSION), NewKeys::Next)
+                            .unwrap()
+                            .first_key
+                            .unwrap();
                         assert_eq!(index.vector(next).unwrap(), floats(row(key + 2)));
                         index.delete(&[next]).unwrap();
                     }
@@ -389,21 +396,21 @@ fn submitted_changes_are_made_in_order() {
     let mut inserted = Vec::new();
     let mut deleted = Vec::new();
     for key in 300..400 {
-        inserted.push(index.submit_insert(row(key), &[key]).unwrap());
+        inserted.push(index.submit_update(Update::insert(row(key), &[key])).unwrap());
         if key % 2 == 0 {
-            deleted.push(index.submit_delete(&[key]).unwrap());
-            inserted.push(index.submit_upsert(row(key + 1), &[key]).unwrap());
+            deleted.push(index.submit_update(Update::delete(&[key])).unwrap());
+            inserted.push(index.submit_update(Update::upsert(row(key + 1), &[key])).unwrap());
         }
     }
     // Refused, without harm to those that are made with it.
-    let refused = index.submit_insert(row(5), &[5]).unwrap();
-    let last = index.submit_insert(row(6), &[1_000]).unwrap();
-    let empty = index.submit_insert(view::<u8>(&[], DIMENSION), &[]).unwrap();
-    let after = index.submit_insert(row(7), &[1_001]).unwrap();
+    let refused = index.submit_update(Update::insert(row(5), &[5])).unwrap();
+    let last = index.submit_update(Update::insert(row(6), &[1_000])).unwrap();
+    let empty = index.submit_update(Update::insert(view::<u8>(&[], DIMENSION), &[])).unwrap();
+    let after = index.submit_update(Update::insert(row(7), &[1_001])).unwrap();
     for change in inserted {
         assert_eq!(wait(change).unwrap().keys, 1);
     }
-    deleted.into_iter().for_each(|change| wait(change).unwrap());
+    deleted.into_iter().for_each(|change| assert_eq!(wait(change).unwrap(), 1));
     assert!(matches!(wait(refused), Err(UpdateError::Key(_))));
     // The vector of key 6 has a second key now.
     assert_eq!(wait(last).unwrap().duplicates, 1);

@@ -25,7 +25,7 @@ fn index(device: impl Into<DeviceChoice>) -> Index {
 }
 
 fn index_of(vectors: &[u8], device: impl Into<DeviceChoice>) -> Index {
-    let index = small(Metric::L2).build(view(vectors, DIMENSION)).unwrap().to_device(device).unwrap();
+    let index = small(Metric::L2).build(view(vectors, DIMENSION)).unwrap().to_device(device.into()).unwrap();
     index.warm_up().unwrap();
     index
 }
@@ -128,7 +128,7 @@ fn what_is_submitted_is_answered_though_the_index_moves_or_is_dropped() {
     submitted.extend(submit(&index));
     let index = index.to_device(DeviceChoice::Auto).unwrap();
     submitted.extend(submit(&index));
-    let index = index.to_host().unwrap();
+    let index = index.to_device(Device::Cpu).unwrap();
     submitted.extend(submit(&index));
     drop(index);
     for submitted in submitted {

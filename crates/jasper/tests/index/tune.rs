@@ -67,13 +67,13 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let widths = [0.5, 0.9, 0.99].map(|recall| {
         let search = tuned(&index, goal(recall), given);
         assert!(search.recall >= recall && (search.k, search.target) == (10, recall), "{search:?}");
-        let params = index.tuned(goal(recall), 1).unwrap();
+        let params = index.tuned().params(goal(recall), 1).unwrap();
         assert_eq!((params.k, params.beam_width), (10, Some(search.beam_width)));
         search.beam_width
     });
     assert!(widths.is_sorted() && widths[2] > widths[0], "{} {metric}: {widths:?}", T::KIND);
     // The recall found on half of the queries holds on all of them.
-    let hits = index.search_hits(queries, index.tuned(goal(0.9), queries.len()).unwrap()).unwrap();
+    let hits = index.search_hits(queries, index.tuned().params(goal(0.9), queries.len()).unwrap()).unwrap();
     let recall = hits.chunks_exact(10).enumerate().map(|(query, hits)| {
         let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
         jasper::bench::recall::recall_at(10, &keys, truth.truth(query))
@@ -85,7 +85,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let near = widths[1] / 2..3 * widths[1];
     assert!(near.contains(&sampled), "{} {metric}: {sampled}, {widths:?}", T::KIND);
     assert_eq!(edges::<T>(&index), before, "what was held out is back");
-    assert_eq!(index.tuned_searches().len(), 9, "three goals of three batches, each once");
+    assert_eq!(index.tuned().len(), 9, "three goals of three batches, each once");
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     let path = folder.path().join("index.jasper");
     index.save(&path).unwrap();
     let again = Index::open(&path).unwrap();
-    assert_eq!(again.tuned_searches(), index.tuned_searches());
-    assert_eq!(again.tuned(goal, 1).unwrap().beam_width, Some(search.beam_width));
+    assert_eq!(again.tuned()[..], index.tuned()[..]);
+    assert_eq!(again.tuned().params(goal, 1).unwrap().beam_width, Some(search.beam_width));
     assert_ne!(
         search.fingerprint,
         again.read_graph(Graph::<f32>::fingerprint).unwrap(),
         "tuned before the index changed"
     );
-    assert!(again.tuned(Goal { k: 5, recall: 0.91 }, 1).is_none());
+    assert!(again.tuned().params(Goal { k: 5, recall: 0.91 }, 1).is_none());
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn what_cannot_be_tuned_is_told() {
         };
         assert_eq!(expected, stage);
     }
-    assert!(index.tuned_searches().is_empty(), "nothing is kept of what failed");
+    assert!(index.tuned().is_empty(), "nothing is kept of what failed");
     assert_eq!(edges::<f32>(&index), before, "what was held out is back");
 
     let few = IndexBuilder::new(Metric::L2)
@@ -185,7 +185,7 @@ fn queries_of_any_element_tune_an_index() {
     let (goal, (queries, truth)) = (Goal { k: 10, recall: 0.9 }, asked::<u8>(Metric::L2, 1000, 10));
     let tuned = |queries: Vectors<'_>| index.tune(goal, TuneQueries::Given { queries, truth: &truth });
     let report = tuned(view(&queries, DIMENSION).into()).unwrap();
-    assert_eq!(report.searches, index.tuned_searches());
+    assert_eq!(report.searches, index.tuned()[..]);
     let width =
         |report: &TuneReport| report.searches.iter().map(|search| search.beam_width).collect::<Vec<_>>();
     let rounded = tuned(view(&floats(&queries), DIMENSION).into()).unwrap();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::Result;
 use jasper::bench::recall::mean_recall;
 use jasper::bench::synthetic::permutation;
-use jasper::{Index, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{Index, Key, MatrixView, Metric, NewKeys, SearchParams, no_progress};
 use jasper_data::{GroundTruth, ThreadPool, exact_knn, pool_builder};
 
 use super::dictionary::Entries;
@@ -52,9 +52,9 @@ impl State {
 
     /// Inserts entries under the next keys.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
-        let (first, _) = self.index.insert_auto(entries.view())?;
+        let report = self.index.insert(entries.view(), NewKeys::Next)?;
         self.vectors.extend_from_slice(&entries.vectors);
-        self.keys.extend((first..).take(entries.texts.len()));
+        self.keys.extend((report.first_key.unwrap_or(0)..).take(report.keys));
         Ok(())
     }
 

@@ -100,7 +100,7 @@ impl Args {
     fn play<T: Element>(&self, runbook: &Runbook, base: &VectorFile, terminal: Terminal) -> Result<()> {
         let (builder, dimension) = (self.graph.builder().threads(self.device.threads), base.dimension());
         let index = builder.empty(T::KIND, dimension)?;
-        let index = index.to_device_with(self.device.device, self.device.placement.options())?;
+        let index = index.to_device(self.device.placement.on(self.device.device))?;
         runbook.check_rows(base.len()).with_context(|| self.runbook.display().to_string())?;
         let queries = read_queries_as::<T>(&self.queries, dimension)?;
         let (rows, queries) = (base.map::<T>()?, MatrixView::new(&queries, dimension)?);

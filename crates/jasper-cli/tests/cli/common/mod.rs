@@ -138,7 +138,7 @@ pub fn all_fail(sandbox: &Sandbox, code: i32, cases: &[(&str, &[&str])]) {
 #[cfg(feature = "cuda")]
 pub fn has_gpu(what: &str) -> bool {
     use std::io::Write;
-    let Err(error) = jasper::cuda::DeviceInfo::get(0) else { return true };
+    let Err(error) = jasper::cuda::DeviceProperties::get(0) else { return true };
     assert!(std::env::var_os("JASPER_REQUIRE_GPU").is_none(), "{error}");
     // Past the capture of the test runner.
     let _ = writeln!(std::io::stderr(), "skipped {what}: there is no device");

@@ -43,7 +43,7 @@ impl InUse {
         let rows = &self.rows[keys.start as usize * DIMENSION..keys.end as usize * DIMENSION];
         let vectors = MatrixView::new(rows, DIMENSION).unwrap();
         let keys: Vec<Key> = keys.collect();
-        let new = NewVectors { vectors: &vectors, keys: &keys, on_conflict: OnConflict::Refuse };
+        let new = NewVectors::new(&vectors, &keys, OnConflict::Refuse);
         insert(&self.executor, &mut &self.graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
     }
 

@@ -215,17 +215,13 @@ class Cluster:
         return self._maintain("compact", timeout)
 
     def quantize(
-        self, quantization: str = "auto", *, force: bool = False, timeout: float = 3600.0
+        self, quantization: str | None = "auto", *, force: bool = False, timeout: float = 3600.0
     ) -> list[str | None]:
         """Quantizes the shards, and returns the name of each one's quantization, or None: see Index.quantize.
 
         Raises Error if a shard cannot be quantized; it then has no codes, and others do. Searches go on meanwhile.
         """
         return self._maintain("quantize", timeout, quantization=quantization, force=force)
-
-    def drop_codes(self, *, timeout: float = 3600.0) -> None:
-        """Drops the codes of quantized shards."""
-        self._maintain("drop_codes", timeout)
 
     def tune(self, recall: float = 0.95, k: int = 10, *, timeout: float = 3600.0) -> list[Report]:
         """Finds the narrowest beam of each shard that reaches a recall at k, for search(recall=...), and returns a report

@@ -234,7 +234,7 @@ class Replica:
         file = next((file for file in manifest["files"] if file["shard"] == self._shard), None)
         if file is None:
             # A shard that the log adds.
-            index = Index(**manifest["index"], threads=self._threads).to(self._device)
+            index = Index(**manifest["index"], threads=self._threads).to_device(self._device)
         else:
             index, self._sequence = self._read(file, manifest), file["sequence"]
         self._since, self._index = self._sequence, index

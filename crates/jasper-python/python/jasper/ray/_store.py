@@ -29,7 +29,7 @@ FORMAT = 1
 BUCKETS = 1024
 """Keys are assigned to buckets by their hash, and buckets to shards by a table."""
 
-MAINTENANCE = ("consolidate", "compact", "quantize", "drop_codes", "tune")
+MAINTENANCE = ("consolidate", "compact", "quantize", "tune")
 """Changes that leave keys and vectors as they are."""
 
 REMEMBERED = 1000

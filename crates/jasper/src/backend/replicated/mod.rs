@@ -343,9 +343,10 @@ impl<T: Element> Backend<T> for Replicated<T> {
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         // All replicas get the same vectors, whatever happens to their source.
         let rows = SharedRows::new(new.vectors)?;
-        let (rows, NewVectors { keys, on_conflict, .. }) = (rows.view()?, new);
+        let (rows, NewVectors { keys, on_conflict, attributes, .. }) = (rows.view()?, new);
         self.change_all(hooks, |backend, hooks| {
-            backend.insert(NewVectors { vectors: &rows, keys, on_conflict }, hooks)
+            let new = NewVectors::new(&rows, keys, on_conflict).with_attributes(attributes);
+            backend.insert(new, hooks)
         })
     }
 

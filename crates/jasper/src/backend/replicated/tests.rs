@@ -10,7 +10,7 @@ use jasper_vamana::{CpuExecutor, Matches};
 use super::*;
 use crate::backend::faulty::{Controls, Faulty};
 use crate::typed::TypedIndex;
-use crate::{Index, IndexBuilder, KeyFilter};
+use crate::{Index, IndexBuilder, KeyFilter, NewKeys};
 
 const DIMENSION: usize = 12;
 
@@ -63,9 +63,9 @@ fn every_change_leaves_replicas_equal_to_one_index() {
         assert_equal(&three, &one);
     };
     each(&|index| {
-        index.insert_auto(view(&rows[900 * DIMENSION..][..300 * DIMENSION])).unwrap();
+        index.insert(view(&rows[900 * DIMENSION..][..300 * DIMENSION]), NewKeys::Next).unwrap();
     });
-    each(&|index| index.delete(&(100..250).collect::<Vec<_>>()).unwrap());
+    each(&|index| assert_eq!(index.delete(&(100..250).collect::<Vec<_>>()).unwrap(), 150));
     each(&|index| index.undelete(&[110, 111]).unwrap());
     each(&|index| {
         index.upsert(view(&rows[1200 * DIMENSION..]), &(0..300).collect::<Vec<_>>()).unwrap();
@@ -76,7 +76,7 @@ fn every_change_leaves_replicas_equal_to_one_index() {
     each(&|index| {
         index.compact().unwrap();
     });
-    each(&|index| index.quantize(Quantization::Rabitq { bits: 4 }).unwrap());
+    each(&|index| drop(index.quantize(Quantization::Rabitq { bits: 4 }).unwrap()));
     let found = |index: &Index| index.search_batch(view(&rows), SearchParams::new(2)).unwrap();
     let held_out: Vec<Slot> =
         three.of::<u8>().unwrap().backend.read(|graph| graph.keys().live_slots().step_by(9).collect());
@@ -86,7 +86,7 @@ fn every_change_leaves_replicas_equal_to_one_index() {
     assert_eq!(without(&three), without(&one));
     assert_ne!(without(&three), found(&three));
     assert_equal(&three, &one);
-    each(&|index| index.drop_codes().unwrap());
+    each(&|index| drop(index.quantize(None).unwrap()));
     let some: KeyFilter = (0..400).collect();
     let matches =
         |index: &Index| index.search_batch(view(&rows), SearchParams::new(7).filter(&some)).unwrap();
@@ -117,7 +117,7 @@ fn refused_and_cancelled_changes_leave_all_replicas_as_they_were() {
         reports += 1;
     }
     assert!(reports > 5, "{reports}");
-    assert!(index.device_faults().is_empty());
+    assert!(index.device_info().faults.is_empty());
     one.insert(more, &(5000..6600).collect::<Vec<_>>()).unwrap();
     assert_equal(&index, &one);
 }
@@ -147,7 +147,7 @@ fn single_searches_are_shared_and_go_on_after_a_fault() {
         thread::sleep(Duration::from_millis(20));
         controls[1].fault();
     });
-    assert_eq!(two.device_faults().len(), 1);
+    assert_eq!(two.device_info().faults.len(), 1);
     assert!(two.search(&[0_u8; DIMENSION - 1], params).is_err());
 }
 
@@ -198,15 +198,15 @@ fn the_others_go_on_without_a_device_that_faults() {
     let [found, expected] = [&three, &one].map(|index| index.search_batch(view(&queries), params).unwrap());
     assert_eq!((&found, found.report()), (&expected, expected.report()));
     assert!(controls[1].queries.load(Relaxed) >= 2000);
-    let faults = three.device_faults();
+    let faults = three.device_info().faults;
     assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), ["device cuda:1 failed"]);
     assert_eq!(three.device().to_string(), "cuda:0,2");
     // The first one faults in the middle of a change, which the last one makes.
     controls[0].fault();
     for index in [&one, &three] {
-        index.insert_auto(view(&queries[..100 * DIMENSION])).unwrap();
+        index.insert(view(&queries[..100 * DIMENSION]), NewKeys::Next).unwrap();
     }
-    assert_eq!((three.device(), three.device_faults().len()), (Device::Cuda(2), 2));
+    assert_eq!((three.device(), three.device_info().faults.len()), (Device::Cuda(2), 2));
     assert_equal(&three, &one);
     // The errors of the last one are those of the index.
     controls[2].fault();
@@ -228,9 +228,9 @@ fn a_replica_without_memory_for_a_change_is_left_out() {
         index.search_batch(view(&rows.repeat(8)), SearchParams::new(1)),
         Err(SearchError::Device(_))
     ));
-    assert!(index.device_faults().is_empty());
-    index.insert_auto(view(&rows[600 * DIMENSION..])).unwrap();
-    assert_eq!((index.len(), index.device_faults().len()), (900, 1));
+    assert!(index.device_info().faults.is_empty());
+    index.insert(view(&rows[600 * DIMENSION..]), NewKeys::Next).unwrap();
+    assert_eq!((index.len(), index.device_info().faults.len()), (900, 1));
     assert!(index.check().unwrap().is_sound());
 }
 

@@ -13,7 +13,7 @@ class Jasper(Searcher, BaseStreamingANN):
     CONSOLIDATE = 0.1
 
     def setup(self, dtype: str, max_pts: int, ndims: int) -> None:
-        self.index = jasper.Index(ndims, metric=self.metric, dtype=dtype, **self.parameters).to(self.device)
+        self.index = jasper.Index(ndims, metric=self.metric, dtype=dtype, **self.parameters).to_device(self.device)
         self.deleted = 0
 
     def insert(self, X: np.ndarray, ids: np.ndarray) -> None:

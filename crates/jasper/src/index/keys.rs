@@ -1,0 +1,99 @@
+//! What a change names: keys, and their attributes.
+
+use jasper_attributes::Frame;
+use jasper_core::Key;
+
+/// The keys of vectors that are [inserted](crate::Index::insert). A slice, an array or a `Vec` gives one key per vector.
+#[derive(Clone, Copy, Debug)]
+pub enum NewKeys<'a> {
+    /// One key per vector, all different.
+    Given(&'a [Key]),
+    /// The keys after the largest ever used, 0 in a new index: [`InsertReport::first_key`] is the first of them.
+    ///
+    /// [`InsertReport::first_key`]: crate::report::InsertReport::first_key
+    Next,
+}
+
+/// The keys of vectors that are inserted, and their attributes: a row of a [`Frame`] for each vector. Keys alone do, with
+/// attributes that are null, and so does a frame alone, which takes [`NewKeys::Next`].
+///
+/// ```
+/// # use jasper::{ElementKind, IndexBuilder, MatrixView, Metric, SearchParams};
+/// use jasper::attributes::{Frame, column};
+///
+/// let index = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, 2)?;
+/// let attributes = Frame::new(2).column("year", [1999, 2024])?.column("lang", ["en", "de"])?;
+/// index.insert(MatrixView::new(&[0.5, 1.5, 2.5, 3.5_f32], 2)?, (&[70, 50], &attributes))?;
+/// let recent = column("year").ge(2000);
+/// let hits = index.search(&[0.5_f32, 1.5], SearchParams::new(10).filter(&recent))?;
+/// assert_eq!((hits.len(), hits[0].key), (1, 50));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Entries<'a> {
+    pub(crate) keys: NewKeys<'a>,
+    pub(crate) attributes: Option<&'a Frame>,
+}
+
+impl<'a, K: Into<NewKeys<'a>>> From<K> for Entries<'a> {
+    fn from(keys: K) -> Self {
+        Self { keys: keys.into(), attributes: None }
+    }
+}
+
+impl<'a, K: Into<NewKeys<'a>>> From<(K, &'a Frame)> for Entries<'a> {
+    fn from((keys, attributes): (K, &'a Frame)) -> Self {
+        Self { keys: keys.into(), attributes: Some(attributes) }
+    }
+}
+
+impl<'a> From<&'a Frame> for Entries<'a> {
+    fn from(attributes: &'a Frame) -> Self {
+        Self { keys: NewKeys::Next, attributes: Some(attributes) }
+    }
+}
+
+/// Keys to [delete](crate::Index::delete). A slice, an array or a `Vec` means [`Self::All`].
+#[derive(Clone, Copy, Debug)]
+pub enum DeleteKeys<'a> {
+    /// All of these keys. If one is not in the index, or is given twice, none is deleted.
+    All(&'a [Key]),
+    /// Those of these keys that are in the index. A key that is given twice is deleted once.
+    Present(&'a [Key]),
+}
+
+impl<'a> From<&'a [Key]> for NewKeys<'a> {
+    fn from(keys: &'a [Key]) -> Self {
+        Self::Given(keys)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [Key; N]> for NewKeys<'a> {
+    fn from(keys: &'a [Key; N]) -> Self {
+        Self::Given(keys)
+    }
+}
+
+impl<'a> From<&'a Vec<Key>> for NewKeys<'a> {
+    fn from(keys: &'a Vec<Key>) -> Self {
+        Self::Given(keys)
+    }
+}
+
+impl<'a> From<&'a [Key]> for DeleteKeys<'a> {
+    fn from(keys: &'a [Key]) -> Self {
+        Self::All(keys)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [Key; N]> for DeleteKeys<'a> {
+    fn from(keys: &'a [Key; N]) -> Self {
+        Self::All(keys)
+    }
+}
+
+impl<'a> From<&'a Vec<Key>> for DeleteKeys<'a> {
+    fn from(keys: &'a Vec<Key>) -> Self {
+        Self::All(keys)
+    }
+}
