@@ -54,7 +54,9 @@ fn measure(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) -> Result<Va
     let index = builder.build(file)?;
     let seconds = begun.elapsed().as_secs_f64();
     let report = index.build_report().context("it was built")?;
-    let (params, stats, cost, reconnected) = (index.params(), index.stats(), report.cost, report.reconnected);
+    let (stats, cost, reconnected, mean_degree) =
+        (index.stats(), report.cost, report.reconnected, report.mean_degree);
+    let params = stats.params;
     let plan = builder.memory_plan(file.element(), file.len(), file.dimension())?;
     let peak_bytes = peak.bytes()?;
     let begun = Instant::now();
@@ -64,7 +66,7 @@ fn measure(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) -> Result<Va
         "set": set, "element": file.element().name(), "metric": stats.metric.name(), "vectors": file.len(),
         "dimension": file.dimension(), "build_beam_width": params.build_beam_width(),
         "max_batch_share": params.max_batch_share(), "alpha": params.alpha(), "seconds": seconds,
-        "vectors_per_second": file.len() as f64 / seconds, "stages_end": stages.ends(), "mean_degree": stats.mean_degree,
+        "vectors_per_second": file.len() as f64 / seconds, "stages_end": stages.ends(), "mean_degree": mean_degree,
         "move_seconds": move_seconds, "reconnected": reconnected, "peak_device_bytes": peak_bytes,
         "planned_device_bytes": plan.total(MemorySpace::Device),
         "hops": cost.hops, "distances": cost.distances, "prune_distances": cost.prune_distances,

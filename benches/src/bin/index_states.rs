@@ -111,7 +111,7 @@ impl Bench {
         let (all, filtered) = (SearchParams::new(K), SearchParams::new(K).filter(&half));
         let search = |params| median_microseconds(|i| Ok(index.search(self.query(i), params).map(drop)?));
         let beside_changes = self.callers_beside_changes(index, all)?;
-        let first = index.next_key();
+        let first = index.stats().next_key;
         let line = json!({
             "state": state,
             "vectors": index.len(),
@@ -149,7 +149,7 @@ impl Bench {
                     if is_done.load(Ordering::Relaxed) {
                         break;
                     }
-                    let key = index.next_key();
+                    let key = index.stats().next_key;
                     index.insert(self.new_vector(i), &[key])?;
                     index.delete(&[key])?;
                 }

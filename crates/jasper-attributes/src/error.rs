@@ -2,6 +2,7 @@
 
 use jasper_core::Key;
 
+use crate::value::MAX_LEN;
 use crate::{ColumnKind, Value};
 
 /// Why attributes are refused.
@@ -36,7 +37,7 @@ pub enum AttributeError {
         keys: usize,
     },
     /// A value is not of the kind of its column.
-    #[error("column {column:?} is of kind {kind}, which {value} in row {row} is not{}", hint(*kind, value))]
+    #[error("column {column:?} is of kind {kind}, and {value} in row {row} is not{}", hint(*kind, value))]
     Kind {
         /// The column.
         column: String,
@@ -46,16 +47,6 @@ pub enum AttributeError {
         value: Value,
         /// Its row in the frame.
         row: usize,
-    },
-    /// A column of the index has another kind than that of the frame.
-    #[error("column {column:?} is of kind {kind}, and the values given are of kind {given}")]
-    OtherKind {
-        /// The column.
-        column: String,
-        /// Its kind in the index.
-        kind: ColumnKind,
-        /// Its kind in the frame.
-        given: ColumnKind,
     },
     /// An index has one column of ids.
     #[error("column {column:?} cannot be of ids: column {existing:?} is already")]
@@ -91,33 +82,38 @@ pub enum AttributeError {
     /// The key is not live, or cannot be restored.
     #[error("key {0} has no attributes")]
     UnknownKey(Key),
-    /// A line or record is not an object of attributes.
-    #[error("row {row}{}: {what}", column.as_ref().map(|name| format!(", column {name:?}")).unwrap_or_default())]
+    /// A line or record is not an object of values, or a value is not of the kind of its column.
+    #[error("{place}{}: {what}", column.as_ref().map(|name| format!(", column {name:?}")).unwrap_or_default())]
     Json {
-        /// The row, counted from 0: of lines, the one with number `row` + 1.
-        row: usize,
+        /// Such as `line 3`, or `record 2`, which are counted from 1 and from 0.
+        place: String,
         /// The column, if it is about a value.
         column: Option<String>,
         /// What is wrong.
         what: String,
     },
     /// The lines cannot be read.
-    #[error("cannot read row {row}")]
+    #[error("cannot read line {line}")]
     Read {
-        /// The row that comes next.
-        row: usize,
+        /// The line, counted from 1.
+        line: usize,
         /// Why.
         source: std::io::Error,
     },
 }
 
 /// What to do about a value of the wrong kind.
-fn hint(kind: ColumnKind, value: &Value) -> &'static str {
+pub(crate) fn hint(kind: ColumnKind, value: &Value) -> &'static str {
     match (kind, value) {
         (_, Value::Integer(i64::MIN) | Value::Timestamp(i64::MIN)) => {
             ", because the least number is reserved"
         }
         (_, Value::Float(number)) if number.is_nan() => "; give null instead of NaN",
+        (_, Value::Keyword(text)) if text.len() > MAX_LEN => ", because it is longer than 65,535 bytes",
+        (ColumnKind::Keywords, Value::Keywords(list)) if list.len() > MAX_LEN => {
+            ", because it is longer than 65,535 strings"
+        }
+        (ColumnKind::Keywords, Value::Keywords(_)) => ", because a string is longer than 65,535 bytes",
         (ColumnKind::Integer, Value::Float(_)) => "; make it a column of floats",
         (ColumnKind::Float, Value::Integer(_)) => ", because no float is exactly that",
         (ColumnKind::Timestamp, Value::Keyword(_)) => {

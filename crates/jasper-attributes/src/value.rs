@@ -20,13 +20,16 @@ pub enum ColumnKind {
     Float,
     /// Microseconds since 1970, UTC.
     Timestamp,
-    /// A string that many rows may share: a language, a tenant, a category.
+    /// A string that many rows may share: a language, a tenant, a category. Strings have up to 65,535 bytes.
     Keyword,
-    /// A list of such strings: tags, groups that may read a document.
+    /// A list of up to 65,535 such strings: tags, groups that may read a document.
     Keywords,
     /// A string that no two live keys share: the user's own name of a row. An index has at most one such column.
     Id,
 }
+
+/// Bytes of the longest string, and strings of the longest list.
+pub(crate) const MAX_LEN: usize = 65_535;
 
 impl ColumnKind {
     /// All kinds; a file stores the index of one.
@@ -148,6 +151,12 @@ impl Value {
         Ok(match (self, kind) {
             (value @ (Self::Integer(i64::MIN) | Self::Timestamp(i64::MIN)), _) => return Err(value),
             (Self::Float(value), _) if value.is_nan() => return Err(Self::Float(value)),
+            (Self::Keyword(text), _) if text.len() > MAX_LEN => return Err(Self::Keyword(text)),
+            (Self::Keywords(list), _)
+                if list.len() > MAX_LEN || list.iter().any(|text| text.len() > MAX_LEN) =>
+            {
+                return Err(Self::Keywords(list));
+            }
             (value @ Self::Null, _)
             | (value @ Self::Bool(_), Kind::Bool)
             | (value @ Self::Integer(_), Kind::Integer)

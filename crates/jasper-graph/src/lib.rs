@@ -18,13 +18,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Graph`] consists of three parts, each with its own methods: [`Vectors`], [`Adjacency`] and [`KeyMap`]. The graph
+//! A [`Graph`] consists of three parts, each with its own methods: [`VectorTable`], [`Adjacency`] and [`KeyMap`]. The graph
 //! itself has the changes that concern several of them, transactions, and the file. This crate does not search.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | [`graph`](Graph) | adding vectors, freeing slots, transactions |
-//! | [`vectors`](Vectors) | the vectors, their norms, sketches and codes; exact distances |
+//! | [`vectors`](VectorTable) | the vectors, their norms, sketches and codes; exact distances |
 //! | [`adjacency`](Adjacency) | the edges and start points |
 //! | [`keys`](KeyMap) | keys, tombstones and free slots |
 //! | [`spanning_tree`](SpanningTree) | a proof that vertices are reachable |
@@ -60,5 +60,5 @@ pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{
     Center, CodeChunk, CodeDistanceComputer, Codes, ComputeDistances, DistanceComputer, Origin, SketchChunk,
-    Sketches, Vectors, check_vector, needs_terms, prepare_in_place, prepare_vector, stores_as_given,
+    Sketches, VectorTable, check_vector, needs_terms, prepare_in_place, prepare_vector, stores_as_given,
 };

@@ -48,7 +48,7 @@ pub enum StructureFault {
     /// A free slot with edges.
     #[error("{0} has edges but no vertex")]
     FromFree(Slot),
-    /// A coordinate or [term](crate::Vectors::terms) that is not finite, or padding that is not zero.
+    /// A coordinate or [term](crate::VectorTable::terms) that is not finite, or padding that is not zero.
     #[error("the vector of {0} is not finite, or its padding not zero")]
     Vector(Slot),
     /// A start point that is out of range or free.

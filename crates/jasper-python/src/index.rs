@@ -356,12 +356,6 @@ impl Index {
         self.call(py, |index| Ok(index.device().to_string()))
     }
 
-    /// Number of graphs that each have a part of the vectors: see Index.build.
-    #[getter]
-    fn shards(&self, py: Python<'_>) -> PyResult<usize> {
-        self.call(py, |index| Ok(index.shards()))
-    }
-
     /// The device that the index is on: a report with device, name, bytes (of device memory that the index takes),
     /// max_beam_width, and faults. These are the messages of devices of several that faulted and are left out; the others
     /// answer all searches.
@@ -397,8 +391,8 @@ impl Index {
         })
     }
 
-    /// Counts and sizes: keys, live_vertices, deleted_keys, tombstones, free_slots, mean_degree, vector_bytes and
-    /// others. Reads the degree of every vector.
+    /// Counts, sizes and parameters: keys, live_vertices, deleted_keys, tombstones, free_slots, max_degree, shards,
+    /// next_key, quantization, vector_bytes and others.
     ///
     /// >>> import jasper
     /// >>> jasper.Index(8, max_degree=32).stats.max_degree

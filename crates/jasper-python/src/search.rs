@@ -80,7 +80,7 @@ impl Options {
         }
         params.beam_width = self.beam_width.or(params.beam_width);
         params.distances = match (self.distances, self.rerank) {
-            (Distances::Auto, Some(rerank)) if index.quantization().is_some() => {
+            (Distances::Auto, Some(rerank)) if index.stats().quantization.is_some() => {
                 Distances::Quantized { rerank }
             }
             (distances, _) => distances,

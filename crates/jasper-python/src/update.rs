@@ -45,7 +45,7 @@ impl Index {
             self.small_or_long(py, progress, source.len(), |index| index.insert(source, &keys))?;
             keys
         } else {
-            let next = self.call(py, |index| Ok(index.next_key()))?;
+            let next = self.call(py, |index| Ok(index.stats().next_key))?;
             if source.len() as Key > KEY_LIMIT.saturating_sub(next) {
                 return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
             }

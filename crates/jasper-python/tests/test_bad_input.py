@@ -97,10 +97,10 @@ def test_shards_are_saved_as_a_folder(vectors, tmp_path):
     index = jasper.Index.build(vectors, shards=3, device="cpu")
     with pytest.raises(jasper.FormatError, match="the index has several shards"):
         index.save(tmp_path / "durable", durable=True)
-    assert index.shards == 3 and len(index) == len(vectors)
+    assert index.stats.shards == 3 and len(index) == len(vectors)
     assert (index.search(vectors, 1).keys[:, 0] == np.arange(len(vectors))).all()
     index.save(tmp_path / "vectors")
-    assert jasper.Index.open(tmp_path / "vectors").shards == 3
+    assert jasper.Index.open(tmp_path / "vectors").stats.shards == 3
     (tmp_path / "vectors" / "shard-0-2.jasper").unlink()
     with pytest.raises(jasper.FormatError, match="shard-0-2.jasper: is missing: it has shard 2 of 3"):
         jasper.Index.open(tmp_path / "vectors")

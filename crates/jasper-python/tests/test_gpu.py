@@ -73,10 +73,10 @@ def test_a_build_without_a_named_gpu_leaves_the_index_in_host_memory(vectors, de
 @pytest.mark.parametrize(("spread", "shards"), [("replicated", 1), ("sharded", 2)])
 def test_indexes_are_built_and_opened_on_several_devices(vectors, tmp_path, spread, shards):
     index = jasper.Index.build(vectors, device=DEVICES[:2], spread=spread)
-    assert (index.device, index.shards) == ("cuda:0,1", shards)
+    assert (index.device, index.stats.shards) == ("cuda:0,1", shards)
     index.save(tmp_path / "vectors")
     opened = jasper.Index.open(tmp_path / "vectors", device=DEVICES[:2], spread=spread)
-    assert (opened.device, opened.shards) == ("cuda:0,1", shards)
+    assert (opened.device, opened.stats.shards) == ("cuda:0,1", shards)
     for one in (index, opened):
         assert (one.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
 

@@ -12,7 +12,7 @@
 
 use jasper_core::synthetic::Permutation;
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSource};
-use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, Vectors};
+use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, VectorTable};
 use rayon::prelude::*;
 
 use crate::ingest::{add_vectors, check_keys};
@@ -145,13 +145,13 @@ pub fn link_on_host<T: Element>(
     Ok(linked)
 }
 
-/// Makes [sketches](Vectors::new_sketches) of the vectors in `slots`, or of all, with the threads of the executor.
+/// Makes [sketches](VectorTable::new_sketches) of the vectors in `slots`, or of all, with the threads of the executor.
 ///
 /// # Errors
 /// Returns [`VectorError`] if memory cannot be allocated.
 pub fn make_sketches<T: Element>(
     executor: &CpuExecutor,
-    vectors: &Vectors<T>,
+    vectors: &VectorTable<T>,
     slots: Option<&[Slot]>,
 ) -> Result<Option<Sketches>, VectorError> {
     let compute = |chunks: Vec<SketchChunk<'_, T>>| {

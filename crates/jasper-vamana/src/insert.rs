@@ -4,7 +4,7 @@
 //! transaction:
 //!     make a spanning tree, unless there are many vectors      see the module `spanning_tree`
 //!     store the vectors, without keys                          traversed but not returned, like deleted ones
-//!     set the center, if there are few                         under inner products: see `Vectors::center` of jasper-graph
+//!     set the center, if there are few                         under inner products: see `VectorTable::center` of jasper-graph
 //!     quantize_for_linking                                     a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                               see the module `pipeline`; a few vectors at once
 //!     release duplicates of vertices already there

@@ -59,6 +59,10 @@ impl BeamSize {
     }
 }
 
+/// The vertices that an expression selects are listed, and not only counted, if that takes less time than this many hops.
+/// A count is an estimate if there are several conditions, which may depend on each other.
+const LISTED_HOPS: f64 = 16.0;
+
 /// Slots sampled to estimate how many keys a filter allows.
 const FILTER_SAMPLE: usize = 1024;
 
@@ -130,14 +134,29 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         // `k`, or 1.5 `k` if results are reranked.
         let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
         let least_len = k.max(reranked).min(max_beam_width);
-        let estimate = filter.estimate();
+        let mut estimate = filter.estimate();
+        let listed = Arc::new(OnceLock::new());
+        if let (BoundFilter::Where(predicate), Some((_, most)), None) = (&filter, estimate, &key_filter_slots)
+            && most as f64 * cost_model.key_look_up_ns < cost_model.beam_search(&work, LISTED_HOPS)
+        {
+            let slots = listed.get_or_init(|| graph.keys().slots_where(predicate));
+            estimate = Some((slots.len(), most));
+        }
         let allowed = share_of_live(graph, key_filter_slots.as_deref(), &filter, estimate, &cost_model);
         let strategy = choose(graph, params, least_len, allowed, &cost_model, &work);
         let most_allowed = estimate.map_or(usize::MAX, |(_, most)| most);
         let max_hits = graph.keys().len().min(most_allowed).min(k);
-        let listed = Arc::default();
         Ok(Self {
-            graph, params, strategy, rerank, key_filter_slots, filter, listed, cost_model, work, max_hits,
+            graph,
+            params,
+            strategy,
+            rerank,
+            key_filter_slots,
+            filter,
+            listed,
+            cost_model,
+            work,
+            max_hits,
         })
     }
 

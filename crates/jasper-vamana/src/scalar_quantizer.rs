@@ -1,7 +1,7 @@
 //! SQ8 linking: edges are chosen by distances of vectors quantized to one byte per coordinate, a quarter of f32.
 //!
 //! The mean of its dimension is subtracted from each coordinate (under inner products, the coordinate of the
-//! [center](Vectors::center)),
+//! [center](VectorTable::center)),
 //! and the difference rounded to steps of the same size in all dimensions, so that squared distances keep their
 //! proportions. The rounding errors are far below the
 //! differences that decide a prune, unless vectors are within a few steps of each other. A trial tells:
@@ -28,13 +28,13 @@
 //!
 //! Where bytes do not tell vectors apart, more than 100 others are about as near, and the candidates come in any order
 //! by exact distance. Stored vectors and searches are unchanged: on the CPU the bytes are a [second
-//! table](Vectors::sq8), on a device the only one that a build uploads.
+//! table](VectorTable::sq8), on a device the only one that a build uploads.
 
 use std::ops::RangeInclusive;
 
 use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
-use jasper_graph::{Graph, Origin, VectorChunk, VectorError, Vectors};
+use jasper_graph::{Graph, Origin, VectorChunk, VectorError, VectorTable};
 use jasper_quant::{Rotation, rotated_dimension};
 use rayon::prelude::*;
 
@@ -279,7 +279,7 @@ impl ScalarQuantizer {
         self.scale
     }
 
-    /// Adds the [quantized](Vectors::sq8) vectors to a graph, by which the CPU then links it. Runs in the current rayon
+    /// Adds the [quantized](VectorTable::sq8) vectors to a graph, by which the CPU then links it. Runs in the current rayon
     /// pool. Cost: a byte per coordinate.
     ///
     /// # Errors
@@ -357,7 +357,7 @@ impl ScalarQuantizer {
         bytes.iter_mut().zip(differences).for_each(|(byte, x)| *byte = nearest_byte(x * self.scale));
     }
 
-    fn quantize_chunk<T: Element>(&self, vectors: &Vectors<T>, mut chunk: VectorChunk<'_, i8>) {
+    fn quantize_chunk<T: Element>(&self, vectors: &VectorTable<T>, mut chunk: VectorChunk<'_, i8>) {
         let (mut bytes, mut scratch) = (vec![0_i8; self.width()], Scratch::default());
         for number in chunk.numbers() {
             self.quantize(vectors.get(Slot::from_index(number)), &mut scratch, &mut bytes);

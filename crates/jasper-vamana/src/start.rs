@@ -70,7 +70,7 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>, mean: &[f32]) -> Option<Slot>
     Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
 }
 
-/// Makes the [mean] of the vectors their [center](jasper_graph::Vectors::center), where the metric has one. Runs in the
+/// Makes the [mean] of the vectors their [center](jasper_graph::VectorTable::center), where the metric has one. Runs in the
 /// current rayon pool. Cost: one pass over the vectors.
 pub(crate) fn set_center<T: Element>(graph: &mut Graph<T>, mean: &[f32]) {
     if graph.metric() == Metric::InnerProduct {

@@ -13,8 +13,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (rows, queries) = (MatrixView::new(&rows, 32)?, MatrixView::new(&queries, 32)?);
 
     let index = IndexBuilder::new(Metric::L2).max_degree(32).build(rows)?;
-    let stats = index.stats();
-    println!("{} vectors with {:.1} edges each", stats.keys, stats.mean_degree);
+    if let Some(report) = index.build_report() {
+        println!("{} vectors with {:.1} edges each", report.vectors, report.mean_degree);
+    }
 
     // One query. Keys are row numbers, unless you give your own.
     let hits = index.search(queries.row(0), SearchParams::new(3))?;

@@ -117,7 +117,7 @@ impl DeviceOptions {
 
     /// How several devices hold the index; [`Spread::Replicated`] by default. With [`Spread::Sharded`], an index of one
     /// graph is built again, one shard per device; deleted keys can then not be restored. An index that has
-    /// [several shards](Index::shards) keeps them, and the devices get them in turn.
+    /// [several shards](crate::IndexBuilder::shards) keeps them, and the devices get them in turn.
     pub fn spread(mut self, spread: Spread) -> Self {
         self.spread = spread;
         self

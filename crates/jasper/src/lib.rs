@@ -127,7 +127,8 @@ pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
 pub use index::{
-    DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update, WithProgress,
+    DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update,
+    WithProgress,
 };
 pub use stats::IndexStats;
 
@@ -143,9 +144,10 @@ pub use jasper_vamana::{
     Distances, Filter, Hit, LaunchParams, Matches, MatchesMut, MemorySpace, SearchParams,
 };
 
-/// CUDA devices: their memory, streams and errors, and what works on vectors there without an index.
+/// CUDA devices: their memory, streams and errors; searches for queries that are there.
 #[cfg(feature = "cuda")]
 pub mod cuda {
+    pub use crate::index::DeviceSearch;
     pub use jasper_cuda::{
         Buffer, Context, DeviceBatch, DeviceHit, DeviceKnnError, DeviceProperties, Error, ErrorKind,
         LaunchLimit, LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream,
@@ -191,7 +193,7 @@ pub mod attributes {
 /// The graph of an index, to [read](crate::Index::read_graph) and to exchange with other libraries.
 pub mod graph {
     pub use jasper_core::Slot;
-    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, Vectors, interop};
+    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, VectorTable, interop};
 }
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.
@@ -202,8 +204,10 @@ pub mod file {
     pub use jasper_vamana::remove_checkpoint;
 }
 
-/// Memory plans: what a build or an index needs, by part and [space](crate::MemorySpace).
+/// Memory plans: what a [build](crate::IndexBuilder::memory_plan) or an index needs, by part and
+/// [space](crate::MemorySpace).
 pub mod memory {
+    pub use crate::index::plan_on_device;
     pub use jasper_vamana::{MemoryPlan, Part};
 }
 

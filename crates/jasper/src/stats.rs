@@ -1,11 +1,11 @@
-//! Counts and sizes of an index.
+//! Counts, sizes and parameters of an index.
 
-use jasper_core::{Element, ElementKind, Metric};
+use jasper_core::{BuildParams, Element, ElementKind, Key, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::MemorySpace;
 
-/// Counts and sizes of an index.
+/// Counts, sizes and parameters of an index: what [`Index::stats`](crate::Index::stats) returns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -26,10 +26,14 @@ pub struct IndexStats {
     pub element: ElementKind,
     /// The distance between vectors.
     pub metric: Metric,
-    /// Maximum out-edges per vertex.
-    pub max_degree: usize,
-    /// Mean out-edges per vertex; see [`crate::Index::stats`].
-    pub mean_degree: f64,
+    /// The parameters that the graph was built with.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub params: BuildParams,
+    /// Number of shards: graphs that each have a part of the vectors. 1 unless the index was built with
+    /// [several](crate::IndexBuilder::shards).
+    pub shards: usize,
+    /// The key after the largest ever used: the first that [`NewKeys::Next`](crate::NewKeys::Next) would give now.
+    pub next_key: Key,
     /// Bytes of vectors.
     pub vector_bytes: usize,
     /// Where searches read vectors; see [`crate::DeviceOptions::vector_storage`].
@@ -47,15 +51,14 @@ pub struct IndexStats {
 impl IndexStats {
     /// The sums of two shards.
     pub(crate) fn merge(self, other: Self) -> Self {
-        let vertices = |stats: &Self| (stats.live_vertices + stats.tombstones) as f64;
-        let edges = self.mean_degree * vertices(&self) + other.mean_degree * vertices(&other);
         Self {
             keys: self.keys + other.keys,
             live_vertices: self.live_vertices + other.live_vertices,
             deleted_keys: self.deleted_keys + other.deleted_keys,
             tombstones: self.tombstones + other.tombstones,
             free_slots: self.free_slots + other.free_slots,
-            mean_degree: edges / (vertices(&self) + vertices(&other)).max(1.0),
+            shards: self.shards + other.shards,
+            next_key: self.next_key.max(other.next_key),
             vector_bytes: self.vector_bytes + other.vector_bytes,
             sketch_bytes: self.sketch_bytes + other.sketch_bytes,
             code_bytes: self.code_bytes + other.code_bytes,
@@ -65,8 +68,6 @@ impl IndexStats {
     }
 
     pub(crate) fn new<T: Element>(graph: &Graph<T>, vector_storage: MemorySpace) -> Self {
-        let vertices = graph.keys().live() + graph.keys().tombstones();
-        let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         Self {
             keys: graph.keys().len(),
             live_vertices: graph.keys().live(),
@@ -76,8 +77,9 @@ impl IndexStats {
             dimension: graph.dimension(),
             element: T::KIND,
             metric: graph.metric(),
-            max_degree: graph.params().max_degree(),
-            mean_degree: edges as f64 / vertices.max(1) as f64,
+            params: *graph.params(),
+            shards: 1,
+            next_key: graph.keys().next_key(),
             vector_bytes: graph.vectors().bytes(),
             vector_storage,
             sketch_bytes: graph.vectors().sketch_bytes(),

@@ -69,7 +69,7 @@ fn change(index: &Index, number: u64) {
             index.upsert(view(&rows(bits, keys.len().max(1)), DIMENSION), &keys).map(drop)
         }
         7 => index.delete(&some(index.keys(), bits, 8)).map(drop),
-        8 => index.delete(DeleteKeys::Present(&some(0..index.next_key().min(1000), bits, 8))).map(drop),
+        8 => index.delete(DeleteKeys::Present(&some(0..index.stats().next_key.min(1000), bits, 8))).map(drop),
         9 => {
             let deleted = index
                 .read_graph(|graph: &Graph<f32>| graph.keys().deleted_keys().collect::<Vec<_>>())

@@ -136,7 +136,7 @@ fn compare(bench: &Bench, change: &str, begun: Instant, index: &Index, left: &Se
     Ok(json!({
         "what": "change", "set": left.name, "change": change, "device": bench.device.to_string(),
         "rows": left.keys.len(), "seconds": rounded(change_seconds), "rebuild_seconds": rounded(rebuild_seconds),
-        "mean_degree": rounded(index.stats().mean_degree), "points": points.into_iter().collect::<Result<Vec<_>>>()?,
+        "mean_degree": rounded(index.check()?.mean_degree), "points": points.into_iter().collect::<Result<Vec<_>>>()?,
     }))
 }
 

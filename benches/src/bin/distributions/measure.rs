@@ -44,12 +44,12 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
     let truth = bench.truth(set)?;
     let (index, seconds) = set.build(bench.device)?;
     let (points, rates) = curve(&index, set, &truth)?;
-    let (stats, report) = (index.stats(), index.build_report().context("a new index has a report")?);
+    let report = index.build_report().context("a new index has a report")?;
     let line = json!({
         "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
         "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),
         "device_name": index.device_info().name, "queries": set.queries().len(),
-        "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (stats.mean_degree * 100.0).round() / 100.0,
+        "build_seconds": (seconds * 1000.0).round() / 1000.0, "mean_degree": (report.mean_degree * 100.0).round() / 100.0,
         "thin": rounded(thin(&index)?), "build_beam_width": report.build_beam_width,
         "missed_neighbors": report.missed_neighbors, "points": points, "rates": rates,
     });

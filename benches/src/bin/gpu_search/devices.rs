@@ -82,7 +82,7 @@ fn measure<T: Element>(set: &Set, spread: &str, index: &Index, queries: MatrixVi
         seconds.sort_unstable_by(f64::total_cmp);
         let line = json!({
             "what": "devices", "set": set.name, "element": T::KIND.name(), "spread": spread,
-            "device": index.device().to_string(), "shards": index.shards(), "queries": count, "k": K,
+            "device": index.device().to_string(), "shards": index.stats().shards, "queries": count, "k": K,
             "beam_width": beam_width, "recall": rounded(recall, 5),
             "queries_per_second": rounded(count as f64 / seconds[TIMED / 2], 0),
             "device_faults": index.device_info().faults.len(),

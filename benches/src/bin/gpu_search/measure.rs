@@ -111,7 +111,7 @@ impl<'a, T: Element> Bench<'a, T> {
 
     /// Bytes of a vertex's edges at full degree.
     fn edge_bytes(&self) -> f64 {
-        (self.index.params().max_degree() * size_of::<u32>()) as f64
+        (self.index.stats().params.max_degree() * size_of::<u32>()) as f64
     }
 
     /// Bytes of the vectors, or of the codes and reranked vectors, of a search.

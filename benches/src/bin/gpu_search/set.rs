@@ -67,12 +67,12 @@ impl Set {
         }
         let index = builder.build(&self.base)?;
         let report = index.build_report().context("it was built")?;
-        let (params, seconds) = (index.params(), begun.elapsed().as_secs_f64());
+        let (params, seconds) = (index.stats().params, begun.elapsed().as_secs_f64());
         let line = json!({
             "what": "build", "set": self.name, "device": report.device.to_string(), "threads": rayon::current_num_threads(),
             "max_degree": params.max_degree(), "build_beam_width": params.build_beam_width(),
             "max_batch_share": params.max_batch_share(), "alpha": params.alpha(), "seconds": seconds,
-            "rows_per_second": index.len() as f64 / seconds, "mean_degree": index.stats().mean_degree,
+            "rows_per_second": index.len() as f64 / seconds, "mean_degree": report.mean_degree,
         });
         println!("{line}");
         if let Some(file) = &file {
@@ -147,7 +147,7 @@ mod tests {
         let built = set.index(builder(64), Some(&cache)).unwrap();
         // A second build would refuse this degree.
         let opened = set.index(builder(0), Some(&cache)).unwrap();
-        assert_eq!((built.len(), opened.len(), opened.params().max_degree()), (1000, 1000, 64));
+        assert_eq!((built.len(), opened.len(), opened.stats().params.max_degree()), (1000, 1000, 64));
         assert!(set.index(builder(0), None).is_err());
         assert!(Set::open(folder.path(), "none-1k").is_err());
     }
@@ -158,7 +158,7 @@ mod tests {
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         let index = set.index(IndexBuilder::new(Metric::L2).device(Device::Cpu), None).unwrap();
         let converted = convert::<f16>(&index).unwrap();
-        assert_eq!(converted.stats().mean_degree, index.stats().mean_degree);
+        assert_eq!(converted.check().unwrap().mean_degree, index.check().unwrap().mean_degree);
         let queries = set.queries::<f16>().unwrap();
         let matches = converted.search_batch(queries.view(), SearchParams::new(10)).unwrap();
         assert!(set.recall(10, matches.keys()) > 0.95);

@@ -134,7 +134,7 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     timed("quantize", size, || Ok(index.quantize(quantization)?))?;
     report_bytes(&index, size);
     let summary = json!({
-        "what": "scale", "vectors": size, "device": index.device_info().name, "shards": index.shards(),
+        "what": "scale", "vectors": size, "device": index.device_info().name, "shards": index.stats().shards,
         "build_seconds": build_seconds, "device_bytes": graph_bytes, "quantized_device_bytes": index.device_info().bytes,
         "recall": RECALL, "exact": exact_rate, "quantized": quantized(&truth)?,
     });
@@ -165,8 +165,8 @@ fn build(builder: IndexBuilder<'_>, vectors: Vectors<'_>) -> Result<(Index, f64)
     let seconds = stages.report("build", size);
     let report = index.build_report().context("it was built")?;
     let line = json!({
-        "what": "built", "vectors": size, "device": report.device_name, "shards": index.shards(),
-        "duplicates": report.duplicates, "reconnected": report.reconnected, "mean_degree": index.stats().mean_degree,
+        "what": "built", "vectors": size, "device": report.device_name, "shards": index.stats().shards,
+        "duplicates": report.duplicates, "reconnected": report.reconnected, "mean_degree": report.mean_degree,
     });
     println!("{line}");
     Ok((index, seconds))

@@ -14,7 +14,7 @@ use crate::Value;
 
 /// A condition on the attributes of a key. Cloning one shares it.
 ///
-/// Made with [`column`], from [text](#text) with `parse`, or [from JSON](Self::from_json).
+/// Made with [`column()`], from [text](#text) with `parse`, or [from JSON](Self::from_json).
 ///
 /// ```
 /// use jasper_attributes::{Expression, column};
@@ -213,7 +213,7 @@ pub fn column(name: impl Into<String>) -> ColumnRef {
     ColumnRef(name.into())
 }
 
-/// The column of a condition; see [`column`].
+/// The column of a condition; see [`column()`].
 #[derive(Clone, Debug)]
 pub struct ColumnRef(String);
 

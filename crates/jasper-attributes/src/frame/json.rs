@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json};
 
 use super::Frame;
+use crate::error::hint;
 use crate::{AttributeError, Value};
 
 /// Columns of rows that come one after the other.
@@ -18,8 +19,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn push(&mut self, record: &Map<String, Json>) -> Result<(), AttributeError> {
-        let row = self.rows;
+    /// Adds a row that was found at a place.
+    fn push(&mut self, record: &Map<String, Json>, place: impl Fn() -> String) -> Result<(), AttributeError> {
         for (name, json) in record {
             let Some(value) = Value::from_json(json) else {
                 let what = match json {
@@ -27,7 +28,7 @@ impl Rows {
                     Json::Array(_) => "an array may have strings only".into(),
                     _ => "an object is no value".into(),
                 };
-                return Err(AttributeError::Json { row, column: Some(name.clone()), what });
+                return Err(AttributeError::Json { place: place(), column: Some(name.clone()), what });
             };
             let index = match self.indices.get(name) {
                 Some(&index) => index,
@@ -38,18 +39,26 @@ impl Rows {
                 }
             };
             let values = &mut self.columns[index].1;
-            values.resize(row, Value::Null);
+            values.resize(self.rows, Value::Null);
             values.push(value);
         }
         self.rows += 1;
         Ok(())
     }
 
-    fn finish(self) -> Result<Frame, AttributeError> {
+    /// The frame of the rows, each of which was found at a place.
+    fn finish(self, place: impl Fn(usize) -> String) -> Result<Frame, AttributeError> {
         let rows = self.rows;
-        self.columns.into_iter().try_fold(Frame::new(rows), |frame, (name, mut values)| {
+        let frame = self.columns.into_iter().try_fold(Frame::new(rows), |frame, (name, mut values)| {
             values.resize(rows, Value::Null);
             frame.column(name, values)
+        });
+        frame.map_err(|error| match error {
+            AttributeError::Kind { column, kind, value, row } => {
+                let what = format!("{value} is not of kind {kind}, as others are{}", hint(kind, &value));
+                AttributeError::Json { place: place(row), column: Some(column), what }
+            }
+            error => error,
         })
     }
 }
@@ -71,20 +80,25 @@ impl Frame {
     /// # Ok::<(), jasper_attributes::AttributeError>(())
     /// ```
     pub fn from_json_lines(mut reader: impl BufRead) -> Result<Self, AttributeError> {
-        let (mut rows, mut line) = (Rows::default(), String::new());
-        loop {
-            line.clear();
-            let row = rows.rows;
-            if reader.read_line(&mut line).map_err(|source| AttributeError::Read { row, source })? == 0 {
-                return rows.finish();
+        let (mut rows, mut text) = (Rows::default(), String::new());
+        // The line of each row.
+        let mut lines = Vec::new();
+        for line in 1.. {
+            text.clear();
+            if reader.read_line(&mut text).map_err(|source| AttributeError::Read { line, source })? == 0 {
+                break;
             }
-            if line.trim().is_empty() {
+            if text.trim().is_empty() {
                 continue;
             }
-            let record: Map<String, Json> = serde_json::from_str(&line)
-                .map_err(|error| AttributeError::Json { row, column: None, what: error.to_string() })?;
-            rows.push(&record)?;
+            let place = || format!("line {line}");
+            let record: Map<String, Json> = serde_json::from_str(&text).map_err(|error| {
+                AttributeError::Json { place: place(), column: None, what: error.to_string() }
+            })?;
+            rows.push(&record, place)?;
+            lines.push(line);
         }
+        rows.finish(|row| format!("line {}", lines[row]))
     }
 
     /// The frame of records, one per row, as [`Self::from_json_lines`] reads them.
@@ -94,9 +108,11 @@ impl Frame {
     pub fn from_records<'a>(
         records: impl IntoIterator<Item = &'a Map<String, Json>>,
     ) -> Result<Self, AttributeError> {
-        let mut rows = Rows::default();
-        records.into_iter().try_for_each(|record| rows.push(record))?;
-        rows.finish()
+        let (mut rows, place) = (Rows::default(), |row: usize| format!("record {row}"));
+        for (row, record) in records.into_iter().enumerate() {
+            rows.push(record, || place(row))?;
+        }
+        rows.finish(place)
     }
 }
 
@@ -115,18 +131,23 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_row_and_column() {
+    fn errors_name_line_and_column() {
         let error = |lines: &str| Frame::from_json_lines(lines.as_bytes()).unwrap_err().to_string();
-        assert_eq!(error("{}\n{\"a\": {}}"), r#"row 1, column "a": an object is no value"#);
-        assert_eq!(error("{\"a\": [1]}"), r#"row 0, column "a": an array may have strings only"#);
+        assert_eq!(error("{}\n{\"a\": {}}"), r#"line 2, column "a": an object is no value"#);
+        assert_eq!(error("{\"a\": [1]}"), r#"line 1, column "a": an array may have strings only"#);
         assert_eq!(
             error("{\"a\": 18446744073709551615}"),
-            r#"row 0, column "a": 18446744073709551615 is too large for an integer"#
+            r#"line 1, column "a": 18446744073709551615 is too large for an integer"#
         );
-        assert!(error("{}\n[]").starts_with("row 1: invalid type: sequence, expected a map"));
+        assert!(error("{}\n[]").starts_with("line 2: invalid type: sequence, expected a map"));
         assert_eq!(
-            error("{\"a\": 1}\n{\"a\": \"x\"}"),
-            r#"column "a" is of kind integer, which 'x' in row 1 is not"#
+            error("{\"a\": 1}\n\n{\"a\": \"x\"}"),
+            r#"line 3, column "a": 'x' is not of kind integer, as others are"#
+        );
+        let records = [Map::new(), Map::from_iter([("a".to_string(), Json::Object(Map::new()))])];
+        assert_eq!(
+            Frame::from_records(&records).unwrap_err().to_string(),
+            r#"record 1, column "a": an object is no value"#
         );
     }
 }

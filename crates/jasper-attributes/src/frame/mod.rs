@@ -3,11 +3,12 @@
 mod codec;
 mod json;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 use crate::{AttributeError, ColumnKind, Value};
+
+pub(crate) use codec::{kind_code, kind_from};
 
 /// Attributes of some rows, by column: what an insert or an update is given.
 ///
@@ -37,6 +38,17 @@ pub(crate) struct FrameColumn {
     pub(crate) values: Vec<Value>,
 }
 
+impl FrameColumn {
+    /// The values as those of a column of this kind.
+    pub(crate) fn values_as(&self, kind: ColumnKind) -> Result<Cow<'_, [Value]>, AttributeError> {
+        match (self.kind, kind) {
+            (None, _) | (Some(ColumnKind::Keyword), ColumnKind::Id) => Ok(Cow::Borrowed(&self.values)),
+            (Some(own), _) if own == kind => Ok(Cow::Borrowed(&self.values)),
+            _ => Ok(Cow::Owned(cast(&self.name, kind, self.values.clone())?)),
+        }
+    }
+}
+
 impl Frame {
     /// A frame of so many rows, without columns.
     pub fn new(rows: usize) -> Self {
@@ -53,8 +65,8 @@ impl Frame {
         self.rows == 0
     }
 
-    /// Adds a column whose kind is that of its values; integers among floats become floats. If all are null, the column
-    /// has no kind: it sets a column of the index to null, and adds none.
+    /// Adds a column whose kind is that of its values; integers among floats become floats, and strings among lists become
+    /// lists of one. If all are null, the column has no kind: it sets a column of the index to null, and adds none.
     ///
     /// # Errors
     /// If the name is empty or given before, if there are not as many values as rows, or if values are of several kinds.
@@ -64,7 +76,7 @@ impl Frame {
         values: impl IntoIterator<Item = V>,
     ) -> Result<Self, AttributeError> {
         let values: Vec<Value> = values.into_iter().map(Into::into).collect();
-        let kind = infer_kind(&values);
+        let kind = values.iter().filter_map(Value::kind).reduce(join);
         self.add(name.into(), kind, values)
     }
 
@@ -185,32 +197,15 @@ impl Frame {
         });
         Self { rows, columns: columns.collect() }
     }
-
-    /// Checks that no two rows have the same value in a column of strings.
-    pub(crate) fn check_unique(column: &FrameColumn) -> Result<(), AttributeError> {
-        let mut rows = FxHashMap::default();
-        for (row, value) in column.values.iter().enumerate() {
-            if let Value::Keyword(id) = value
-                && let Some(first) = rows.insert(id.as_str(), row)
-            {
-                let (column, id) = (column.name.clone(), id.clone());
-                return Err(AttributeError::DuplicateId { column, id, rows: [first, row] });
-            }
-        }
-        Ok(())
-    }
 }
 
-/// The kind of the first value that has one, or floats if integers and floats are mixed. Other mixtures fail when values
-/// are cast.
-fn infer_kind(values: &[Value]) -> Option<ColumnKind> {
-    let mut kinds = values.iter().filter_map(Value::kind);
-    let first = kinds.next()?;
-    let is_number = |kind| matches!(kind, ColumnKind::Integer | ColumnKind::Float);
-    if first == ColumnKind::Integer && kinds.find(|&kind| kind != first).is_some_and(is_number) {
-        return Some(ColumnKind::Float);
+/// The kind that values of both kinds can be cast to, or the first one.
+fn join(first: ColumnKind, other: ColumnKind) -> ColumnKind {
+    match (first, other) {
+        (ColumnKind::Integer, ColumnKind::Float) => ColumnKind::Float,
+        (ColumnKind::Keyword, ColumnKind::Keywords) => ColumnKind::Keywords,
+        _ => first,
     }
-    Some(first)
 }
 
 fn cast(name: &str, kind: ColumnKind, values: Vec<Value>) -> Result<Vec<Value>, AttributeError> {
@@ -259,15 +254,15 @@ mod tests {
         );
         assert_eq!(
             error(frame().column("a", [Value::from("x"), 1.into()])),
-            r#"column "a" is of kind keyword, which 1 in row 1 is not"#
+            r#"column "a" is of kind keyword, and 1 in row 1 is not"#
         );
         assert_eq!(
             error(frame().column("a", [1.0, f64::NAN])),
-            r#"column "a" is of kind float, which NaN in row 1 is not; give null instead of NaN"#
+            r#"column "a" is of kind float, and NaN in row 1 is not; give null instead of NaN"#
         );
         assert_eq!(
             error(frame().column_of("a", ColumnKind::Timestamp, ["2024-01-01", "now"])),
-            "column \"a\" is of kind timestamp, which 'now' in row 1 is not; a time is like '2024-03-01' or \
+            "column \"a\" is of kind timestamp, and 'now' in row 1 is not; a time is like '2024-03-01' or \
              '2024-03-01T12:00:00Z'"
         );
     }

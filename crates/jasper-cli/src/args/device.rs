@@ -59,7 +59,7 @@ impl DeviceArgs {
     pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<Index> {
         let options = OpenOptions::new().threads(self.threads).device(self.placement.on(self.device));
         let index = open_index(path, options, terminal)?;
-        let is_exact = distances.is_exact() || index.quantization().is_none();
+        let is_exact = distances.is_exact() || index.stats().quantization.is_none();
         match storage_on_device(&index) {
             None if is_exact => drop(index.quantize(QuantizeMode::Sketches)?),
             Some(MemorySpace::Host) if is_exact => terminal.note(

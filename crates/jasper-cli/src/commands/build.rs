@@ -162,7 +162,7 @@ impl Args {
         let (metric, rate) = (self.graph.metric, report.vectors as f64 / seconds);
         let (output, device, resumed) =
             (self.output.display(), report.device, resumed.get().copied().unwrap_or(0));
-        let (threads, mean_degree) = (process::threads(self.threads), index.stats().mean_degree);
+        let (threads, mean_degree) = (process::threads(self.threads), report.mean_degree);
         let (quantized, not_quantized) = match quantized {
             None => (None, None),
             Some(Ok(quantized)) => (Some(quantized), None),
@@ -172,9 +172,8 @@ impl Args {
             "dimension": dimension,
             "element": element,
             "metric": metric,
-            "shards": index.shards(),
+            "shards": index.stats().shards,
             "threads": threads,
-            "mean_degree": mean_degree,
             // Vertices linked already in the checkpoint.
             "resumed": resumed,
             // Time of the build without saving.
@@ -188,7 +187,7 @@ impl Args {
             "output": output.to_string(),
         });
         let failed = not_quantized.as_ref().map(|error| json!({ "not_quantized": error }));
-        let json = merge(merge(report, index.params()), merge(json, merge(&quantized, failed)));
+        let json = merge(merge(report, index.stats().params), merge(json, merge(&quantized, failed)));
 
         let on = if device == Device::Cpu { format!("{threads} threads") } else { device.to_string() };
         let (took, rate, vectors) =

@@ -89,7 +89,7 @@ impl Args {
             "--roofline needs a GPU: on a CPU the caches make a roofline of memory meaningless"
         );
         ensure!(
-            !self.profile || index.quantization().is_none() || self.distances.is_exact(),
+            !self.profile || index.stats().quantization.is_none() || self.distances.is_exact(),
             "--profile needs exact distances, and this index is quantized; add --exact, or omit --profile"
         );
         let searches: Vec<SearchParams<'_>> = if is_tuned {

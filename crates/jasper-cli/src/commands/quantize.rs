@@ -3,6 +3,7 @@
 use std::fmt;
 
 use anyhow::{Result, ensure};
+use jasper::memory::plan_on_device;
 use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
 use jasper::{DeviceChoice, Index, IndexStats, MemorySpace, Quantization};
 use serde::Serialize;
@@ -92,7 +93,7 @@ pub fn quantize(
         index.drop_vectors()?;
     }
     let IndexStats { quantization, code_bytes, vector_bytes, .. } = index.stats();
-    let bytes = |storage| Some(index.memory_plan_on_device(storage)?.total(MemorySpace::Device));
+    let bytes = |storage| Some(plan_on_device(&index, storage)?.total(MemorySpace::Device));
     let device = bytes(MemorySpace::Device).zip(bytes(MemorySpace::Host));
     let device = device.map(|(all, without_vectors)| DeviceBytes { all, without_vectors });
     Ok(Quantized { quantization, code_bytes, vector_bytes, device, trial })

@@ -79,7 +79,7 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     has_vectors: bool,
     /// `[slots][edges_stride]`
     pub(crate) edges: S::Buffer<u32>,
-    /// `[slots]`: the [terms](jasper_graph::Vectors::terms) of vectors, if the metric needs them.
+    /// `[slots]`: the [terms](jasper_graph::VectorTable::terms) of vectors, if the metric needs them.
     terms: Option<S::Buffer<f32>>,
     pub(crate) codes: Option<DeviceCodes<S>>,
     /// `[slots]`: the first key of each live vertex.

@@ -13,7 +13,7 @@ use super::rule::Rule;
 use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, small_sections, with_path};
 use crate::graph::Readers;
-use crate::{Adjacency, Codes, Graph, KeyMap, Segments, Vectors};
+use crate::{Adjacency, Codes, Graph, KeyMap, Segments, VectorTable};
 
 impl<T: Element> Graph<T> {
     /// Reads an index file into memory with huge pages, and checks all of it: every checksum, every id and degree, and
@@ -87,13 +87,13 @@ impl<T: Element> Graph<T> {
         let rows = if info.has_vectors { slots } else { 0 };
         Ok(Self {
             params: info.params,
-            vectors: Vectors {
+            vectors: VectorTable {
                 table: source.segments(Section::Vectors, rows, info.row_stride())?,
                 is_stored: info.has_vectors,
                 terms: info.has_terms().then(terms).transpose()?,
                 center: small_sections::center(sections, &info)?,
                 codes: codes.transpose()?,
-                ..Vectors::zeroed(info.metric, info.dimension, 0)?
+                ..VectorTable::zeroed(info.metric, info.dimension, 0)?
             },
             adjacency: Adjacency {
                 table: source.segments(Section::Adjacency, slots, info.params.max_degree())?,

@@ -12,7 +12,7 @@ use super::rule::Rule;
 use super::table::{Section, Sections};
 use super::{FileFault, IndexInfo};
 use crate::parts::SlotSet;
-use crate::{Center, KeyMap, Vectors};
+use crate::{Center, KeyMap, VectorTable};
 
 /// A key and its slot: the record of the sections `further keys` and `deleted keys`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -61,7 +61,7 @@ pub(super) fn quantizer(
 pub(super) const CENTER_HEADER: usize = 2;
 
 /// The section `center`. What it does not have is in the section `params`.
-pub(super) fn center_items<T: Element>(vectors: &Vectors<T>) -> Vec<f32> {
+pub(super) fn center_items<T: Element>(vectors: &VectorTable<T>) -> Vec<f32> {
     let center = vectors.center();
     let [_, from_center] = center.largest_squared_norms;
     [&[center.zero_above, from_center], vectors.center_coordinates()].concat()

@@ -29,9 +29,9 @@ pub enum Section {
     Params,
     /// The vectors, padded.
     Vectors,
-    /// What distances need of each vector beside its coordinates: see [`Vectors::terms`](crate::Vectors::terms).
+    /// What distances need of each vector beside its coordinates: see [`VectorTable::terms`](crate::VectorTable::terms).
     Terms,
-    /// Under inner products, [the center](crate::Vectors::center).
+    /// Under inner products, [the center](crate::VectorTable::center).
     Center,
     /// Out-edges, `(slots, max_degree)`.
     Adjacency,
@@ -112,10 +112,7 @@ impl Section {
 
     /// Whether the section may be missing, and skipped by a reader.
     pub(super) fn is_optional(self) -> bool {
-        matches!(
-            self,
-            Self::TunedSearches | Self::Quantizer | Self::Codes | Self::Attributes | Self::Unused
-        )
+        matches!(self, Self::TunedSearches | Self::Quantizer | Self::Codes | Self::Attributes | Self::Unused)
     }
 
     fn code(self) -> u32 {

@@ -10,7 +10,7 @@ use super::Graph;
 use crate::segments::RowsMut;
 use crate::vectors::Center;
 use crate::vectors::codes::Encoder;
-use crate::{SEGMENT_ROWS, VectorError, Vectors};
+use crate::{SEGMENT_ROWS, VectorError, VectorTable};
 
 /// Vectors of a chunk: few enough that there are chunks for all threads if vectors are long, and that they are near
 /// each other in memory.
@@ -63,7 +63,7 @@ impl<T: Element> VectorChunk<'_, T> {
         }
     }
 
-    /// Writes the [terms](Vectors::terms) of vectors that are there, for another center.
+    /// Writes the [terms](VectorTable::terms) of vectors that are there, for another center.
     pub fn update_terms(mut self) {
         for &slot in self.slots {
             self.update_term(slot.index() - self.slots[0].index());
@@ -130,7 +130,7 @@ impl<T: Element> Graph<T> {
         Ok(slots)
     }
 
-    /// Sets the [center](Vectors::center) of the vectors, under inner products, and the origin of each vertex. `update`
+    /// Sets the [center](VectorTable::center) of the vectors, under inner products, and the origin of each vertex. `update`
     /// gets chunks that different threads may [update](VectorChunk::update_terms). Does nothing under other metrics.
     ///
     /// # Panics
@@ -145,7 +145,7 @@ impl<T: Element> Graph<T> {
         }
     }
 
-    /// Under inner products, what the [origins](Vectors::origin) of live vertices would be if they were chosen again: the
+    /// Under inner products, what the [origins](VectorTable::origin) of live vertices would be if they were chosen again: the
     /// largest term of those that start from the center, and the vertices whose origin would be another. `None` if these
     /// are less than one in 64.
     #[doc(hidden)]
@@ -162,7 +162,7 @@ impl<T: Element> Graph<T> {
     }
 }
 
-impl<T: Element> Vectors<T> {
+impl<T: Element> VectorTable<T> {
     /// Calls `write` with the rows of `slots`, which ascend, in chunks, and raises the largest squared norms.
     ///
     /// # Safety

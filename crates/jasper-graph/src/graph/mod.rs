@@ -20,7 +20,7 @@ use std::io;
 
 use jasper_core::{BuildParams, Element, MAX_DIMENSION, MatrixError, Metric};
 
-use crate::{Adjacency, KeyMap, Vectors};
+use crate::{Adjacency, KeyMap, VectorTable};
 pub(crate) use snapshot::Readers;
 
 /// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
@@ -29,7 +29,7 @@ pub(crate) use snapshot::Readers;
 #[derive(Debug)]
 pub struct Graph<T: 'static> {
     pub(crate) params: BuildParams,
-    pub(crate) vectors: Vectors<T>,
+    pub(crate) vectors: VectorTable<T>,
     pub(crate) adjacency: Adjacency,
     pub(crate) keys: KeyMap,
     /// Bytes of the file's section `tuned searches`.
@@ -48,7 +48,7 @@ impl<T: Element> Graph<T> {
         }
         Ok(Self {
             params,
-            vectors: Vectors::zeroed(metric, dimension, 0).expect("an empty table needs no memory"),
+            vectors: VectorTable::zeroed(metric, dimension, 0).expect("an empty table needs no memory"),
             adjacency: Adjacency::new(params.max_degree()),
             keys: KeyMap::new(),
             tuned: Vec::new(),
@@ -83,13 +83,13 @@ impl<T: Element> Graph<T> {
 
     /// Returns the vectors, with their norms, sketches and codes.
     #[inline]
-    pub fn vectors(&self) -> &Vectors<T> {
+    pub fn vectors(&self) -> &VectorTable<T> {
         &self.vectors
     }
 
     /// Returns the vectors mutably, to build or free sketches and vectors of bytes.
     #[doc(hidden)]
-    pub fn vectors_mut(&mut self) -> &mut Vectors<T> {
+    pub fn vectors_mut(&mut self) -> &mut VectorTable<T> {
         &mut self.vectors
     }
 

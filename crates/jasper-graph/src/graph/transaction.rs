@@ -21,7 +21,7 @@ pub struct ChangedSlots {
     pub start_points: bool,
     /// Whether there is another [spanning tree](SpanningTree), or none any more.
     pub spanning_tree: bool,
-    /// Whether the [center](crate::Vectors::center) changed: if its coordinates did, all terms have.
+    /// Whether the [center](crate::VectorTable::center) changed: if its coordinates did, all terms have.
     pub center: bool,
     /// Slots that got another parent in it.
     pub parents: Vec<Slot>,

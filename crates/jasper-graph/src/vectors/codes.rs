@@ -7,7 +7,7 @@ use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Slot};
 use jasper_quant::{ENCODE_ROWS, EncodeBuffers, Quantizer, QueryCode};
 
-use super::{ComputeDistances, Vectors};
+use super::{ComputeDistances, VectorTable};
 use crate::{Graph, Segments, VectorError};
 
 /// The code of each slot's vector, and the quantizer that made them.
@@ -167,7 +167,7 @@ impl<T: Element> Graph<T> {
     /// Panics if there are no codes.
     pub fn drop_vectors(&mut self) {
         assert!(self.vectors.codes.is_some(), "without codes the vectors are needed");
-        let Vectors { table, is_stored, sketches, .. } = &mut self.vectors;
+        let VectorTable { table, is_stored, sketches, .. } = &mut self.vectors;
         (*table, *is_stored, *sketches) = (Segments::new(table.width()), false, None);
         self.tuned.clear();
     }

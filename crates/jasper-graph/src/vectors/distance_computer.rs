@@ -4,9 +4,9 @@ use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Metric, Neighbor, Slot};
 
 use super::sketch::{Bounds, SketchedVector};
-use super::{Origin, Vectors};
+use super::{Origin, VectorTable};
 
-/// Whether distances need a [term](Vectors::terms) of each vector. `exact` says that the element is an integer.
+/// Whether distances need a [term](VectorTable::terms) of each vector. `exact` says that the element is an integer.
 pub const fn needs_terms(metric: Metric, exact: bool) -> bool {
     matches!((metric, exact), (Metric::InnerProduct, _) | (Metric::Cosine, true))
 }
@@ -24,12 +24,12 @@ pub trait ComputeDistances {
 }
 
 /// Distances of one vector to stored ones, in the metric of the graph: those of a query, made by
-/// [`Vectors::distance_computer`], or those that choose edges, made by [`Vectors::slot_distance_computer`].
+/// [`VectorTable::distance_computer`], or those that choose edges, made by [`VectorTable::slot_distance_computer`].
 pub struct DistanceComputer<'a, T: 'static> {
-    vectors: &'a Vectors<T>,
+    vectors: &'a VectorTable<T>,
     /// The query, padded.
     vector: &'a [T],
-    /// The [term](Vectors::terms) of the query, if the form needs one.
+    /// The [term](VectorTable::terms) of the query, if the form needs one.
     term: f32,
     /// The weight of terms.
     term_weight: f32,
@@ -56,7 +56,7 @@ const CHUNK_ROWS: usize = 64;
 /// itself.
 const PREFETCHED_BYTES: usize = 1 << 16;
 
-impl<T: Element> Vectors<T> {
+impl<T: Element> VectorTable<T> {
     /// Returns the distances of a prepared query to stored vectors.
     ///
     /// # Panics

@@ -33,7 +33,7 @@ pub use sketch::{SketchChunk, Sketches};
 /// length, so half a squared distance is 1 - cos. Byte vectors cannot be scaled: a column has their squared norms. Under
 /// inner products it has the products with the [center](Self::center).
 #[derive(Debug)]
-pub struct Vectors<T: 'static> {
+pub struct VectorTable<T: 'static> {
     pub(crate) metric: Metric,
     pub(crate) dimension: usize,
     pub(crate) table: Segments<T>,
@@ -46,7 +46,7 @@ pub struct Vectors<T: 'static> {
     pub(crate) sketches: Option<Sketches>,
     pub(crate) codes: Option<Codes>,
     /// The vectors quantized to bytes, which are never saved.
-    pub(crate) sq8: Option<Box<Vectors<i8>>>,
+    pub(crate) sq8: Option<Box<VectorTable<i8>>>,
     /// What there was when the transaction began.
     pub(crate) undo: Option<Undo>,
 }
@@ -59,11 +59,11 @@ const CHANGED_DIVISOR: usize = 64;
 pub(crate) struct Undo {
     slots: usize,
     largest_squared_norms: [f32; 2],
-    /// The center, if it was [replaced](Vectors::replace_center) since.
+    /// The center, if it was [replaced](VectorTable::replace_center) since.
     center: Option<Center>,
 }
 
-impl<T: Element> Vectors<T> {
+impl<T: Element> VectorTable<T> {
     /// `slots` zero vectors.
     pub(crate) fn zeroed(metric: Metric, dimension: usize, slots: usize) -> io::Result<Self> {
         let width = padded_len::<T>(dimension);
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn sketches_of_some_slots_take_the_bytes_announced() {
         const SLOTS: usize = 1000;
-        let within = |bytes| Vectors::<f32>::sketches_within(bytes, SLOTS, 20);
+        let within = |bytes| VectorTable::<f32>::sketches_within(bytes, SLOTS, 20);
         for bytes in [4048, 9000, 1 << 20] {
             let (rows, taken) = within(bytes);
             let chosen: Vec<Slot> = (0..rows).map(Slot::from_index).collect();
@@ -396,6 +396,6 @@ mod tests {
             assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
         }
         assert_eq!(within(4047), (0, 0), "no room beside the table of all slots");
-        assert_eq!(Vectors::<u8>::sketches_within(1 << 20, SLOTS, 20), (0, 0));
+        assert_eq!(VectorTable::<u8>::sketches_within(1 << 20, SLOTS, 20), (0, 0));
     }
 }

@@ -151,7 +151,7 @@ fn squared_norm<T: Element>(metric: Metric, row: usize, vector: &[T]) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Vectors;
+    use crate::VectorTable;
     use jasper_core::f16;
 
     fn prepare<T: Element>(
@@ -161,7 +161,7 @@ mod tests {
         vector: &[T],
         out: &mut Vec<T>,
     ) -> Result<f32, VectorError> {
-        Vectors::zeroed(metric, dimension, 0).unwrap().prepare(row, vector, out)
+        VectorTable::zeroed(metric, dimension, 0).unwrap().prepare(row, vector, out)
     }
 
     fn refuse<T: Element>(metric: Metric, vector: &[T]) -> String {

@@ -10,9 +10,9 @@ use std::io;
 use jasper_core::distance::prefetch_l2;
 use jasper_core::{Element, Slot, padded_len};
 
-use crate::{SEGMENT_ROWS, Segments, Vectors};
+use crate::{SEGMENT_ROWS, Segments, VectorTable};
 
-/// Sketches of all vectors, or of some: see [`Vectors::new_sketches`]. A row of the table is a `Header`, then one level per coordinate.
+/// Sketches of all vectors, or of some: see [`VectorTable::new_sketches`]. A row of the table is a `Header`, then one level per coordinate.
 #[derive(Debug)]
 pub struct Sketches {
     table: Segments<i8>,
@@ -23,7 +23,7 @@ pub struct Sketches {
 /// Consecutive rows of sketches, which one thread computes.
 #[derive(Debug)]
 pub struct SketchChunk<'a, T: Element> {
-    vectors: &'a Vectors<T>,
+    vectors: &'a VectorTable<T>,
     /// The slots of the rows; absent if they are consecutive.
     chosen: Option<&'a [Slot]>,
     /// The first row.
@@ -138,7 +138,7 @@ impl Sketches {
     /// The rows, to be computed from the vectors of `chosen` or all slots.
     pub(crate) fn chunks<'a, T: Element>(
         &'a mut self,
-        vectors: &'a Vectors<T>,
+        vectors: &'a VectorTable<T>,
         chosen: Option<&'a [Slot]>,
     ) -> Vec<SketchChunk<'a, T>> {
         let width = self.table.width();

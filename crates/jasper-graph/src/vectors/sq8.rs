@@ -2,12 +2,12 @@
 
 use jasper_core::{Element, Metric, Slot};
 
-use super::Vectors;
+use super::VectorTable;
 use crate::{Segments, VectorChunk, VectorError};
 
-impl<T: Element> Vectors<T> {
+impl<T: Element> VectorTable<T> {
     /// The vectors quantized to bytes, while a build links by them.
-    pub fn sq8(&self) -> Option<&Vectors<i8>> {
+    pub fn sq8(&self) -> Option<&VectorTable<i8>> {
         self.sq8.as_deref()
     }
 
@@ -27,7 +27,7 @@ impl<T: Element> Vectors<T> {
         write: impl FnOnce(&Self, Vec<VectorChunk<'_, i8>>),
     ) -> Result<(), VectorError> {
         let slots: Vec<Slot> = (0..self.table.len()).map(Slot::from_index).collect();
-        let mut quantized = Vectors::zeroed(metric, dimension, slots.len())?;
+        let mut quantized = VectorTable::zeroed(metric, dimension, slots.len())?;
         quantized.update_chunks(&slots, |chunks| write(self, chunks));
         if metric == Metric::InnerProduct {
             quantized.terms =
@@ -59,7 +59,7 @@ mod tests {
             let slot = graph.add_vector(&[key as f32 / 2.0, 0.0, 1.0, 0.0], 1.0).unwrap();
             graph.keys_mut().assign(key, slot).unwrap();
         }
-        let halves = |vectors: &Vectors<f32>, chunks: Vec<VectorChunk<'_, i8>>| {
+        let halves = |vectors: &VectorTable<f32>, chunks: Vec<VectorChunk<'_, i8>>| {
             for mut chunk in chunks {
                 for number in chunk.numbers() {
                     let mut bytes = [0_i8; 16];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jasper::cuda::prelude::*;
 use jasper::cuda::{
-    Buffer, Context, DeviceBatch, DeviceHit, Error as CudaError, ErrorKind, Stream, device_of,
+    Buffer, Context, DeviceBatch, DeviceHit, DeviceSearch, Error as CudaError, ErrorKind, Stream, device_of,
     with_current_context_kept,
 };
 use jasper::{Device, DeviceError, ElementKind, Metric, SearchError, f16};

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, sync};
 use jasper_data::pool_builder;
-use jasper_graph::{Graph, Vectors};
+use jasper_graph::{Graph, VectorTable};
 use rayon::prelude::*;
 
 use crate::connectivity::{self, Vertices};
@@ -169,7 +169,7 @@ impl CpuExecutor {
 }
 
 /// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to
-/// bytes](Vectors::sq8).
+/// bytes](VectorTable::sq8).
 macro_rules! link_by {
     ($graph:ident, |$vectors:ident| $result:expr) => {
         match $graph.vectors().sq8() {
@@ -389,7 +389,7 @@ impl ThreadBuffers {
     /// vertices.
     fn find_candidates<V: Element, T: Element>(
         &mut self,
-        vectors: &Vectors<V>,
+        vectors: &VectorTable<V>,
         graph: &Graph<T>,
         vertices: &[Slot],
         beam_width: usize,
@@ -412,7 +412,7 @@ impl ThreadBuffers {
     /// and whether each is linked. Returns the number of distances computed.
     fn add_peers<V: Element>(
         &mut self,
-        vectors: &Vectors<V>,
+        vectors: &VectorTable<V>,
         params: &BuildParams,
         vertex: Slot,
         batch: &[(Slot, bool)],
@@ -448,7 +448,7 @@ impl ThreadBuffers {
     /// together to at most `max_kept`.
     fn merge<V: Element, T: Element>(
         &mut self,
-        vectors: &Vectors<V>,
+        vectors: &VectorTable<V>,
         graph: &Graph<T>,
         edges: &[BackEdge],
         max_kept: usize,
@@ -511,7 +511,7 @@ impl ThreadBuffers {
     ///    would find their own.
     fn repair_row<V: Element, T: Element>(
         &mut self,
-        vectors: &Vectors<V>,
+        vectors: &VectorTable<V>,
         graph: &Graph<T>,
         vertex: Slot,
         new_rows: &mut NewRows,
@@ -555,7 +555,12 @@ impl ThreadBuffers {
     }
 
     /// Adds `slots` and their distances from `vertex` to the candidates.
-    fn compute<V: Element>(&mut self, vectors: &Vectors<V>, vertex: Slot, slots: impl Iterator<Item = Slot>) {
+    fn compute<V: Element>(
+        &mut self,
+        vectors: &VectorTable<V>,
+        vertex: Slot,
+        slots: impl Iterator<Item = Slot>,
+    ) {
         self.slots.clear();
         self.slots.extend(slots);
         self.distances.resize(self.slots.len(), 0.0);
@@ -574,7 +579,7 @@ impl ThreadBuffers {
 
 /// The first of `candidates` with the same vector as `vertex`. Its distance is that of the vertex from itself.
 fn duplicate_of<V: Element, T: Element>(
-    vectors: &Vectors<V>,
+    vectors: &VectorTable<V>,
     graph: &Graph<T>,
     vertex: Slot,
     candidates: &[Neighbor],

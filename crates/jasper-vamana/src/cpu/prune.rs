@@ -26,7 +26,7 @@
 //!    unfound (docs/src/experiments.md#thin-rows).
 
 use jasper_core::{Element, Neighbor, Slot};
-use jasper_graph::{Origin, Vectors};
+use jasper_graph::{Origin, VectorTable};
 
 /// Kept neighbors compared with a candidate at once: enough to hide memory latency, few enough to stop early.
 const COMPARE_CHUNK: usize = 8;
@@ -77,7 +77,7 @@ impl Prune {
     /// in its second round are passed as `deferred`, and tested only in the second round.
     pub(crate) fn keep<T: Element>(
         &mut self,
-        vectors: &Vectors<T>,
+        vectors: &VectorTable<T>,
         origin: Origin,
         candidates: &[Neighbor],
         deferred: &[Neighbor],
@@ -137,7 +137,7 @@ impl Prune {
     /// kept then either.
     fn try_keep<T: Element>(
         &mut self,
-        vectors: &Vectors<T>,
+        vectors: &VectorTable<T>,
         origin: Origin,
         candidate: &mut Candidate,
         round: f32,

@@ -117,7 +117,7 @@ impl BuildSpec {
     /// How many sketches fit into `bytes`, and the bytes they take.
     pub(crate) fn sketches_within<T: Element>(&self, bytes: u64) -> (usize, usize) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        jasper_graph::Vectors::<T>::sketches_within(bytes, self.rows, self.dimension)
+        jasper_graph::VectorTable::<T>::sketches_within(bytes, self.rows, self.dimension)
     }
 
     /// The index, and the temporary memory of a build that needs `linking` bytes while it links.

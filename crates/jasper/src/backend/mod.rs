@@ -24,8 +24,8 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, Filter, Hit, InsertReport, Matches, MatchesMut, MemorySpace,
-    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, Filter, Hit, InsertReport, Matches, MatchesMut,
+    MemorySpace, NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
 };
 
 use crate::bench::DevicePeaks;

@@ -298,8 +298,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
                 let rows: Vec<usize> = (0..keys.len()).map(|row| vectors.row_in_source(row)).collect();
                 all.select(&rows)
             });
-            let new =
-                NewVectors::new(&vectors, &keys, on_conflict).with_attributes(attributes.as_ref());
+            let new = NewVectors::new(&vectors, &keys, on_conflict).with_attributes(attributes.as_ref());
             backend.insert(new, hooks).map_err(|error| match error {
                 UpdateError::Vector(error) => {
                     UpdateError::Vector(error.map_row(|row| vectors.row_in_source(row)))

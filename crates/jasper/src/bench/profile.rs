@@ -142,7 +142,7 @@ fn profile_typed<T: Element>(
         time,
         costs,
         vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
-        links_bytes: (index.params().max_degree() * size_of::<u32>()) as u64,
+        links_bytes: (index.stats().params.max_degree() * size_of::<u32>()) as u64,
         operations: dimension as u64 * if is_difference { 3 } else { 2 },
     })
 }

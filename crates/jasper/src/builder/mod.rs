@@ -12,6 +12,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jasper_attributes::{Attributes, Frame};
 use jasper_core::{
     BuildParams, BuildParamsBuilder, Element, ElementKind, Key, Metric, ParamError, Progress, ProgressFn,
     VectorSource, Vectors, with_element,
@@ -77,6 +78,7 @@ pub struct IndexBuilder<'a> {
     shards: Option<usize>,
     spread: Spread,
     keys: Option<&'a [Key]>,
+    attributes: Option<&'a Frame>,
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
     exact_linking: bool,
@@ -97,6 +99,7 @@ impl<'a> IndexBuilder<'a> {
             shards: None,
             spread: Spread::default(),
             keys: None,
+            attributes: None,
             checkpoints: None,
             quantize: None,
             exact_linking: false,
@@ -233,7 +236,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let index = IndexBuilder::new(Metric::L2).shards(4).build(vectors)?;
-    /// assert_eq!((index.shards(), index.len()), (4, 1000));
+    /// assert_eq!((index.stats().shards, index.len()), (4, 1000));
     /// assert_eq!(index.search(vectors.row(7), SearchParams::new(1))?[0].key, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -253,6 +256,26 @@ impl<'a> IndexBuilder<'a> {
     /// The keys, one per vector, all different; 0, 1, 2 ... by default.
     pub fn keys(mut self, keys: &'a [Key]) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// The attributes of the keys, a row per vector; none by default. Searches [filter](crate::SearchParams::filter) by
+    /// them.
+    ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// use jasper::attributes::{Expression, Frame};
+    ///
+    /// let attributes = Frame::new(3).column("year", [1999, 2010, 2024])?.column("lang", ["en", "de", "en"])?;
+    /// let index = IndexBuilder::new(Metric::L2)
+    ///     .attributes(&attributes)
+    ///     .build(MatrixView::new(&[1_u8, 2, 3, 4, 5, 6], 2)?)?;
+    /// let filter: Expression = "year >= 2000 and lang = 'en'".parse()?;
+    /// assert_eq!(index.search(&[1_u8, 2], SearchParams::new(3).filter(&filter))?[0].key, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn attributes(mut self, attributes: &'a Frame) -> Self {
+        self.attributes = Some(attributes);
         self
     }
 
@@ -367,6 +390,7 @@ impl<'a> IndexBuilder<'a> {
         };
         let effort = linked.effort;
         let (graph, InsertReport { keys: vectors, duplicates, reconnected, cost, .. }) = linked.finish();
+        let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         let report = BuildReport {
             device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
             device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
@@ -374,6 +398,7 @@ impl<'a> IndexBuilder<'a> {
             duplicates,
             skipped: 0,
             reconnected,
+            mean_degree: edges as f64 / (vectors - duplicates).max(1) as f64,
             exact_linking,
             build_beam_width: graph.params().build_beam_width(),
             missed_neighbors: effort.missed(),
@@ -439,6 +464,7 @@ impl<'a> IndexBuilder<'a> {
     pub fn empty(&self, element: ElementKind, dimension: usize) -> Result<Index, BuildError> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),
+            (self.attributes.is_some_and(|attributes| !attributes.is_empty()), "attributes"),
             (self.checkpoints.is_some(), "checkpoint"),
             (self.quantize.is_some(), "quantize"),
         ];
@@ -454,13 +480,17 @@ impl<'a> IndexBuilder<'a> {
         let params = self.params.build()?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let graph = || Graph::new(self.metric, dimension, params);
-        Ok(match self.shard_count()? {
+        let index = match self.shard_count()? {
             1 => TypedIndex::new(graph()?, executor, self.exact_linking),
             shards => {
                 let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
                 TypedIndex::from_shards(graphs, executor, self.exact_linking)
             }
-        })
+        };
+        if let Some(columns) = self.attributes {
+            index.changes.set_attributes(&[], columns)?;
+        }
+        Ok(index)
     }
 
     /// A new index, moved to the device that the options name.
@@ -554,6 +584,18 @@ impl IndexBuilder<'_> {
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<TypedIndex<T>, BuildError> {
+        let next;
+        let entries = match (self.attributes, self.keys) {
+            (Some(attributes), Some(keys)) => Some((keys, attributes)),
+            (Some(attributes), None) => {
+                next = (0..vectors.len() as Key).collect::<Vec<_>>();
+                Some((&next[..], attributes))
+            }
+            (None, _) => None,
+        };
+        if let Some((keys, attributes)) = entries {
+            Attributes::default().check(keys, attributes, false).map_err(UpdateError::from)?;
+        }
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let (mut index, report) = match self.shard_count()? {
             1 => {
@@ -562,6 +604,9 @@ impl IndexBuilder<'_> {
             }
             shards => self.build_shards(&executor, vectors, shards, progress)?,
         };
+        if let Some((keys, attributes)) = entries {
+            index.changes.set_attributes(keys, attributes)?;
+        }
         match self.quantize {
             Some(QuantizeStep::Again(quantization)) => match index.force_quantize(quantization, progress) {
                 Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}

@@ -25,7 +25,9 @@ impl IndexBuilder<'_> {
             return self.build_all(vectors, progress);
         }
         let keys = nonzero.keys(self.keys)?;
-        let mut index = self.clone().keys(&keys).build_all(&nonzero, progress)?;
+        let attributes = self.attributes.map(|all| all.select(&nonzero.rows));
+        let builder = IndexBuilder { attributes: attributes.as_ref(), ..self.clone().keys(&keys) };
+        let mut index = builder.build_all(&nonzero, progress)?;
         if let Some(report) = &mut index.build_report {
             report.skipped = skipped;
         }

@@ -21,6 +21,8 @@ pub struct BuildReport {
     pub skipped: usize,
     /// Vertices that could not be reached, and were given an edge.
     pub reconnected: usize,
+    /// Mean out-edges per vertex.
+    pub mean_degree: f64,
     /// Whether edges were chosen by exact distances, not by those of SQ8 vectors: see
     /// [`IndexBuilder::exact_linking`](crate::IndexBuilder::exact_linking).
     pub exact_linking: bool,
@@ -43,6 +45,9 @@ impl BuildReport {
         if !self.device_name.contains(&other.device_name) {
             self.device_name = format!("{} and {}", self.device_name, other.device_name);
         }
+        let vertices = |report: &Self| (report.vectors - report.duplicates) as f64;
+        let edges = self.mean_degree * vertices(&self) + other.mean_degree * vertices(&other);
+        self.mean_degree = edges / (vertices(&self) + vertices(&other)).max(1.0);
         self.vectors += other.vectors;
         self.duplicates += other.duplicates;
         self.reconnected += other.reconnected;

@@ -124,8 +124,11 @@ impl IndexBuilder<'_> {
         let build = |shard: usize, progress: &mut ProgressFn<'_>| {
             let vectors = ShardVectors::new(all, &rows, shard);
             let keys = pool.install(|| rows.keys(shard));
-            let builder =
-                IndexBuilder { keys: Some(&keys), ..self.clone().device(devices[shard % devices.len()]) };
+            let builder = IndexBuilder {
+                keys: Some(&keys),
+                attributes: None,
+                ..self.clone().device(devices[shard % devices.len()])
+            };
             let built = builder.build_graph(executor, &vectors, progress);
             built.map_err(|error| match error {
                 BuildError::Input(UpdateError::Vector(error)) => {

@@ -311,9 +311,8 @@ impl<T: Element> Changes<T> {
                 if let Err(error) = set.and_then(|set| Ok(set?)) {
                     // Only a device can fail: the attributes were checked.
                     for (shard, (keys, before)) in shards.iter().zip(undo) {
-                        let _ = shard.change(|graph: &mut Graph<T>| {
-                            graph.keys_mut().set_attributes(&keys, &before)
-                        });
+                        let _ = shard
+                            .change(|graph: &mut Graph<T>| graph.keys_mut().set_attributes(&keys, &before));
                     }
                     return Err(error);
                 }

@@ -1,7 +1,10 @@
 //! The index, whose element type is known at run time. Each call finds the [`TypedIndex`] of this type once, and converts
 //! vectors to it.
 
+mod attributes;
 mod codes;
+#[cfg(feature = "cuda")]
+mod device_search;
 mod keys;
 mod limits;
 mod open;
@@ -18,9 +21,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use jasper_core::{BuildParams, Element, ElementKind, Key, MatrixError, Metric, Progress, f16};
+use jasper_core::{Element, ElementKind, Key, MatrixError, Metric, Progress, f16};
 use jasper_graph::{Graph, VectorError};
-use jasper_quant::Quantization;
 use jasper_vamana::SearchError;
 
 use crate::IndexStats;
@@ -28,9 +30,12 @@ use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::typed::TypedIndex;
 pub use codes::QuantizeMode;
+#[cfg(feature = "cuda")]
+pub use device_search::DeviceSearch;
 pub use keys::{DeleteKeys, Entries, NewKeys};
 pub use limits::SearchLimits;
 pub use open::{OpenError, OpenOptions};
+pub use place::plan_on_device;
 pub(crate) use progress::Callback;
 pub use progress::WithProgress;
 pub use submit::Update;
@@ -174,11 +179,7 @@ impl Index {
         typed!(self, index => index.check(&mut self.progress.report()))
     }
 
-    /// Counts and sizes of the index. On a CUDA device, the mean degree is that of the edges when they were last copied
-    /// to the host, by [`Self::save`], [`Self::check`] or [`Self::read_graph`]. After a [`Self::compact`], it is 0
-    /// until the next copy.
-    ///
-    /// Reads the degree of every vertex.
+    /// Counts, sizes and parameters of the index. Reads counters only.
     pub fn stats(&self) -> IndexStats {
         typed!(self, index => index.stats())
     }
@@ -219,22 +220,6 @@ impl Index {
         typed!(self, index => index.metric())
     }
 
-    /// The quantization; `None` if the index is not quantized.
-    pub fn quantization(&self) -> Option<Quantization> {
-        typed!(self, index => index.quantization())
-    }
-
-    /// The parameters that the graph was built with.
-    pub fn params(&self) -> BuildParams {
-        typed!(self, index => index.params())
-    }
-
-    /// Number of shards: graphs that each have a part of the vectors. 1 unless the index was built with
-    /// [several](crate::IndexBuilder::shards).
-    pub fn shards(&self) -> usize {
-        typed!(self, index => index.shards())
-    }
-
     /// Whether the key is in the index.
     pub fn contains(&self, key: Key) -> bool {
         typed!(self, index => index.contains(key))
@@ -249,11 +234,6 @@ impl Index {
     /// All keys, in no particular order.
     pub fn keys(&self) -> Vec<Key> {
         typed!(self, index => index.keys())
-    }
-
-    /// Returns the key after the largest ever used: the first that [`NewKeys::Next`] would give now.
-    pub fn next_key(&self) -> Key {
-        typed!(self, index => index.next_key())
     }
 
     /// Sets the bounds of later searches. They are not saved with the index.

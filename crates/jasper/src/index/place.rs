@@ -48,12 +48,6 @@ impl Index {
         }
     }
 
-    /// The memory that the index would take on a CUDA device and on the host, with its vectors in `storage`. The device
-    /// need not exist. `None` without the feature `cuda`.
-    pub fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
-        typed!(self, index => index.memory_plan_on_device(storage))
-    }
-
     /// Waits until a CUDA device has compiled the kernels of a single search with default parameters.
     ///
     /// That takes some tenths of a second after the index is moved there, unless the driver has compiled them before.
@@ -80,6 +74,12 @@ impl Index {
             faults: index.backend.device_faults(),
         })
     }
+}
+
+/// The memory that an index would take on a CUDA device and on the host, with its vectors in `storage`. The device need not
+/// exist. `None` without the feature `cuda`.
+pub fn plan_on_device(index: &Index, storage: MemorySpace) -> Option<MemoryPlan> {
+    typed!(index, index => index.memory_plan_on_device(storage))
 }
 
 /// Moves an index, to which there is no other reference: an index with a progress callback borrows it.

@@ -23,7 +23,7 @@ impl Index {
     /// differs from the index only in codes and tuned searches, [these alone are written](crate::graph::Graph::save), as after
     /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
     ///
-    /// If it has several [shards](Self::shards), `path` is a folder, of one file per shard and a manifest that is
+    /// If it has several [shards](IndexBuilder::shards), `path` is a folder, of one file per shard and a manifest that is
     /// written last.
     ///
     /// Changes wait meanwhile; searches wait only while edges copied from a CUDA device are stored, one segment at a

@@ -76,7 +76,9 @@ impl Index {
             entries: InsertEntries<'_>,
         ) -> Result<InsertReport, UpdateError> {
             if vectors.is_in_memory() && vectors.len() <= SMALL && !index.progress.is_set() {
-                return vectors.with_matrix(|vectors| typed.insert(&vectors, entries)).map_err(update_error)?;
+                return vectors
+                    .with_matrix(|vectors| typed.insert(&vectors, entries))
+                    .map_err(update_error)?;
             }
             let insert = |vectors: &dyn VectorSource<T>| {
                 typed.changes.insert(vectors, entries, &mut index.progress.report())

@@ -12,6 +12,7 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
+use jasper_attributes::Frame;
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, sync};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::Quantization;
@@ -200,6 +201,28 @@ impl<T: Element> TypedIndex<T> {
             keys.live_slots().flat_map(|slot| keys.keys_of(slot)).collect()
         };
         self.backend.shards_or_self().into_iter().flat_map(|shard| shard.read(keys)).collect()
+    }
+
+    pub(crate) fn attributes(&self, keys: &[Key]) -> Frame {
+        let rows_of = |shard: &dyn Backend<T>, keys: &[Key]| -> Frame {
+            shard.read(|graph| graph.keys().attributes().rows(keys))
+        };
+        if self.backend.shards().is_empty() {
+            return rows_of(&*self.backend, keys);
+        }
+        let (mut of_shards, mut places) = (vec![Vec::new(); self.shards()], Vec::new());
+        for &key in keys {
+            let shard = self.backend.shard_of(key);
+            places.push((shard, of_shards[shard].len()));
+            of_shards[shard].push(key);
+        }
+        let shards = self.backend.shards_or_self().into_iter();
+        let parts: Vec<Frame> = shards.zip(&of_shards).map(|(shard, keys)| rows_of(shard, keys)).collect();
+        parts[0].columns().fold(Frame::new(keys.len()), |all, (name, kind)| {
+            let values = places.iter().map(|&(part, row)| parts[part].value(row, name));
+            let kind = kind.expect("a column of an index has a kind");
+            all.column_of(name, kind, values).expect("all shards have the same columns")
+        })
     }
 
     pub(crate) fn device(&self) -> Device {

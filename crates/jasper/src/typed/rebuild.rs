@@ -59,12 +59,18 @@ pub(super) fn build_again<T: Element>(
     let slots = graph.keys().live_slots();
     let mut live: Vec<(Key, Slot)> =
         slots.flat_map(|slot| graph.keys().keys_of(slot).map(move |key| (key, slot))).collect();
-    if live.is_empty() {
-        return builder.empty_typed(graph.dimension());
-    }
     // The result does not depend on the slots.
     live.sort_unstable();
     let (keys, slots): (Vec<Key>, Vec<Slot>) = live.into_iter().unzip();
+    let attributes = graph.keys().attributes();
+    let attributes = (!attributes.is_empty()).then(|| attributes.rows(&keys));
+    let builder = match &attributes {
+        Some(attributes) => builder.attributes(attributes),
+        None => builder,
+    };
+    if keys.is_empty() {
+        return builder.empty_typed(graph.dimension());
+    }
     let builder = match graph.vectors().codes() {
         Some(codes) => builder.quantize_again(codes.quantizer().quantization()),
         None => builder,
@@ -138,7 +144,7 @@ mod tests {
         index.quantize(quantization).unwrap();
         index.set_limits(crate::SearchLimits { max_k: 3, ..index.limits() });
         let rebuilt = index.rebuild(Device::Cpu).unwrap();
-        assert_eq!(rebuilt.quantization(), Some(quantization));
+        assert_eq!(rebuilt.stats().quantization, Some(quantization));
         assert!(rebuilt.search(&vectors[..16], SearchParams::new(4)).is_err());
         index.drop_vectors().unwrap();
         let error = index.rebuild(Device::Cpu).unwrap_err();
@@ -149,7 +155,10 @@ mod tests {
     fn an_empty_index_is_rebuilt_empty() {
         let index = IndexBuilder::new(Metric::L2).max_degree(7).empty(ElementKind::U8, 4).unwrap();
         let rebuilt = index.rebuild(Device::Cpu).unwrap();
-        assert_eq!((rebuilt.len(), rebuilt.dimension(), rebuilt.params()), (0, 4, index.params()));
+        assert_eq!(
+            (rebuilt.len(), rebuilt.dimension(), rebuilt.stats().params),
+            (0, 4, index.stats().params)
+        );
     }
 
     #[test]
@@ -161,7 +170,7 @@ mod tests {
             index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
             index.delete(&(1..30).collect::<Vec<_>>()).unwrap();
             let rebuilt = index.rebuild(Device::Cpu).unwrap();
-            assert_eq!((rebuilt.len(), rebuilt.quantization()), (1, None));
+            assert_eq!((rebuilt.len(), rebuilt.stats().quantization), (1, None));
             index.delete(&[0]).unwrap();
             assert!(index.rebuild(Device::Cpu).unwrap().is_empty());
         }

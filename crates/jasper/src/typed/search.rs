@@ -76,12 +76,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// Searches for all keys but one.
-    fn search_but(
-        &self,
-        key: Key,
-        vector: &[T],
-        params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
+    fn search_but(&self, key: Key, vector: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         match params.filter {
             Some(Filter::Where(expression)) => {
                 let others = expression.clone().and(Expression::keys([key]).not());

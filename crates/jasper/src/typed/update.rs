@@ -35,7 +35,9 @@ impl<T: Element> TypedIndex<T> {
         entries: InsertEntries<'_>,
     ) -> Result<InsertReport, UpdateError> {
         match vectors.in_memory() {
-            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => self.small_changes.insert(vectors, entries),
+            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => {
+                self.small_changes.insert(vectors, entries)
+            }
             _ => self.changes.insert(vectors, entries, &mut no_progress),
         }
     }
@@ -61,9 +63,5 @@ impl<T: Element> TypedIndex<T> {
 
     pub(crate) fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
         self.changes.change_keys(&Record::Undelete(keys), keys, [KeyMap::restore, KeyMap::delete])
-    }
-
-    pub(crate) fn next_key(&self) -> Key {
-        self.changes.next_key()
     }
 }

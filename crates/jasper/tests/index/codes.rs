@@ -464,15 +464,15 @@ fn codes_by_which_neighbors_are_lost_are_refused_unless_forced() {
         matches!(error, QuantizeError::Update(UpdateError::CodesLose { recall, .. }) if recall < 0.5),
         "{error}"
     );
-    assert_eq!(index.quantization(), None);
+    assert_eq!(index.stats().quantization, None);
     index.quantize(QuantizeMode::Forced(code)).unwrap();
     assert!(index.quantize(Quantization::Mixed { sectors: 1 }).is_err());
-    assert_eq!(index.quantization(), Some(code), "a refusal leaves the codes");
+    assert_eq!(index.stats().quantization, Some(code), "a refusal leaves the codes");
     drop(index);
     // Neither a replay of the journal nor a rebuild refuses what was forced.
     let index = Index::open(&folder).unwrap();
-    assert_eq!(index.quantization(), Some(code));
-    assert_eq!(index.rebuild(Device::Cpu).unwrap().quantization(), Some(code));
+    assert_eq!(index.stats().quantization, Some(code));
+    assert_eq!(index.rebuild(Device::Cpu).unwrap().stats().quantization, Some(code));
 }
 
 #[test]
@@ -513,7 +513,7 @@ fn codes_of_odd_values_can_be_opened_or_are_refused() {
                 }
                 let bytes = index.to_bytes().unwrap();
                 let opened: Index = OpenOptions::new().open_bytes(&bytes).unwrap();
-                assert_eq!(opened.quantization(), Some(code));
+                assert_eq!(opened.stats().quantization, Some(code));
                 assert!(opened.search(&rows[..D], SearchParams::new(K)).is_ok());
             }
         }

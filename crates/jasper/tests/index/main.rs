@@ -12,6 +12,7 @@
 //! | [`atomic`] | a call that fails or is cancelled changes nothing |
 //! | [`first_answer`] | an index on a GPU answers before the driver has compiled its kernels; skipped without a GPU |
 //! | [`filter`] | only matching keys are returned, and all of them if they are few |
+//! | [`attributes`] | filters by attributes find exactly what passes, whatever changes; attributes are saved and logged |
 //! | [`limits`] | no search asks for more than the limits of its index |
 //! | [`on_device`] | results do not depend on the device |
 //! | [`several_devices`] | replicas and shards on GPUs; skipped where there are fewer than two |
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod atomic;
+mod attributes;
 mod checkpoint;
 mod churn;
 mod codes;

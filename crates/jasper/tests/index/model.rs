@@ -101,10 +101,9 @@ impl<T: Element> Subject<T> {
             Step::Upsert(pairs) => self.put(&pairs, true),
             Step::InsertNext(rows) => {
                 let next = self.model.next;
-                assert_eq!(
-                    self.index.insert(view(&stored::<T>(&rows), DIMENSION), NewKeys::Next).unwrap().first_key,
-                    Some(next)
-                );
+                assert_eq!(self.index.stats().next_key, next);
+                let inserted = self.index.insert(view(&stored::<T>(&rows), DIMENSION), NewKeys::Next);
+                assert_eq!(inserted.unwrap().first_key, (!rows.is_empty()).then_some(next));
                 (next..).zip(rows).for_each(|(key, row)| self.model.hold(key, row));
             }
             Step::Delete(keys) => self.delete(keys),

@@ -40,7 +40,7 @@ fn replicas_are_equal<T: Element>() {
     let built = || small(Metric::L2).device(Device::Cpu).build(view(&rows, DIMENSION)).unwrap();
     let one = built().to_device(Device::Cuda(0)).unwrap();
     let all = built().to_device(options(Spread::Replicated)).unwrap();
-    assert!(matches!(all.device(), Device::CudaSet(_)) && all.shards() == 1);
+    assert!(matches!(all.device(), Device::CudaSet(_)) && all.stats().shards == 1);
     assert!(all.device_info().bytes >= 2 * one.device_info().bytes);
     [&one, &all].into_iter().for_each(|index| index.warm_up().unwrap());
     let some: KeyFilter = (0..600).collect();
@@ -62,7 +62,7 @@ fn replicas_are_equal<T: Element>() {
     compare();
     assert!(bytes_of(&all) == bytes_of(&one));
     let dealt = all.to_device(options(Spread::Sharded)).unwrap();
-    assert!(dealt.shards() > 1, "from replicas on the same devices");
+    assert!(dealt.stats().shards > 1, "from replicas on the same devices");
     assert_eq!(dealt.to_device(Device::Cpu).unwrap().device(), Device::Cpu);
 }
 
@@ -80,7 +80,7 @@ fn shards_find_all<T: Element>() {
     let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
     let index = builder.build(view(&rows, DIMENSION)).unwrap();
     let report = index.build_report().unwrap();
-    assert!(matches!(report.device, Device::CudaSet(_)) && index.shards() > 1);
+    assert!(matches!(report.device, Device::CudaSet(_)) && index.stats().shards > 1);
     assert_eq!(index.device(), report.device);
     [&one, &index].into_iter().for_each(change::<T>);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10).beam_width(1000));
@@ -93,13 +93,13 @@ fn shards_find_all<T: Element>() {
     // Fewer devices have several shards each.
     for device in [Device::Cuda(0).into(), ALL, Device::Cpu.into()] {
         let opened = Index::open(folder.path()).unwrap().to_device(device).unwrap();
-        assert_eq!((opened.shards(), opened.len()), (index.shards(), index.len()));
+        assert_eq!((opened.stats().shards, opened.len()), (index.stats().shards, index.len()));
         let again = opened.search_batch(queries, params).unwrap();
         assert!(device == Device::Cpu.into() || again == found);
     }
     // An index of one graph is dealt out.
     let dealt = one.to_device(options(Spread::Sharded)).unwrap();
-    assert_eq!((dealt.shards(), dealt.len()), (index.shards(), index.len()));
+    assert_eq!((dealt.stats().shards, dealt.len()), (index.stats().shards, index.len()));
     assert!(dealt.check().unwrap().is_sound());
 }
 

@@ -35,7 +35,7 @@ fn finds_all<T: Element>() {
     for metric in Metric::ALL {
         for shards in [2, 5] {
             let index = builder(metric, shards).build(view).unwrap();
-            assert_eq!((index.shards(), index.len(), index.stats().keys), (shards, 700, 700));
+            assert_eq!((index.stats().shards, index.len(), index.stats().keys), (shards, 700, 700));
             let stored = |key| index.vector(key).unwrap().into_iter().map(T::from_f32).collect();
             let stored: Vec<Vec<T>> = (0..700).map(stored).collect();
             for row in [3, 77, 500] {
@@ -116,7 +116,7 @@ fn changes_go_where_the_keys_are() {
     });
     assert_eq!(near[0], near[1]);
     let rebuilt = index.rebuild(Device::Cpu).unwrap();
-    assert_eq!(rebuilt.shards(), 3);
+    assert_eq!(rebuilt.stats().shards, 3);
     assert_same(&rebuilt, &one);
     for index in [&index, &one] {
         index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
@@ -184,7 +184,7 @@ fn errors_name_the_row_of_the_caller() {
 #[test]
 fn a_given_number_of_shards_is_kept_with_every_spread() {
     let rows = vectors::<u8>(100, 6);
-    let shards = |builder: IndexBuilder<'_>| builder.build(view(&rows, DIMENSION)).unwrap().shards();
+    let shards = |builder: IndexBuilder<'_>| builder.build(view(&rows, DIMENSION)).unwrap().stats().shards;
     for spread in [Spread::Replicated, Spread::Sharded] {
         assert_eq!(shards(builder(Metric::L2, 3).spread(spread)), 3);
         assert_eq!(shards(small(Metric::L2).device(Device::Cpu).spread(spread).shards(3)), 3);
@@ -258,10 +258,10 @@ fn a_folder_has_the_index_and_is_replaced_as_a_whole() {
     assert_eq!(saved.bytes, files.iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>());
     for options in [OpenOptions::new(), OpenOptions::new().mapped(true).threads(1)] {
         let opened = options.open(&folder).unwrap();
-        assert_eq!(opened.shards(), 3);
+        assert_eq!(opened.stats().shards, 3);
         assert_same(&opened, &index);
     }
-    assert_eq!(Index::open(&folder).unwrap().shards(), 3);
+    assert_eq!(Index::open(&folder).unwrap().stats().shards, 3);
     assert_eq!(OpenOptions::new().device(Device::Cpu).open(&folder).unwrap().len(), 900);
 
     index.delete(&[1, 2, 3]).unwrap();

@@ -140,13 +140,14 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
     let (index, seconds) = timed(|| builder.with_progress(terminal.progress()).build(entries.view()));
     let index = index?;
     let stats = index.stats();
+    let mean_degree = index.build_report().map_or(0.0, |report| report.mean_degree);
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
     let json = json!({
         "vectors": index.len(),
         "dimension": index.dimension(),
         "seconds": seconds,
         "vectors_per_second": rate,
-        "mean_degree": stats.mean_degree,
+        "mean_degree": mean_degree,
         "bytes": bytes,
     });
     let text = format!(
@@ -157,7 +158,7 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
         units::seconds(seconds),
         units::rate(rate),
         units::bytes(bytes as u64),
-        stats.mean_degree,
+        mean_degree,
     );
     show("build", &json, text, terminal)?;
     State::new(index, entries, threads)

@@ -1,0 +1,50 @@
+//! Attributes of keys.
+
+use jasper_attributes::{Column, Frame};
+use jasper_core::Key;
+use jasper_vamana::UpdateError;
+
+use super::{Index, typed};
+
+impl Index {
+    /// Sets attributes of keys, a row of the frame for each key. Attributes that the frame does not have stay as they are.
+    /// Vectors and edges are not touched.
+    ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// use jasper::attributes::{Frame, column};
+    ///
+    /// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4, 5, 6], 2)?)?;
+    /// index.set_attributes(&[0, 2], &Frame::new(2).column("price", [7.5, 12.0])?)?;
+    /// let cheap = column("price").lt(10.0);
+    /// let hits = index.search(&[5_u8, 6], SearchParams::new(3).filter(&cheap))?;
+    /// assert_eq!((hits.len(), hits[0].key), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`], and the index is unchanged, if a key is not in the index or given twice, there is not one row
+    /// per key, a value has another type than its column, or an id is that of another key; if the index is durable, and the
+    /// change cannot be written to its journal ([`UpdateError::Journal`]).
+    pub fn set_attributes(&self, keys: &[Key], attributes: &Frame) -> Result<(), UpdateError> {
+        typed!(self, index => index.changes.set_attributes(keys, attributes))
+    }
+
+    /// Returns the attributes of keys, such as those of hits, a row for each: null for keys that are not in the index.
+    pub fn attributes(&self, keys: &[Key]) -> Frame {
+        typed!(self, index => index.attributes(keys))
+    }
+
+    /// Returns the columns of the attributes.
+    pub fn columns(&self) -> Vec<Column> {
+        typed!(self, index => index.backend.read(|graph| graph.keys().attributes().columns().cloned().collect()))
+    }
+
+    /// Returns the key with an id, a value of the column of type [`Id`](crate::attributes::ColumnKind::Id).
+    pub fn key_of(&self, id: &str) -> Option<Key> {
+        typed!(self, index => {
+            let shards = index.backend.shards_or_self().into_iter();
+            shards.filter_map(|shard| shard.read(|graph| graph.keys().attributes().key_of_id(id))).next()
+        })
+    }
+}

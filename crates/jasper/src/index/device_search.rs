@@ -1,0 +1,78 @@
+//! Searches for queries in device memory.
+
+use jasper_core::{Element, Vectors};
+use jasper_cuda::{DeviceBatch, Stream};
+use jasper_vamana::{SearchError, SearchParams};
+
+use super::{Index, vector_error};
+
+/// Searches of an [`Index`] on a CUDA device for queries that are in the memory of the device.
+pub trait DeviceSearch {
+    /// Queues a search for queries in device memory, without waiting for it. The results are complete in the order of
+    /// `stream`. Changes of the index wait for the search.
+    ///
+    /// ```no_run
+    /// use jasper::bench::synthetic::Clusters;
+    /// use jasper::cuda::prelude::*;
+    /// use jasper::cuda::{Context, DeviceBatch, DeviceSearch, Stream, hit_from_device};
+    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};
+    ///
+    /// let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
+    /// let queries = MatrixView::new(&vectors[..1600], 16)?;
+    /// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 16)?)?;
+    /// let index = index.to_device(Device::Cuda(0))?;
+    ///
+    /// let stream = Stream::new(&Context::open(0)?)?;
+    /// let on_device = stream.upload(&index.prepare_queries::<f32>(queries)?)?;
+    /// let (mut results, mut costs) = (stream.allocate(100 * 10)?, stream.allocate(100 * 2)?);
+    /// let arrays = DeviceBatch { queries: &on_device, results: &mut results, costs: &mut costs };
+    /// index.search_on_device(&stream, SearchParams::new(10), arrays)?;
+    /// assert_eq!(hit_from_device(stream.download(&results)?[0]).key, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A filter or tombstones can leave fewer than `k` hits: no exact scan completes them.
+    ///
+    /// # Errors
+    /// As [`Index::search`], but queries are not checked; [`SearchError::Vector`] if they have another element type than the
+    /// index, [`SearchError::Buffer`] if an array has another length, and [`SearchError::Device`] if the index is on the CPU
+    /// ([`DeviceError::OnCpu`]) or has several shards ([`DeviceError::Sharded`]).
+    ///
+    /// [`DeviceError::OnCpu`]: crate::DeviceError::OnCpu
+    /// [`DeviceError::Sharded`]: crate::DeviceError::Sharded
+    ///
+    /// # Panics
+    /// Panics if another stream allocated one of the arrays, or `stream` belongs to another device.
+    fn search_on_device<T: Element>(
+        &self,
+        stream: &Stream,
+        params: SearchParams<'_>,
+        arrays: DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError>;
+
+    /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
+    ///
+    /// # Errors
+    /// Returns [`SearchError::Vector`] if a query cannot be searched for, or `T` is not the element type of the index.
+    fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>)
+    -> Result<Vec<T>, SearchError>;
+}
+
+impl DeviceSearch for Index {
+    fn search_on_device<T: Element>(
+        &self,
+        stream: &Stream,
+        params: SearchParams<'_>,
+        arrays: DeviceBatch<'_, T>,
+    ) -> Result<(), SearchError> {
+        self.of::<T>()?.search_on_device(stream, params, arrays)
+    }
+
+    fn prepare_queries<'a, T: Element>(
+        &self,
+        queries: impl Into<Vectors<'a>>,
+    ) -> Result<Vec<T>, SearchError> {
+        let (index, queries) = (self.of::<T>()?, queries.into());
+        queries.with_matrix(|queries| index.prepare_queries(queries)).map_err(vector_error)?
+    }
+}

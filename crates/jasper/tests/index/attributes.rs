@@ -1,0 +1,251 @@
+//! Attributes: filters by them find exactly what passes, whatever changes.
+
+use jasper::attributes::{AttributeError, ColumnKind, Expression, Frame, Value, column};
+use jasper::bench::synthetic::Clusters;
+use jasper::{
+    Filter, Hit, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, SearchError,
+    SearchParams, UpdateError,
+};
+
+const DIMENSION: usize = 12;
+
+fn view(rows: &[f32]) -> MatrixView<'_, f32> {
+    MatrixView::new(rows, DIMENSION).unwrap()
+}
+
+/// Attributes by key, as a test computes them.
+fn attributes(keys: impl Iterator<Item = Key> + Clone) -> Frame {
+    let rows = keys.clone().count();
+    let tags = |key: Key| -> Vec<String> {
+        let tags = (1..=key % 4).map(|tag| format!("t{}", tag * (key % 3)));
+        tags.collect()
+    };
+    Frame::new(rows)
+        .column("tenant", keys.clone().map(|key| format!("tenant {}", key % 50)))
+        .unwrap()
+        .column("year", keys.clone().map(|key| (key % 7 > 0).then_some(1990 + (key % 35) as i64)))
+        .unwrap()
+        .column_of("tags", ColumnKind::Keywords, keys.map(|key| Value::from(tags(key))))
+        .unwrap()
+}
+
+/// The exact hits among the keys that `passes` selects.
+fn expected(index: &Index, query: &[f32], k: usize, passes: impl Fn(Key) -> bool) -> Vec<Hit> {
+    let keys: KeyFilter = index.keys().into_iter().filter(|&key| passes(key)).collect();
+    let wide = SearchParams::new(k).beam_width(index.len().max(k));
+    index.search(query, wide.filter(&keys)).unwrap()
+}
+
+/// Expressions and what they mean.
+type Case = (&'static str, fn(Key) -> bool);
+const CASES: [Case; 7] = [
+    ("tenant = 'tenant 7'", |key| key % 50 == 7),
+    ("year >= 2000 and year < 2010", |key| key % 7 > 0 && (10..20).contains(&(key % 35))),
+    ("year is null", |key| key % 7 == 0),
+    ("tags contains 't2' or tenant in ('tenant 1', 'tenant 2')", |key| {
+        key % 50 == 1 || key % 50 == 2 || (1..=key % 4).any(|tag| tag * (key % 3) == 2)
+    }),
+    ("not tenant = 'tenant 7'", |key| key % 50 != 7),
+    ("tenant = 'nobody'", |_| false),
+    ("tenant = 'tenant 3' and not year is null and year between 1990 and 2100", |key| {
+        key % 50 == 3 && key % 7 > 0
+    }),
+];
+
+fn check(index: &Index, queries: &[f32]) {
+    let k = 6;
+    let params = SearchParams::new(k).beam_width(120);
+    let expressions: Vec<Expression> = CASES.iter().map(|(text, _)| text.parse().unwrap()).collect();
+    let queries: Vec<&[f32]> = queries.chunks_exact(DIMENSION).collect();
+    let all = queries.concat();
+    let filters: Vec<Filter<'_>> =
+        (0..queries.len()).map(|query| (&expressions[query % CASES.len()]).into()).collect();
+    let found = index.search_batch(view(&all), params.filter(&filters[..])).unwrap();
+    for (number, (query, hits)) in queries.iter().zip(found.iter()).enumerate() {
+        let (text, passes) = CASES[number % CASES.len()];
+        let expected = expected(index, query, k, passes);
+        let hits: Vec<Hit> = hits.collect();
+        assert_eq!(hits, expected, "{text}");
+        let alone = index.search(*query, params.filter(&expressions[number % CASES.len()])).unwrap();
+        assert_eq!(alone, expected, "{text}");
+        let submitted = index.submit(*query, params.filter(&expressions[number % CASES.len()])).unwrap();
+        assert_eq!(wait(submitted).unwrap(), expected, "{text}");
+    }
+    // One expression for all queries.
+    for (expression, (text, passes)) in expressions.iter().zip(CASES) {
+        let found = index.search_batch(view(&all), params.filter(expression)).unwrap();
+        for (query, hits) in queries.iter().zip(found.iter()) {
+            assert!(hits.eq(expected(index, query, k, passes)), "{text}");
+        }
+    }
+}
+
+fn wait<R>(pending: jasper::Pending<R>) -> R {
+    let mut pending = std::pin::pin!(pending);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(result) = pending.as_mut().poll(&mut context) {
+            return result;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn filters_find_what_passes_whatever_changes() {
+    let set = Clusters::new(DIMENSION, 3);
+    let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(3000, 0), set.rows(21, 1));
+    for shards in [1, 3] {
+        let first = attributes(0..2000);
+        let index = IndexBuilder::new(Metric::L2)
+            .threads(2)
+            .shards(shards)
+            .attributes(&first)
+            .build(view(&rows[..2000 * DIMENSION]))
+            .unwrap();
+        check(&index, &queries);
+        // Under the next keys, and under given ones; copies, which share a vertex.
+        index.insert(view(&rows[2000 * DIMENSION..2500 * DIMENSION]), &attributes(2000..2500)).unwrap();
+        let given: Vec<Key> = (5000..5500).collect();
+        index.insert(view(&rows[..500 * DIMENSION]), (&given, &attributes(5000..5500))).unwrap();
+        check(&index, &queries);
+        // One by one: small changes.
+        for key in 7000..7030 {
+            let row = &rows[(key as usize - 4500) * DIMENSION..][..DIMENSION];
+            index.insert(row, (&[key], &attributes(key..key + 1))).unwrap();
+        }
+        index.delete(&(0..300).collect::<Vec<_>>()).unwrap();
+        index.undelete(&[5, 7, 57]).unwrap();
+        let again: Vec<Key> = (400..420).collect();
+        index
+            .upsert(view(&rows[2700 * DIMENSION..2720 * DIMENSION]), (&again, &attributes(400..420)))
+            .unwrap();
+        check(&index, &queries);
+        index.consolidate().unwrap();
+        index.compact().unwrap();
+        check(&index, &queries);
+        let rebuilt = index.rebuild(jasper::Device::Cpu).unwrap();
+        check(&rebuilt, &queries);
+        assert_eq!(rebuilt.columns(), index.columns());
+
+        // A vector without attributes has none, whatever its key had before.
+        index.upsert(&rows[..DIMENSION], &[5007]).unwrap();
+        assert_eq!(index.attributes(&[5007]).value(0, "tenant"), Value::Null);
+        let mine: Expression = "tenant = 'tenant 7'".parse().unwrap();
+        let hits = index.search(&rows[..DIMENSION], SearchParams::new(100).filter(&mine)).unwrap();
+        assert!(hits.iter().all(|hit| hit.key % 50 == 7 && hit.key != 5007));
+        let moved = Frame::new(1).column("tenant", ["tenant 7"]).unwrap();
+        index.set_attributes(&[5007], &moved).unwrap();
+        let hits = index.search(&rows[..DIMENSION], SearchParams::new(1).filter(&mine)).unwrap();
+        assert_eq!(hits[0].key, 5007);
+    }
+}
+
+#[test]
+fn attributes_are_saved_and_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = Clusters::new(DIMENSION, 3);
+    let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(600, 0), set.rows(14, 1));
+    let path = folder.path().join("attributes.jasper");
+    let first = attributes(0..400);
+    let build = |shards| {
+        let builder = IndexBuilder::new(Metric::L2).threads(2).shards(shards).attributes(&first);
+        builder.build(view(&rows[..400 * DIMENSION])).unwrap()
+    };
+    let index = build(1);
+    index.save(&path).unwrap();
+    for mapped in [false, true] {
+        let opened = OpenOptions::new().mapped(mapped).open(&path).unwrap();
+        check(&opened, &queries);
+        assert_eq!(opened.columns(), index.columns());
+    }
+    // A change of attributes alone is appended.
+    let tenant = Frame::new(1).column("tenant", ["another"]).unwrap();
+    index.set_attributes(&[17], &tenant).unwrap();
+    let saved = index.save(&path).unwrap();
+    assert!(saved.written < saved.bytes, "{saved:?}");
+    assert_eq!(Index::open(&path).unwrap().attributes(&[17]).value(0, "tenant"), "another".into());
+    assert!(jasper::file::check_file(&path, &mut jasper::no_progress).unwrap().is_intact());
+
+    let shards = folder.path().join("shards");
+    build(3).save(&shards).unwrap();
+    check(&Index::open(&shards).unwrap(), &queries);
+
+    let durable = folder.path().join("durable");
+    index.save_durable(&durable).unwrap();
+    let index = Index::open(&durable).unwrap();
+    index.insert(view(&rows[400 * DIMENSION..500 * DIMENSION]), &attributes(400..500)).unwrap();
+    let keys: Vec<Key> = (500..600).collect();
+    index.upsert(view(&rows[500 * DIMENSION..]), (&keys, &attributes(500..600))).unwrap();
+    index.insert(&rows[..DIMENSION], (&[700], &attributes(700..701))).unwrap();
+    index.set_attributes(&[17], &attributes(17..18)).unwrap();
+    index.delete(&[3, 7]).unwrap();
+    let all = index.keys();
+    let before = index.attributes(&all);
+    drop(index);
+    let index = Index::open(&durable).unwrap();
+    assert_eq!((index.keys(), index.attributes(&all)), (all, before));
+    check(&index, &queries);
+}
+
+#[test]
+fn ids_name_keys() {
+    let set = Clusters::new(DIMENSION, 3);
+    let rows: Vec<f32> = set.rows(100, 0);
+    let ids = |ids: std::ops::Range<usize>| {
+        let values = ids.clone().map(|id| format!("doc {id}"));
+        Frame::new(ids.len()).column_of("id", ColumnKind::Id, values).unwrap()
+    };
+    for shards in [1, 4] {
+        let first = ids(0..50);
+        let builder = IndexBuilder::new(Metric::L2).shards(shards).attributes(&first);
+        let index = builder.build(view(&rows[..50 * DIMENSION])).unwrap();
+        assert_eq!((index.key_of("doc 7"), index.key_of("doc 50")), (Some(7), None));
+        let taken = index.insert(view(&rows[50 * DIMENSION..60 * DIMENSION]), &ids(45..55));
+        assert!(
+            matches!(taken, Err(UpdateError::Attributes(AttributeError::IdTaken { key: 45..50, .. }))),
+            "{taken:?}"
+        );
+        assert_eq!(index.len(), 50);
+        let report = index.insert(view(&rows[50 * DIMENSION..60 * DIMENSION]), &ids(50..60)).unwrap();
+        assert_eq!((report.keys, index.key_of("doc 59")), (10, Some(59)));
+        index.delete(&[7]).unwrap();
+        assert_eq!(index.key_of("doc 7"), None);
+        // Another key takes the id, so the deleted one cannot come back.
+        index.insert(&rows[60 * DIMENSION..61 * DIMENSION], (&[900], &ids(7..8))).unwrap();
+        assert_eq!(index.key_of("doc 7"), Some(900));
+        assert!(index.set_attributes(&[3], &ids(7..8)).is_err());
+        if shards == 1 {
+            assert!(index.undelete(&[7]).unwrap_err().to_string().contains("another key has its id"));
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name() {
+    let set = Clusters::new(DIMENSION, 3);
+    let rows: Vec<f32> = set.rows(60, 0);
+    let frame = attributes(0..50);
+    let builder = IndexBuilder::new(Metric::L2).attributes(&frame);
+    let index = builder.build(view(&rows[..50 * DIMENSION])).unwrap();
+    let search = |text: &str| {
+        let filter: Expression = text.parse().unwrap();
+        let found = index.search(&rows[..DIMENSION], SearchParams::new(3).filter(&filter));
+        found.unwrap_err().to_string()
+    };
+    assert!(search("price > 3").contains("price"));
+    assert!(search("year > 'x'").contains("year"));
+    let wrong = Frame::new(1).column("year", ["x"]).unwrap();
+    let error = index.insert(&rows[50 * DIMENSION..51 * DIMENSION], (&[50], &wrong)).unwrap_err();
+    assert!(error.to_string().contains("year"), "{error}");
+    let two = Frame::new(2).column("year", [1, 2]).unwrap();
+    let next = (NewKeys::Next, &two);
+    assert!(index.insert(&rows[50 * DIMENSION..51 * DIMENSION], next).is_err());
+    assert!(index.set_attributes(&[77], &Frame::new(1).column("year", [1]).unwrap()).is_err());
+    assert_eq!((index.len(), index.attributes(&[50]).value(0, "year")), (50, Value::Null));
+    let filter = column("year").gt(0);
+    let filters = [Filter::from(&filter)];
+    let batch = index.search_batch(view(&rows[..2 * DIMENSION]), SearchParams::new(1).filter(&filters[..]));
+    assert!(matches!(batch, Err(SearchError::Filters { given: 1, queries: 2 })));
+    assert!(builder.build(view(&rows)).is_err(), "50 rows for 60 vectors");
+}
