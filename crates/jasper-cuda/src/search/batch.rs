@@ -53,7 +53,7 @@ const MAX_RESULT_TASKS_ALONE: usize = 32;
 
 /// A search of queries with one filter, or of those that are searched for in one way and have filters of their own.
 pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
-    pub(crate) plans: Plans<'a, 'r, T>,
+    pub(crate) plans: Plans<'a, 'r, T, B::Stream>,
     /// The device copy of the plan's graph.
     pub(crate) graph: &'a SearchTables<T, B::Stream>,
     /// Threads of the host, for large chunks.
@@ -61,15 +61,22 @@ pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
 }
 
 /// The plans of the queries of a call.
-#[derive(Clone, Copy)]
-pub(crate) enum Plans<'a, 'r, T: Element> {
+pub(crate) enum Plans<'a, 'r, T: Element, S: gpu_kernels::Stream> {
     /// One for all.
     One(&'a SearchPlan<'r, T>),
     /// One for each filter.
-    OfFilters(&'a FilterPlans<'r, T>),
+    OfFilters(&'a FilterPlans<'r, T, S>),
 }
 
-impl<'a, 'r, T: Element> Plans<'a, 'r, T> {
+impl<T: Element, S: gpu_kernels::Stream> Clone for Plans<'_, '_, T, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Element, S: gpu_kernels::Stream> Copy for Plans<'_, '_, T, S> {}
+
+impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
     /// The plan of a query.
     fn of(self, query: &PendingQuery<'_, T>) -> &'a SearchPlan<'r, T> {
         match self {

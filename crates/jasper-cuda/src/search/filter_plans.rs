@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytemuck::cast_slice;
 use gpu_kernels::Stream;
 use gpu_kernels::search::QuerySlots;
+use jasper_attributes::ColumnRange;
 use jasper_core::Element;
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
@@ -16,24 +17,33 @@ use jasper_vamana::{
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::graph::{SearchTables, SlotFormat, bitmap_words};
+use crate::graph::{DeviceColumn, SearchTables, SlotFormat, bitmap_words};
 
 /// Up to this many filters, one thread plans them in less time than waking up the pool takes.
 const MAX_PLANNED_ALONE: usize = 16;
 
 /// A plan for each distinct filter of some queries.
-pub(crate) struct FilterPlans<'a, T: Element> {
+pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
     graph: &'a Graph<T>,
-    plans: Vec<FilterPlan<'a, T>>,
+    plans: Vec<FilterPlan<'a, T, S>>,
     /// The number of the plan of each query, by the number of the query.
     of_rows: Vec<u32>,
 }
 
 /// The plan of the queries with one filter.
-struct FilterPlan<'a, T: Element> {
+struct FilterPlan<'a, T: Element, S: Stream> {
     plan: SearchPlan<'a, T>,
+    /// The range of a column on the device that its slots are.
+    range: Option<SlotRange<S>>,
     /// Where its slots are on the device, in the launches that are made now.
     slots: QuerySlots,
+}
+
+/// A range of the slots of a column, by their values.
+struct SlotRange<S: Stream> {
+    column: Arc<DeviceColumn<S>>,
+    /// The first, and how many.
+    slots: (u32, u32),
 }
 
 /// How queries are searched for: those with the same value share launches.
@@ -70,7 +80,7 @@ pub(crate) struct UploadedSlots<S: Stream> {
     pub(crate) longest: usize,
 }
 
-impl<'a, T: Element> FilterPlans<'a, T> {
+impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// Plans the searches for `queries`, whose filters are those of `params` with the numbers of the queries. The
     /// `cost_model` is that of one of these queries.
     ///
@@ -108,10 +118,7 @@ impl<'a, T: Element> FilterPlans<'a, T> {
         let plan = |&row: &usize| {
             let mut plan = SearchPlan::new(graph, params.of_query(row), 1, cost_model)?;
             plan.strategy = rounded(plan.strategy, cost_model.max_beam_width);
-            if plan.strategy == Strategy::Scan {
-                plan.list_allowed();
-            }
-            Ok(FilterPlan { plan, slots: QuerySlots::default() })
+            Ok(FilterPlan { plan, range: None, slots: QuerySlots::default() })
         };
         let plans: Result<Vec<_>, SearchError> = if is_alone {
             rows.iter().map(plan).collect()
@@ -119,6 +126,45 @@ impl<'a, T: Element> FilterPlans<'a, T> {
             pool.install(|| rows.par_iter().map(plan).collect::<Vec<_>>()).into_iter().collect()
         };
         Ok(Self { graph, plans: plans?, of_rows })
+    }
+
+    /// Finds the filters that are ranges of columns on the device, and lists the slots of the others that are scanned.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    pub(crate) fn find_slots(
+        &mut self,
+        stream: &S,
+        tables: &SearchTables<T, S>,
+        pool: &ThreadPool,
+    ) -> Result<(), S::Error> {
+        let mut selected: FxHashMap<usize, usize> = FxHashMap::default();
+        let ranges: Vec<_> = self.plans.iter().map(|of| of.plan.column_range()).collect();
+        for (range, keys) in ranges.iter().flatten() {
+            *selected.entry(range.column).or_default() += keys;
+        }
+        let mut columns = FxHashMap::default();
+        for (column, selected) in selected {
+            let (keys, words) = (self.graph.keys(), tables.bitmap_len());
+            if let Some(found) = tables.columns.get(stream, keys, words, column, selected)? {
+                columns.insert(column, found);
+            }
+        }
+        let find = |(of, range): (&mut FilterPlan<'a, T, S>, Option<(ColumnRange, usize)>)| {
+            of.range = range.and_then(|(range, _)| {
+                let column = columns.get(&range.column)?;
+                Some(SlotRange { column: Arc::clone(column), slots: column.find(range) })
+            });
+            if of.range.is_none() && of.plan.strategy == Strategy::Scan {
+                of.plan.list_allowed();
+            }
+        };
+        if self.plans.len() <= MAX_PLANNED_ALONE || pool.current_thread_index().is_some() {
+            self.plans.iter_mut().zip(ranges).for_each(find);
+        } else {
+            pool.install(|| self.plans.par_iter_mut().zip(ranges).with_min_len(16).for_each(find));
+        }
+        Ok(())
     }
 
     /// The graph of all plans.
@@ -142,10 +188,11 @@ impl<'a, T: Element> FilterPlans<'a, T> {
 
     /// The order of queries in launches: by group, then by filter, so that those with one filter read its vectors from
     /// caches. Of the `rest`, queries that were left with fewer than `k` results, all are scans.
-    pub(crate) fn order(&self, query: &PendingQuery<'_, T>, rest: bool) -> (Group, usize) {
+    pub(crate) fn order(&self, query: &PendingQuery<'_, T>, rest: bool) -> (Group, u32, usize) {
         let number = self.number(query);
-        let group = if rest { Group::Scan } else { Group::new(self.plans[number].plan.strategy) };
-        (group, number)
+        let FilterPlan { plan, range, .. } = &self.plans[number];
+        let group = if rest { Group::Scan } else { Group::new(plan.strategy) };
+        (group, range.as_ref().map_or(0, |range| range.slots.0), number)
     }
 
     /// The last of these ordered queries that are of one group, and whose slots take up to `max_words` on the device. There
@@ -158,14 +205,15 @@ impl<'a, T: Element> FilterPlans<'a, T> {
         max_words: usize,
     ) -> (Group, Range<usize>) {
         let len = queries.len();
-        let (group, mut last) = self.order(&queries[len - 1], rest);
-        let words_of = |number: usize| match group {
-            Group::Scan => self.plans[number].plan.list_allowed().len(),
-            Group::Beam { .. } => bitmap_len,
+        let (group, _, mut last) = self.order(&queries[len - 1], rest);
+        let words_of = |number: usize| match (group, &self.plans[number]) {
+            (_, FilterPlan { range: Some(_), .. }) => 0,
+            (Group::Scan, FilterPlan { plan, .. }) => plan.list_allowed().len(),
+            (Group::Beam { .. }, _) => bitmap_len,
         };
         let mut words = words_of(last);
         let is_of_batch = |query: &&PendingQuery<'_, T>| {
-            let (other, number) = self.order(query, rest);
+            let (other, _, number) = self.order(query, rest);
             if other == group && number != last {
                 last = number;
                 words += words_of(number);
@@ -178,7 +226,7 @@ impl<'a, T: Element> FilterPlans<'a, T> {
 
     /// Uploads the slots of the filters of some ordered queries of a group, and sets where they are. Complete in the order of
     /// `stream`; launches that read them must be complete before the result is dropped.
-    pub(crate) fn upload<S: Stream>(
+    pub(crate) fn upload(
         &mut self,
         stream: &S,
         tables: &SearchTables<T, S>,
@@ -187,12 +235,21 @@ impl<'a, T: Element> FilterPlans<'a, T> {
         pool: &ThreadPool,
     ) -> Result<UploadedSlots<S>, S::Error> {
         let mut numbers: Vec<usize> = queries.iter().map(|query| self.number(query)).collect();
+        // Equal filters are adjacent.
         numbers.dedup();
         let (mut longest, mut kept) = (0, Vec::new());
         // The numbers of the plans whose slots are written, and where to.
         let (mut written, mut places, mut len) = (Vec::new(), Vec::new(), 0);
         for number in numbers {
-            let FilterPlan { plan, slots } = &mut self.plans[number];
+            let FilterPlan { plan, range, slots } = &mut self.plans[number];
+            if let Some(SlotRange { column, slots: range }) = range {
+                *slots = match group {
+                    Group::Scan => column.list(*range),
+                    Group::Beam { .. } => column.ranks(*range),
+                };
+                longest = longest.max(range.1 as usize);
+                continue;
+            }
             let words = match (group, &plan.key_filter_slots) {
                 (Group::Scan, _) => plan.list_allowed().len(),
                 (Group::Beam { .. }, None) => tables.bitmap_len(),

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! plan each distinct filter, on the threads of the pool
+//! find those that are ranges of a column of attributes on the device, and list the slots of the others that are scanned
 //! order the queries by group (scans, and beam searches of one size), then by filter
 //! for each group, or a part of it whose slots fit into the memory for them:
-//!     upload the slots of its filters: lists for scans, bitmaps for beam searches
+//!     upload the slots of its filters that are no ranges: lists for scans, bitmaps for beam searches
 //!     search for its queries as a batch (`batch`), whose launches read a table of where the slots of each query are
 //! queries left with fewer than k results: the same again, as scans
 //! ```
@@ -76,6 +77,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
     ) -> Result<(), SearchError> {
         let cost_model = cost_of_each(self.cost_model, queries.len());
         let mut plans = FilterPlans::new(self.host, self.params, queries, cost_model, self.pool)?;
+        plans.find_slots(sets[0].stream(), self.graph, self.pool).map_err(SearchError::device)?;
         for rest in [false, true] {
             let mut to_scan = Vec::new();
             let searched = self.search_groups(&mut plans, queries, rest, &mut to_scan, report, sets, &add);
@@ -91,7 +93,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
     #[expect(clippy::too_many_arguments, reason = "three of them are the results")]
     fn search_groups<'q>(
         &self,
-        plans: &mut FilterPlans<'_, T>,
+        plans: &mut FilterPlans<'_, T, B::Stream>,
         queries: &mut Vec<PendingQuery<'q, T>>,
         rest: bool,
         to_scan: &mut Vec<PendingQuery<'q, T>>,

@@ -46,7 +46,8 @@ impl Both {
             .map(|(i, row)| PendingQuery::new(i, row, MatchesMut::default()))
             .collect();
         let cost = cost_of_each(self.cost_model, rows.len());
-        let plans = FilterPlans::new(graph, params, &pending, cost, self.cpu.pool()).unwrap();
+        let plans =
+            FilterPlans::<_, EmulatedStream>::new(graph, params, &pending, cost, self.cpu.pool()).unwrap();
         let mut scanned = 0;
         for (pending, found) in pending.iter().zip(found.chunks(params.k)) {
             let plan = plans.of(pending);
