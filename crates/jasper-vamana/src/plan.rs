@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use jasper_attributes::ColumnRange;
 use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
 use jasper_graph::{AllowedSlots, Graph};
 
@@ -137,6 +138,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         let mut estimate = filter.estimate();
         let listed = Arc::new(OnceLock::new());
         if let (BoundFilter::Where(predicate), Some((_, most)), None) = (&filter, estimate, &key_filter_slots)
+            && cost_model.key_look_up_ns > 0.0
             && most as f64 * cost_model.key_look_up_ns < cost_model.beam_search(&work, LISTED_HOPS)
         {
             let slots = listed.get_or_init(|| graph.keys().slots_where(predicate));
@@ -200,6 +202,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
                 (None, _) => keys.live_slots().filter(|&slot| self.allows(slot)).collect(),
             }
         })
+    }
+
+    /// The range of values of one column of attributes that the filter is, if it is one, and how many keys these have.
+    pub fn column_range(&self) -> Option<(ColumnRange, usize)> {
+        let BoundFilter::Where(predicate) = &self.filter else { return None };
+        Some((predicate.range()?, predicate.estimate().likely))
     }
 
     /// Checks that both arrays of `matches` have `k` entries per query.

@@ -2,6 +2,7 @@
 
 mod bind;
 mod estimate;
+mod range;
 mod select;
 
 use std::fmt;
@@ -15,12 +16,14 @@ use crate::keys::Keys;
 use crate::{Expression, ExpressionError};
 
 pub use estimate::Estimate;
+pub use range::ColumnRange;
 
 /// An expression bound to attributes: names are resolved to columns, strings to their codes.
 ///
 /// It never holds for a key that is not live.
 pub struct Predicate<'a> {
     keys: &'a Keys,
+    columns: &'a [Stored],
     test: Test<'a>,
 }
 
@@ -131,7 +134,7 @@ impl<'a> Predicate<'a> {
         columns: &'a [Stored],
         expression: &'a Expression,
     ) -> Result<Self, ExpressionError> {
-        Ok(Self { keys, test: bind::bind(columns, expression, true)? })
+        Ok(Self { keys, columns, test: bind::bind(columns, expression, true)? })
     }
 
     /// Whether a key is live and the expression true for it. Takes some nanoseconds per comparison, and the time to fetch the

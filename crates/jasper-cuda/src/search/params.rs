@@ -110,6 +110,22 @@ pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u3
     }
 }
 
+/// What a search for one of `queries` queries costs, each of which has a filter of its own: neither a product nor the slots
+/// of a filter as a set are shared.
+pub(super) fn cost_of_each(cost_model: CostModel, queries: usize) -> CostModel {
+    let is_small = queries <= cost_model.small_batch_max;
+    let share = 1.0 / queries.max(1) as f64;
+    CostModel {
+        hop_ns: cost_model.hop_ns * share,
+        scan_ns: cost_model.scan_ns * share,
+        scan_distance: if is_small { cost_model.small_batch_scan_distance } else { cost_model.scan_distance },
+        small_batch_max: 0,
+        keeps_slots: false,
+        product: None,
+        ..cost_model
+    }
+}
+
 /// The launch parameters for a batch of quantized searches, if the search sets none.
 pub(super) fn default_quantized_launch(
     queries: usize,

@@ -52,6 +52,12 @@ impl KeyFilter {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// The address of the set, which clones share.
+    #[doc(hidden)]
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
     /// Whether `key` is in the set.
     #[inline]
     pub fn contains(&self, key: Key) -> bool {
