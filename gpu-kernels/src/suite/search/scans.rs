@@ -136,9 +136,12 @@ pub fn scans_of_lists_agree_with_one_after_another(stream: &impl Stream, seed: u
     let kernel = |args: &SearchArgs, warps| {
         Search::for_rows(u8::KIND, case.form.op(), args.graph.shape.row_bytes(), k, warps)
     };
-    // SAFETY: the arguments are of buffers that live until this has run, here and below.
     let whole = |case: &SearchCase, warps| {
-        case.launch(stream, &graph, |args| unsafe { stream.launch(&kernel(&args, warps), args) })
+        case.launch(stream, &graph, |args| {
+            let kernel = kernel(&args, warps);
+            // SAFETY: the arguments are of buffers that live until this has run.
+            unsafe { stream.launch(&kernel, args) }
+        })
     };
     let one_by_one =
         case.queries.iter().zip(case.start_points.iter().flatten()).flat_map(|(&query, list)| {
