@@ -76,6 +76,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let target = tempfile::tempdir_in(&workspace.target).context("no folder for the packages")?;
     let mut package = cargo(root);
     package
+        // Outside of this workspace its profiles do not hold.
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
         .args(["package", "--allow-dirty", "--target-dir"])
         .arg(target.path())
         .args(packages.flat_map(|package| ["--package", &package.name]));
