@@ -8,7 +8,7 @@ use jasper_graph::{AllowedSlots, Graph};
 
 use crate::cost_model::Workload;
 use crate::filter::BoundFilter;
-use crate::{CostModel, Distances, Hit, MatchesMut, SearchError, SearchParams};
+use crate::{CostModel, Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
@@ -126,7 +126,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
                 is_kept.then(|| graph.keys().allowed_slots(keys))
             }
             BoundFilter::Where(predicate) if cost_model.keeps_slots => {
-                Some(Arc::new(AllowedSlots::of_predicate(graph.keys(), predicate)))
+                let Some(Filter::Where(expression)) = params.filter else { unreachable!("it was bound") };
+                Some(graph.keys().allowed_slots_where(expression, predicate))
             }
             _ => None,
         };
