@@ -8,7 +8,7 @@ use jasper_graph::{AllowedSlots, Graph};
 
 use crate::cost_model::Workload;
 use crate::filter::BoundFilter;
-use crate::{CostModel, Distances, Hit, MatchesMut, SearchError, SearchParams};
+use crate::{CostModel, Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
@@ -86,6 +86,20 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         queries: usize,
         cost_model: CostModel,
     ) -> Result<Self, SearchError> {
+        Self::with_counts(graph, params, queries, cost_model, &|_| None)
+    }
+
+    /// As [`Self::new`], where `count` may know how many keys a range of a column of attributes selects.
+    ///
+    /// # Errors
+    /// The same as for [`Self::new`].
+    pub fn with_counts(
+        graph: &'a Graph<T>,
+        params: SearchParams<'a>,
+        queries: usize,
+        cost_model: CostModel,
+        count: &dyn Fn(ColumnRange) -> Option<usize>,
+    ) -> Result<Self, SearchError> {
         let max_beam_width = cost_model.max_beam_width;
         let params = params.within(max_beam_width);
         params.check()?;
@@ -112,7 +126,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
                 is_kept.then(|| graph.keys().allowed_slots(keys))
             }
             BoundFilter::Where(predicate) if cost_model.keeps_slots => {
-                Some(Arc::new(AllowedSlots::of_predicate(graph.keys(), predicate)))
+                let Some(Filter::Where(expression)) = params.filter else { unreachable!("it was bound") };
+                Some(graph.keys().allowed_slots_where(expression, predicate))
             }
             _ => None,
         };
@@ -135,7 +150,11 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         // `k`, or 1.5 `k` if results are reranked.
         let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
         let least_len = k.max(reranked).min(max_beam_width);
-        let mut estimate = filter.estimate();
+        let known = match &filter {
+            BoundFilter::Where(predicate) => predicate.range().and_then(count),
+            _ => None,
+        };
+        let mut estimate = known.map(|keys| (keys, keys)).or_else(|| filter.estimate());
         let listed = Arc::new(OnceLock::new());
         if let (BoundFilter::Where(predicate), Some((_, most)), None) = (&filter, estimate, &key_filter_slots)
             && cost_model.key_look_up_ns > 0.0
@@ -204,10 +223,17 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         })
     }
 
-    /// The range of values of one column of attributes that the filter is, if it is one, and how many keys these have.
-    pub fn column_range(&self) -> Option<(ColumnRange, usize)> {
-        let BoundFilter::Where(predicate) = &self.filter else { return None };
-        Some((predicate.range()?, predicate.estimate().likely))
+    /// The range of values of one column of attributes that the filter is, if it is one.
+    pub fn column_range(&self) -> Option<ColumnRange> {
+        match &self.filter {
+            BoundFilter::Where(predicate) => predicate.range(),
+            _ => None,
+        }
+    }
+
+    /// About how many keys the filter allows, if that is known without asking it for each key.
+    pub fn likely_keys(&self) -> Option<usize> {
+        self.filter.estimate().map(|(likely, _)| likely)
     }
 
     /// Checks that both arrays of `matches` have `k` entries per query.

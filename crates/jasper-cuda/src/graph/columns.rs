@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use gpu_kernels::search::QuerySlots;
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_attributes::{Attributes, ColumnRange};
-use jasper_core::sync::lock;
+use jasper_core::{Key, sync::lock};
 use jasper_graph::KeyMap;
 use rustc_hash::FxHashMap;
 
@@ -57,6 +57,23 @@ pub(crate) struct DeviceColumn<S: Stream> {
 }
 
 impl<S: Stream> DeviceColumn<S> {
+    /// Uploads a column: keys in the order of their values.
+    fn new(stream: &S, keys: &KeyMap, words: usize, ordered: Vec<(i64, Key)>) -> Result<Self, S::Error> {
+        let (mut values, mut order) = (Vec::with_capacity(ordered.len()), Vec::with_capacity(ordered.len()));
+        let mut ranks = vec![QuerySlots::NO_RANK; words * 32];
+        for (value, key) in ordered {
+            let Some(slot) = keys.slot_of(key) else { continue };
+            // A vertex with several keys has several ranks: the host decides which of them a filter allows.
+            ranks[slot.index()] =
+                if keys.has_further_keys(slot) { QuerySlots::ANY_RANK } else { order.len() as u32 };
+            values.push(value);
+            order.push(slot.get());
+        }
+        let (order, ranks) = (stream.upload(&order)?, stream.upload(&ranks)?);
+        stream.synchronize()?;
+        Ok(Self { values, order, ranks })
+    }
+
     /// The index of the first slot that a range selects, and their number.
     pub(crate) fn find(&self, range: ColumnRange) -> (u32, u32) {
         let first = self.values.partition_point(|&value| value < range.least);
@@ -65,12 +82,12 @@ impl<S: Stream> DeviceColumn<S> {
     }
 
     /// The slots that are selected, as a list.
-    pub(crate) fn list(&self, (first, len): (u32, u32)) -> QuerySlots {
+    pub(crate) fn list(&self, first: u32, len: u32) -> QuerySlots {
         QuerySlots::list(self.order.input(), first, len)
     }
 
     /// The slots that are selected, by their ranks.
-    pub(crate) fn ranks(&self, (first, len): (u32, u32)) -> QuerySlots {
+    pub(crate) fn ranks(&self, first: u32, len: u32) -> QuerySlots {
         QuerySlots::ranks(self.ranks.input(), first, len)
     }
 }
@@ -89,54 +106,54 @@ impl<S: Stream> fmt::Debug for DeviceColumns<S> {
 }
 
 impl<S: Stream> DeviceColumns<S> {
-    /// The column with this number, complete: if it is there, or if filters that select `selected` keys make it worth its
-    /// while. `words` is the length of a bitmap of all slots.
+    /// The columns that are there, by their numbers. `words` is the length of a bitmap of all slots.
     ///
-    /// A launch that reads it must be complete before the result is dropped.
-    pub(crate) fn get(
+    /// Launches that read one must be complete before it is dropped.
+    pub(crate) fn made(&self, keys: &KeyMap, words: usize) -> FxHashMap<usize, Arc<DeviceColumn<S>>> {
+        let State { of, columns, .. } = &*lock(&self.0);
+        if of.as_ref().is_some_and(|of| of.is_of(keys, words)) {
+            columns.clone()
+        } else {
+            FxHashMap::default()
+        }
+    }
+
+    /// Makes a column, if filters that select `selected` keys make it worth its while, and if there is memory. Returns
+    /// whether it is there.
+    pub(crate) fn make(
         &self,
         of_search: &S,
         keys: &KeyMap,
         words: usize,
         column: usize,
         selected: usize,
-    ) -> Result<Option<Arc<DeviceColumn<S>>>, S::Error> {
-        let mut state = lock(&self.0);
-        let State { of, columns, listed, stream } = &mut *state;
+    ) -> bool {
+        let State { of, columns, listed, stream } = &mut *lock(&self.0);
         if !of.as_ref().is_some_and(|of| of.is_of(keys, words)) {
             columns.clear();
             listed.clear();
             *of = Some(Version { attributes: keys.attributes().clone(), keys: keys.version(), words });
         }
-        if let Some(known) = columns.get(&column) {
-            return Ok(Some(Arc::clone(known)));
+        if columns.contains_key(&column) {
+            return true;
         }
         let so_far = listed.entry(column).or_default();
         *so_far = so_far.saturating_add(selected);
         if *so_far < keys.live() || columns.len() >= MAX_COLUMNS {
-            return Ok(None);
+            return false;
         }
+        *so_far = 0;
         let stream = match stream {
             Some(stream) => stream,
-            None => stream.insert(of_search.another()?),
+            None => match of_search.another() {
+                Ok(another) => stream.insert(another),
+                Err(_) => return false,
+            },
         };
-        let Some(ordered) = keys.attributes().ordered(column) else { return Ok(None) };
-        let (mut values, mut order) = (Vec::with_capacity(ordered.len()), Vec::with_capacity(ordered.len()));
-        let mut ranks = vec![QuerySlots::NO_RANK; words * 32];
-        for (value, key) in ordered {
-            let Some(slot) = keys.slot_of(key) else { continue };
-            // A vertex with several keys has several ranks: the host decides which of them a filter allows.
-            ranks[slot.index()] =
-                if keys.has_further_keys(slot) { QuerySlots::ANY_RANK } else { order.len() as u32 };
-            values.push(value);
-            order.push(slot.get());
-        }
-        // `ANY_RANK` is for every vertex with several keys, also where none of these has a value.
-        let column_on_device =
-            DeviceColumn { values, order: stream.upload(&order)?, ranks: stream.upload(&ranks)? };
-        stream.synchronize()?;
-        let made = Arc::new(column_on_device);
-        columns.insert(column, Arc::clone(&made));
-        Ok(Some(made))
+        let Some(ordered) = keys.attributes().ordered(column) else { return false };
+        // What fails here is no more than memory for a column, or fails again in the search.
+        let Ok(made) = DeviceColumn::new(stream, keys, words, ordered) else { return false };
+        columns.insert(column, Arc::new(made));
+        true
     }
 }

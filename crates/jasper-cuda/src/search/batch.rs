@@ -236,7 +236,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let query_buffers = buffers.query_buffers(&sizes).map_err(SearchError::device)?;
         if let Plans::OfFilters(plans) = self.plans {
             for (query, slots) in chunk.iter().zip(&mut *query_buffers.query_slots) {
-                *slots = plans.slots_of(query);
+                *slots = plans.slots_of(query, launch.is_scan());
             }
         }
         prepare(self.plans.graph(), chunk, query_buffers.queries, row_len, self.pool)?;
@@ -277,7 +277,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         }
         if let (Plans::OfFilters(plans), true) = (self.plans, launch.leaves_out_distances()) {
             report.cost.distances +=
-                chunk.iter().map(|query| u64::from(plans.slots_of(query).len)).sum::<u64>();
+                chunk.iter().map(|query| u64::from(plans.slots_of(query, true).len)).sum::<u64>();
         }
         let (plans, k) = (self.plans, launch.k());
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {

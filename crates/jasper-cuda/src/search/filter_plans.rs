@@ -1,14 +1,16 @@
 //! The plans of queries that have filters of their own, and the slots of these filters on the device.
 
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::cast_slice;
-use gpu_kernels::Stream;
 use gpu_kernels::search::QuerySlots;
+use gpu_kernels::{Buffer as _, Stream};
 use jasper_attributes::ColumnRange;
-use jasper_core::Element;
+use jasper_core::{Element, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -22,28 +24,36 @@ use crate::graph::{DeviceColumn, SearchTables, SlotFormat, bitmap_words};
 /// Up to this many filters, one thread plans them in less time than waking up the pool takes.
 const MAX_PLANNED_ALONE: usize = 16;
 
-/// A plan for each distinct filter of some queries.
+/// The plans of some queries.
 pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
     graph: &'a Graph<T>,
-    plans: Vec<FilterPlan<'a, T, S>>,
-    /// The number of the plan of each query, by the number of the query.
+    /// The plan of each query; none after an error.
+    plans: Vec<Option<FilterPlan<'a, T>>>,
+    /// The columns on the device of which filters are ranges.
+    columns: Vec<Arc<DeviceColumn<S>>>,
+    /// The number of the plan of each query, by the number of the query. Queries with equal filters share one, if their slots
+    /// are to be uploaded.
     of_rows: Vec<u32>,
+    /// Whether there are filters that are no ranges.
+    has_lists: bool,
 }
 
-/// The plan of the queries with one filter.
-struct FilterPlan<'a, T: Element, S: Stream> {
+/// The plan of a query, or of those with one filter.
+struct FilterPlan<'a, T: Element> {
     plan: SearchPlan<'a, T>,
-    /// The range of a column on the device that its slots are.
-    range: Option<SlotRange<S>>,
-    /// Where its slots are on the device, in the launches that are made now.
-    slots: QuerySlots,
+    /// The part of a column on the device that its slots are.
+    range: Option<SlotRange>,
+    /// Where its slots are on the device if that is no range, in the launches that are made now.
+    uploaded: QuerySlots,
 }
 
-/// A range of the slots of a column, by their values.
-struct SlotRange<S: Stream> {
-    column: Arc<DeviceColumn<S>>,
-    /// The first, and how many.
-    slots: (u32, u32),
+/// A part of the order of a column.
+#[derive(Clone, Copy)]
+struct SlotRange {
+    /// The index of the column.
+    column: usize,
+    first: u32,
+    len: u32,
 }
 
 /// How queries are searched for: those with the same value share launches.
@@ -74,15 +84,29 @@ impl Group {
 
 /// Arrays on the device that [`FilterPlans::slots_of`] leads to.
 pub(crate) struct UploadedSlots<S: Stream> {
-    _words: S::Buffer<u32>,
+    words: Option<S::Buffer<u32>>,
     _kept: Vec<Arc<S::Buffer<u32>>>,
-    /// Slots of the longest list.
-    pub(crate) longest: usize,
+}
+
+impl<S: Stream> UploadedSlots<S> {
+    /// Whether something was uploaded, in the order of the stream.
+    pub(crate) fn is_new(&self) -> bool {
+        self.words.is_some()
+    }
+}
+
+/// Where plans are executed, and what they cost there.
+pub(crate) struct PlannedFor<'a, T: Element, S: Stream> {
+    pub(crate) tables: &'a SearchTables<T, S>,
+    pub(crate) stream: &'a S,
+    /// The cost of one of the queries.
+    pub(crate) cost_model: CostModel,
+    pub(crate) pool: &'a ThreadPool,
 }
 
 impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
-    /// Plans the searches for `queries`, whose filters are those of `params` with the numbers of the queries. The
-    /// `cost_model` is that of one of these queries.
+    /// Plans the searches for `queries`, whose filters are those of `params` with the numbers of the queries. Finds the
+    /// filters that are ranges of columns on the device, and lists the slots of the others that are scanned.
     ///
     /// # Errors
     /// Returns the errors of [`SearchPlan::new`], and [`SearchError::Filters`] if a query has no filter.
@@ -90,8 +114,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         graph: &'a Graph<T>,
         params: SearchParams<'a>,
         queries: &[PendingQuery<'_, T>],
-        cost_model: CostModel,
-        pool: &ThreadPool,
+        on: &PlannedFor<'_, T, S>,
     ) -> Result<Self, SearchError> {
         let Some(Filter::PerQuery(filters)) = params.filter else {
             unreachable!("one filter of all queries is planned once")
@@ -99,72 +122,46 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         if let Some(query) = queries.iter().find(|query| query.row >= filters.len()) {
             return Err(SearchError::Filters { given: filters.len(), queries: query.row + 1 });
         }
-        let is_alone = queries.len() <= MAX_PLANNED_ALONE || pool.current_thread_index().is_some();
-        let hash = |query: &PendingQuery<'_, T>| hash_of(&filters[query.row]);
-        let hashes: Vec<u64> = if is_alone {
-            queries.iter().map(hash).collect()
-        } else {
-            pool.install(|| queries.par_iter().with_min_len(64).map(hash).collect())
-        };
-        let (mut rows, mut of_rows) = (Vec::new(), vec![u32::MAX; filters.len()]);
-        let mut known = FxHashMap::with_capacity_and_hasher(queries.len(), Default::default());
-        for (query, hash) in queries.iter().zip(hashes) {
-            let key = HashedFilter { hash, filter: &filters[query.row] };
-            of_rows[query.row] = *known.entry(key).or_insert_with(|| {
-                rows.push(query.row);
-                rows.len() as u32 - 1
-            });
+        let mut of_rows = vec![u32::MAX; filters.len()];
+        queries.iter().zip(0..).for_each(|(query, number)| of_rows[query.row] = number);
+        let (keys, words) = (graph.keys(), on.tables.bitmap_len());
+        let mut columns = on.tables.columns.made(keys, words);
+        let mut planned = Planned::new(graph, params, queries, &columns, on)?;
+        let mut is_made = false;
+        for (column, selected) in planned.missing() {
+            is_made |= on.tables.columns.make(on.stream, keys, words, column, selected);
         }
-        let plan = |&row: &usize| {
-            let mut plan = SearchPlan::new(graph, params.of_query(row), 1, cost_model)?;
-            plan.strategy = rounded(plan.strategy, cost_model.max_beam_width);
-            Ok(FilterPlan { plan, range: None, slots: QuerySlots::default() })
-        };
-        let plans: Result<Vec<_>, SearchError> = if is_alone {
-            rows.iter().map(plan).collect()
-        } else {
-            pool.install(|| rows.par_iter().map(plan).collect::<Vec<_>>()).into_iter().collect()
-        };
-        Ok(Self { graph, plans: plans?, of_rows })
+        if is_made {
+            // The count of a range is exact.
+            columns = on.tables.columns.made(keys, words);
+            planned = Planned::new(graph, params, queries, &columns, on)?;
+        }
+        let Planned { plans, columns, has_lists } = planned;
+        let mut plans = Self { graph, plans, columns, of_rows, has_lists };
+        if has_lists {
+            plans.share_lists(filters, queries, on.pool);
+        }
+        Ok(plans)
     }
 
-    /// Finds the filters that are ranges of columns on the device, and lists the slots of the others that are scanned.
-    ///
-    /// # Errors
-    /// Returns the device's error.
-    pub(crate) fn find_slots(
-        &mut self,
-        stream: &S,
-        tables: &SearchTables<T, S>,
-        pool: &ThreadPool,
-    ) -> Result<(), S::Error> {
-        let mut selected: FxHashMap<usize, usize> = FxHashMap::default();
-        let ranges: Vec<_> = self.plans.iter().map(|of| of.plan.column_range()).collect();
-        for (range, keys) in ranges.iter().flatten() {
-            *selected.entry(range.column).or_default() += keys;
-        }
-        let mut columns = FxHashMap::default();
-        for (column, selected) in selected {
-            let (keys, words) = (self.graph.keys(), tables.bitmap_len());
-            if let Some(found) = tables.columns.get(stream, keys, words, column, selected)? {
-                columns.insert(column, found);
+    /// Lets queries with equal filters share a plan if their slots are to be uploaded, and lists the slots of scans.
+    fn share_lists(&mut self, filters: &[Filter<'_>], queries: &[PendingQuery<'_, T>], pool: &ThreadPool) {
+        let mut known = FxHashMap::default();
+        for (query, number) in queries.iter().zip(0..) {
+            if self.plan(number as usize).range.is_none() {
+                let filter = &filters[query.row];
+                let hashed = HashedFilter { hash: hash_of(filter), filter };
+                self.of_rows[query.row] = *known.entry(hashed).or_insert(number);
             }
         }
-        let find = |(of, range): (&mut FilterPlan<'a, T, S>, Option<(ColumnRange, usize)>)| {
-            of.range = range.and_then(|(range, _)| {
-                let column = columns.get(&range.column)?;
-                Some(SlotRange { column: Arc::clone(column), slots: column.find(range) })
-            });
-            if of.range.is_none() && of.plan.strategy == Strategy::Scan {
-                of.plan.list_allowed();
+        let listed: Vec<u32> = known.into_values().collect();
+        let list = |&number: &u32| {
+            let FilterPlan { plan, .. } = self.plan(number as usize);
+            if plan.strategy == Strategy::Scan {
+                plan.list_allowed();
             }
         };
-        if self.plans.len() <= MAX_PLANNED_ALONE || pool.current_thread_index().is_some() {
-            self.plans.iter_mut().zip(ranges).for_each(find);
-        } else {
-            pool.install(|| self.plans.par_iter_mut().zip(ranges).with_min_len(16).for_each(find));
-        }
-        Ok(())
+        for_each(&listed, pool, list);
     }
 
     /// The graph of all plans.
@@ -174,25 +171,39 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 
     /// The plan of a query.
     pub(crate) fn of(&self, query: &PendingQuery<'_, T>) -> &SearchPlan<'a, T> {
-        &self.plans[self.number(query)].plan
+        &self.plan(self.number(query)).plan
     }
 
-    /// The slots of a query on the device.
-    pub(crate) fn slots_of(&self, query: &PendingQuery<'_, T>) -> QuerySlots {
-        self.plans[self.number(query)].slots
+    /// The slots of a query on the device: those that a scan reads, or those that a beam search may return.
+    pub(crate) fn slots_of(&self, query: &PendingQuery<'_, T>, is_scan: bool) -> QuerySlots {
+        let FilterPlan { range, uploaded, .. } = self.plan(self.number(query));
+        match *range {
+            None => *uploaded,
+            Some(SlotRange { column, first, len }) if is_scan => self.columns[column].list(first, len),
+            Some(SlotRange { column, first, len }) => self.columns[column].ranks(first, len),
+        }
     }
 
     fn number(&self, query: &PendingQuery<'_, T>) -> usize {
         self.of_rows[query.row] as usize
     }
 
-    /// The order of queries in launches: by group, then by filter, so that those with one filter read its vectors from
+    fn plan(&self, number: usize) -> &FilterPlan<'a, T> {
+        self.plans[number].as_ref().expect("errors were returned")
+    }
+
+    fn group_of(&self, query: &PendingQuery<'_, T>, rest: bool) -> Group {
+        if rest { Group::Scan } else { Group::new(self.of(query).strategy) }
+    }
+
+    /// The order of queries in launches: by group, and scans by filter, so that those with one filter read its vectors from
     /// caches. Of the `rest`, queries that were left with fewer than `k` results, all are scans.
     pub(crate) fn order(&self, query: &PendingQuery<'_, T>, rest: bool) -> (Group, u32, usize) {
-        let number = self.number(query);
-        let FilterPlan { plan, range, .. } = &self.plans[number];
-        let group = if rest { Group::Scan } else { Group::new(plan.strategy) };
-        (group, range.as_ref().map_or(0, |range| range.slots.0), number)
+        let (number, group) = (self.number(query), self.group_of(query, rest));
+        match (group, self.plan(number).range) {
+            (Group::Scan, Some(range)) => (group, range.first, number),
+            _ => (group, 0, number),
+        }
     }
 
     /// The last of these ordered queries that are of one group, and whose slots take up to `max_words` on the device. There
@@ -205,27 +216,30 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         max_words: usize,
     ) -> (Group, Range<usize>) {
         let len = queries.len();
-        let (group, _, mut last) = self.order(&queries[len - 1], rest);
-        let words_of = |number: usize| match (group, &self.plans[number]) {
-            (_, FilterPlan { range: Some(_), .. }) => 0,
-            (Group::Scan, FilterPlan { plan, .. }) => plan.list_allowed().len(),
-            (Group::Beam { .. }, _) => bitmap_len,
-        };
-        let mut words = words_of(last);
-        let is_of_batch = |query: &&PendingQuery<'_, T>| {
-            let (other, _, number) = self.order(query, rest);
-            if other == group && number != last {
+        let group = self.group_of(&queries[len - 1], rest);
+        let start = queries.partition_point(|query| self.group_of(query, rest) < group);
+        if !self.has_lists {
+            return (group, start..len);
+        }
+        let (mut last, mut words) = (usize::MAX, 0);
+        let fits = |query: &&PendingQuery<'_, T>| {
+            let number = self.number(query);
+            if number != last {
                 last = number;
-                words += words_of(number);
+                words += match (group, self.plan(number)) {
+                    (_, FilterPlan { range: Some(_), .. }) => 0,
+                    (Group::Scan, FilterPlan { plan, .. }) => plan.list_allowed().len(),
+                    (Group::Beam { .. }, _) => bitmap_len,
+                };
             }
-            other == group && words <= max_words
+            words <= max_words
         };
-        let count = 1 + queries[..len - 1].iter().rev().take_while(is_of_batch).count();
+        let count = queries[start..].iter().rev().take_while(fits).count().max(1);
         (group, len - count..len)
     }
 
-    /// Uploads the slots of the filters of some ordered queries of a group, and sets where they are. Complete in the order of
-    /// `stream`; launches that read them must be complete before the result is dropped.
+    /// Uploads the slots of the filters of some ordered queries of a group. Complete in the order of `stream`; launches that
+    /// read them must be complete before the result is dropped.
     pub(crate) fn upload(
         &mut self,
         stream: &S,
@@ -234,22 +248,19 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         group: Group,
         pool: &ThreadPool,
     ) -> Result<UploadedSlots<S>, S::Error> {
-        let mut numbers: Vec<usize> = queries.iter().map(|query| self.number(query)).collect();
-        // Equal filters are adjacent.
-        numbers.dedup();
-        let (mut longest, mut kept) = (0, Vec::new());
+        let mut kept = Vec::new();
         // The numbers of the plans whose slots are written, and where to.
         let (mut written, mut places, mut len) = (Vec::new(), Vec::new(), 0);
-        for number in numbers {
-            let FilterPlan { plan, range, slots } = &mut self.plans[number];
-            if let Some(SlotRange { column, slots: range }) = range {
-                *slots = match group {
-                    Group::Scan => column.list(*range),
-                    Group::Beam { .. } => column.ranks(*range),
-                };
-                longest = longest.max(range.1 as usize);
+        let mut last = usize::MAX;
+        for query in queries.iter().filter(|_| self.has_lists) {
+            let number = self.number(query);
+            // Equal filters are adjacent.
+            if number == last || self.plan(number).range.is_some() {
                 continue;
             }
+            last = number;
+            let FilterPlan { plan, uploaded, .. } =
+                self.plans[number].as_mut().expect("errors were returned");
             let words = match (group, &plan.key_filter_slots) {
                 (Group::Scan, _) => plan.list_allowed().len(),
                 (Group::Beam { .. }, None) => tables.bitmap_len(),
@@ -258,47 +269,133 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
                     let words = || bitmap_words(allowed.slots(), len);
                     let format = SlotFormat::Bitmap;
                     let bitmap = tables.filters.get(stream, readers, allowed, format, len, words)?;
-                    *slots = QuerySlots::bitmap(gpu_kernels::Buffer::input(&*bitmap));
+                    *uploaded = QuerySlots::bitmap(bitmap.input());
                     kept.push(bitmap);
                     continue;
                 }
             };
-            longest = longest.max(words);
             written.push(number);
             places.push(len..len + words);
             len += words;
         }
+        if written.is_empty() {
+            return Ok(UploadedSlots { words: None, _kept: kept });
+        }
         let mut words = vec![0_u32; len];
-        let write = |(&number, out): (&usize, &mut [u32])| {
-            let listed = self.plans[number].plan.list_allowed();
+        let mut left = &mut words[..];
+        let mut outs = Vec::with_capacity(places.len());
+        for (&number, place) in written.iter().zip(&places) {
+            let (out, others) = left.split_at_mut(place.len());
+            outs.push(Mutex::new((number, out)));
+            left = others;
+        }
+        for_each(&outs, pool, |out| {
+            let (number, out) = &mut *lock(out);
+            let listed = self.plan(*number).plan.list_allowed();
             match group {
                 Group::Scan => out.copy_from_slice(cast_slice(listed)),
                 Group::Beam { .. } => {
                     listed.iter().for_each(|slot| out[slot.index() / 32] |= 1 << (slot.index() % 32));
                 }
             }
-        };
-        let mut outs = Vec::with_capacity(places.len());
-        let mut left = &mut words[..];
-        for place in &places {
-            let (out, others) = left.split_at_mut(place.len());
-            outs.push(out);
-            left = others;
-        }
-        if written.len() <= MAX_PLANNED_ALONE || pool.current_thread_index().is_some() {
-            written.iter().zip(outs).for_each(write);
-        } else {
-            pool.install(|| written.par_iter().zip(outs).for_each(write));
-        }
+        });
+        drop(outs);
         let words = stream.upload(&words)?;
-        let all = gpu_kernels::Buffer::input(&words);
+        let all = words.input();
         for (number, place) in written.into_iter().zip(places) {
-            self.plans[number].slots = match group {
+            let FilterPlan { uploaded, .. } = self.plans[number].as_mut().expect("errors were returned");
+            *uploaded = match group {
                 Group::Scan => QuerySlots::list(all, place.start as u32, place.len() as u32),
                 Group::Beam { .. } => QuerySlots::bitmap(all.add(place.start)),
             };
         }
-        Ok(UploadedSlots { _words: words, _kept: kept, longest })
+        Ok(UploadedSlots { words: Some(words), _kept: kept })
+    }
+
+    /// Frees the plans, which takes the longer the more there are.
+    pub(crate) fn free(self, pool: &ThreadPool) {
+        if self.plans.len() > MAX_PLANNED_ALONE && pool.current_thread_index().is_none() {
+            pool.install(|| self.plans.into_par_iter().with_min_len(64).for_each(drop));
+        }
+    }
+}
+
+/// Plans of queries, each by itself.
+struct Planned<'a, T: Element, S: Stream> {
+    plans: Vec<Option<FilterPlan<'a, T>>>,
+    columns: Vec<Arc<DeviceColumn<S>>>,
+    has_lists: bool,
+}
+
+impl<'a, T: Element, S: Stream> Planned<'a, T, S> {
+    fn new(
+        graph: &'a Graph<T>,
+        params: SearchParams<'a>,
+        queries: &[PendingQuery<'_, T>],
+        columns: &FxHashMap<usize, Arc<DeviceColumn<S>>>,
+        on: &PlannedFor<'_, T, S>,
+    ) -> Result<Self, SearchError> {
+        let (numbers, columns): (Vec<usize>, Vec<_>) =
+            columns.iter().map(|(&number, column)| (number, Arc::clone(column))).unzip();
+        let find = |range: ColumnRange| -> Option<SlotRange> {
+            let column = numbers.iter().position(|&number| number == range.column)?;
+            let (first, len) = columns[column].find(range);
+            Some(SlotRange { column, first, len })
+        };
+        let (failed, has_lists) = (Mutex::new(None), AtomicBool::new(false));
+        let plan_one = |query: &PendingQuery<'_, T>| -> Result<FilterPlan<'a, T>, SearchError> {
+            let found = Cell::new(None);
+            let count = |range| {
+                found.set(find(range));
+                found.get().map(|found: SlotRange| found.len as usize)
+            };
+            let params = params.of_query(query.row);
+            let mut plan = SearchPlan::with_counts(graph, params, 1, on.cost_model, &count)?;
+            plan.strategy = rounded(plan.strategy, on.cost_model.max_beam_width);
+            if found.get().is_none() {
+                has_lists.store(true, Relaxed);
+            }
+            Ok(FilterPlan { plan, range: found.get(), uploaded: QuerySlots::default() })
+        };
+        let plan = |query: &PendingQuery<'_, T>| match plan_one(query) {
+            Ok(plan) => Some(plan),
+            Err(error) => {
+                let mut first = lock(&failed);
+                if first.as_ref().is_none_or(|&(row, _)| query.row < row) {
+                    *first = Some((query.row, error));
+                }
+                None
+            }
+        };
+        let plans = if queries.len() <= MAX_PLANNED_ALONE || on.pool.current_thread_index().is_some() {
+            queries.iter().map(plan).collect()
+        } else {
+            on.pool.install(|| queries.par_iter().with_min_len(16).map(plan).collect())
+        };
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some((_, error)) => Err(error),
+            None => Ok(Self { plans, columns, has_lists: has_lists.into_inner() }),
+        }
+    }
+
+    /// The columns of ranges that are not on the device, and how many keys these select.
+    fn missing(&self) -> FxHashMap<usize, usize> {
+        let mut missing: FxHashMap<usize, usize> = FxHashMap::default();
+        for FilterPlan { plan, range, .. } in self.plans.iter().flatten().filter(|_| self.has_lists) {
+            if let (None, Some(column_range)) = (range, plan.column_range()) {
+                *missing.entry(column_range.column).or_default() += plan.likely_keys().unwrap_or(0);
+            }
+        }
+        missing
+    }
+}
+
+/// Calls a function with each item, on the threads of the pool if there are many.
+fn for_each<I: Sync>(items: &[I], pool: &ThreadPool, each: impl Fn(&I) + Send + Sync) {
+    if items.len() <= MAX_PLANNED_ALONE || pool.current_thread_index().is_some() {
+        items.iter().for_each(each);
+    } else {
+        pool.install(|| items.par_iter().for_each(&each));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Searches for queries that have filters of their own.
 //!
 //! ```text
-//! plan each distinct filter, on the threads of the pool
-//! find those that are ranges of a column of attributes on the device, and list the slots of the others that are scanned
+//! plan each query, on the threads of the pool:
+//!     find its filter among the ranges of columns on the device, or list its slots, which those with equal filters share
 //! order the queries by group (scans, and beam searches of one size), then by filter
 //! for each group, or a part of it whose slots fit into the memory for them:
 //!     upload the slots of its filters that are no ranges: lists for scans, bitmaps for beam searches
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::batch::{Answers, BatchSearch, Plans};
 use super::buffers::SearchBuffers;
-use super::filter_plans::FilterPlans;
+use super::filter_plans::{FilterPlans, Group, PlannedFor};
 use super::launch::{SearchLaunch, SlotArray};
 use super::params::cost_of_each;
 use crate::graph::SearchTables;
@@ -75,9 +75,13 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<(), SearchError> {
-        let cost_model = cost_of_each(self.cost_model, queries.len());
-        let mut plans = FilterPlans::new(self.host, self.params, queries, cost_model, self.pool)?;
-        plans.find_slots(sets[0].stream(), self.graph, self.pool).map_err(SearchError::device)?;
+        let on = PlannedFor {
+            tables: self.graph,
+            stream: sets[0].stream(),
+            cost_model: cost_of_each(self.cost_model, queries.len()),
+            pool: self.pool,
+        };
+        let mut plans = FilterPlans::new(self.host, self.params, queries, &on)?;
         for rest in [false, true] {
             let mut to_scan = Vec::new();
             let searched = self.search_groups(&mut plans, queries, rest, &mut to_scan, report, sets, &add);
@@ -85,6 +89,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
             searched?;
         }
         debug_assert!(queries.is_empty(), "a scan leaves nothing to scan");
+        plans.free(self.pool);
         Ok(())
     }
 
@@ -112,20 +117,21 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
             let stream = sets[0].stream();
             let uploaded = plans.upload(stream, self.graph, &queries[batch.clone()], group, self.pool);
             let uploaded = uploaded.map_err(SearchError::device)?;
-            // Other streams read the slots, too.
-            stream.synchronize().map_err(SearchError::device)?;
-            let any = plans.of(&queries[batch.start]);
+            let multiprocessors = stream.multiprocessors();
+            // Only few queries are scanned in parts.
+            let few = queries[batch.clone()].iter().take(multiprocessors as usize + 1);
+            let longest = few.map(|query| plans.slots_of(query, group == Group::Scan).len as usize).max();
             let launch = SearchLaunch::of_each(
-                any,
+                plans.of(&queries[batch.start]),
                 group.strategy(),
                 self.graph,
-                uploaded.longest,
-                stream.multiprocessors(),
+                longest.unwrap_or(0),
+                multiprocessors,
                 batch.len(),
             )?;
             let search = BatchSearch { plans: Plans::OfFilters(plans), graph: self.graph, pool: self.pool };
             let of_batch = QueryQueue::of(queries.split_off(batch.start));
-            match search.run(&launch, &SlotArray::NONE, &of_batch, sets, &add) {
+            match search.run(&launch, &SlotArray::of_each(uploaded.is_new()), &of_batch, sets, &add) {
                 Ok(Answers { report: of_batch, to_scan: mut left }) => {
                     *report += of_batch;
                     to_scan.append(&mut left);

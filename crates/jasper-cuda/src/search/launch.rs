@@ -76,15 +76,19 @@ pub(crate) struct SlotArray<S: Stream> {
     slots: Option<Arc<S::Buffer<u32>>>,
     /// What the slots are listed from, which another stream may have allocated.
     _bitmap: Option<Arc<S::Buffer<u32>>>,
+    /// Whether slots of each query were uploaded.
+    is_of_each: bool,
 }
 
 impl<S: Stream> SlotArray<S> {
-    /// No array.
-    pub(crate) const NONE: Self = Self { slots: None, _bitmap: None };
+    /// No array. If slots of each query were `uploaded`, the launches lead to them.
+    pub(crate) fn of_each(uploaded: bool) -> Self {
+        Self { slots: None, _bitmap: None, is_of_each: uploaded }
+    }
 
-    /// Whether all live slots are meant, and there is no array.
+    /// Whether all slots that launches read were there before.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_none()
+        self.slots.is_none() && !self.is_of_each
     }
 }
 
@@ -343,7 +347,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let (wanted, slots) = match self.strategy {
             LaunchStrategy::Beam { allowed: None }
             | LaunchStrategy::BeamOfEach
-            | LaunchStrategy::ScanOfEach { .. } => return Ok(SlotArray::NONE),
+            | LaunchStrategy::ScanOfEach { .. } => return Ok(SlotArray::of_each(false)),
             LaunchStrategy::Beam { allowed: Some(slots) } => (SlotFormat::Bitmap, slots),
             LaunchStrategy::ScanPerQuery { slots }
             | LaunchStrategy::ScanInParts { slots, .. }
@@ -362,11 +366,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             None => Arc::new(stream.upload(&words())?),
         };
         if format == wanted {
-            return Ok(SlotArray { slots: Some(array), _bitmap: None });
+            return Ok(SlotArray { slots: Some(array), _bitmap: None, is_of_each: false });
         }
         // SAFETY: the bitmap is that of the slots, none of which is past its end. It is kept with the list.
         let list = unsafe { SlotList::list_all(stream, &array, slots.len())? };
-        Ok(SlotArray { slots: Some(Arc::new(list)), _bitmap: Some(array) })
+        Ok(SlotArray { slots: Some(Arc::new(list)), _bitmap: Some(array), is_of_each: false })
     }
 
     fn slot_words(&self, format: SlotFormat, slots: &BitSet) -> Vec<u32> {

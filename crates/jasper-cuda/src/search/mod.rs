@@ -220,8 +220,10 @@ impl<T: Element> DeviceSearcher<T> {
         let pending = PendingQuery::new(0, query, matches.as_mut());
         let queue = QueryQueue::of(vec![pending]);
         match (&of_one, params.filter) {
-            // The slots that it selects are listed, and not kept as a set.
-            (Some(of_one), Some(Filter::Where(_))) => {
+            // Columns on the device are for filters of each query, of which this is one.
+            (Some(of_one), Some(Filter::Where(expression)))
+                if graph.host.keys().attributes().bind(expression)?.range().is_some() =>
+            {
                 self.run_filtered(graph, params.filter(&of_one[..]), &queue)?
             }
             _ => self.run(&self.plan(graph, params, 1)?, graph.copy, &queue)?,

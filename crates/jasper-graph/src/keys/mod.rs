@@ -25,7 +25,7 @@ use crate::parts::SlotSet;
 use crate::{ChangedSlots, Segments};
 use change::Undo;
 pub use filter::{AllowedSlots, KeyFilter};
-use filter::{FilterCache, KeyHistory};
+use filter::{ExpressionCache, FilterCache, KeyHistory};
 use further::FurtherKeys;
 use locations::KeyLocations;
 
@@ -57,6 +57,7 @@ pub struct KeyMap {
     /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
     pub(crate) changes: Option<ChangedSlots>,
     pub(crate) filters: FilterCache,
+    pub(crate) expressions: ExpressionCache,
     pub(crate) history: KeyHistory,
 }
 
@@ -123,6 +124,7 @@ impl KeyMap {
             undo: None,
             changes: None,
             filters: FilterCache::default(),
+            expressions: ExpressionCache::default(),
             history: KeyHistory::default(),
         }
     }

@@ -7,7 +7,7 @@ use jasper_core::Key;
 use jasper_vamana::Filter;
 
 use super::*;
-use crate::search::filter_plans::FilterPlans;
+use crate::search::filter_plans::{FilterPlans, PlannedFor};
 use crate::search::filtered::FilteredSearch;
 use crate::search::params::cost_model;
 
@@ -45,9 +45,14 @@ impl Both {
             .enumerate()
             .map(|(i, row)| PendingQuery::new(i, row, MatchesMut::default()))
             .collect();
-        let cost = cost_of_each(self.cost_model, rows.len());
-        let plans =
-            FilterPlans::<_, EmulatedStream>::new(graph, params, &pending, cost, self.cpu.pool()).unwrap();
+        let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).unwrap();
+        let on = PlannedFor {
+            tables: copy.searched(),
+            stream: &self.stream,
+            cost_model: cost_of_each(self.cost_model, rows.len()),
+            pool: self.cpu.pool(),
+        };
+        let plans = FilterPlans::new(graph, params, &pending, &on).unwrap();
         let mut scanned = 0;
         for (pending, found) in pending.iter().zip(found.chunks(params.k)) {
             let plan = plans.of(pending);
