@@ -226,3 +226,8 @@ pub mod report {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The examples of the page on filters.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/filters.md")]
+struct Filters;
