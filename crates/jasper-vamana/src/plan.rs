@@ -1,5 +1,6 @@
 //! How a search call is executed, on the CPU or a device: by beam search or scan, and which vertices may be returned.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use jasper_attributes::ColumnRange;
@@ -32,6 +33,46 @@ pub struct SearchPlan<'a, T: Element> {
     work: Workload,
     /// Most hits that a query can have.
     max_hits: usize,
+    /// Keys that the filter allows, about and at most.
+    allowed_keys: (usize, usize),
+}
+
+/// How a search is executed, before it is: see [`SearchPlan::explain`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Explanation {
+    /// Keys in the index.
+    pub keys: usize,
+    /// Keys that the filter allows. An estimate if several conditions on attributes depend on each other, or the filter is
+    /// a predicate.
+    pub allowed: usize,
+    /// No more keys than this are allowed.
+    pub most_allowed: usize,
+    /// The width of the beam, wider by the share of keys that are not allowed; `None` for an exact scan of those that are.
+    pub beam_width: Option<usize>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { keys, allowed, most_allowed, beam_width } = self;
+        let about = if allowed == most_allowed { "" } else { "about " };
+        write!(f, "{about}{allowed} of {keys} keys pass: ")?;
+        match beam_width {
+            None => f.write_str("exact scan of these"),
+            Some(width) => write!(f, "search with a beam of {width}"),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Explanation {
+    /// Adds the keys of another shard.
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.allowed += other.allowed;
+        self.most_allowed += other.most_allowed;
+        self.beam_width = self.beam_width.max(other.beam_width);
+    }
 }
 
 /// How the queries of a call are executed.
@@ -164,9 +205,13 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             estimate = Some((slots.len(), most));
         }
         let allowed = share_of_live(graph, key_filter_slots.as_deref(), &filter, estimate, &cost_model);
+        let allowed_share = allowed.share_of_live;
         let strategy = choose(graph, params, least_len, allowed, &cost_model, &work);
         let most_allowed = estimate.map_or(usize::MAX, |(_, most)| most);
-        let max_hits = graph.keys().len().min(most_allowed).min(k);
+        let keys = graph.keys().len();
+        let max_hits = keys.min(most_allowed).min(k);
+        let likely = estimate.map_or((keys as f64 * allowed_share).round() as usize, |(likely, _)| likely);
+        let allowed_keys = (likely.min(keys), most_allowed.min(keys));
         Ok(Self {
             graph,
             params,
@@ -178,7 +223,18 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             cost_model,
             work,
             max_hits,
+            allowed_keys,
         })
+    }
+
+    /// What the plan is, and the counts that it was made from.
+    pub fn explain(&self) -> Explanation {
+        let (allowed, most_allowed) = self.allowed_keys;
+        let beam_width = match self.strategy {
+            Strategy::Beam(BeamSize { width, .. }) => Some(width),
+            Strategy::Scan => None,
+        };
+        Explanation { keys: self.graph.keys().len(), allowed, most_allowed, beam_width }
     }
 
     /// The plan for queries that this one leaves with fewer than `k` hits: a scan.
