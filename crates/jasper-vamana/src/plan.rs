@@ -127,20 +127,6 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         queries: usize,
         cost_model: CostModel,
     ) -> Result<Self, SearchError> {
-        Self::with_counts(graph, params, queries, cost_model, &|_| None)
-    }
-
-    /// As [`Self::new`], where `count` may know how many keys a range of a column of attributes selects.
-    ///
-    /// # Errors
-    /// The same as for [`Self::new`].
-    pub fn with_counts(
-        graph: &'a Graph<T>,
-        params: SearchParams<'a>,
-        queries: usize,
-        cost_model: CostModel,
-        count: &dyn Fn(ColumnRange) -> Option<usize>,
-    ) -> Result<Self, SearchError> {
         let max_beam_width = cost_model.max_beam_width;
         let params = params.within(max_beam_width);
         params.check()?;
@@ -162,7 +148,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         let filter = BoundFilter::new(graph, params.filter)?;
         let key_filter_slots = match &filter {
             BoundFilter::Keys(keys) => {
-                let is_kept = cost_model.keeps_slots || queries > 1 || keys.is_used();
+                let is_kept =
+                    cost_model.keeps_slots || queries > 1 || keys.is_used() && cost_model.keeps_used;
                 keys.set_used();
                 is_kept.then(|| graph.keys().allowed_slots(keys))
             }
@@ -188,14 +175,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        // `k`, or 1.5 `k` if results are reranked.
-        let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
-        let least_len = k.max(reranked).min(max_beam_width);
-        let known = match &filter {
-            BoundFilter::Where(predicate) => predicate.range().and_then(count),
-            _ => None,
-        };
-        let mut estimate = known.map(|keys| (keys, keys)).or_else(|| filter.estimate());
+        let least_len = least_len(k, rerank, max_beam_width);
+        let mut estimate = filter.estimate();
         let listed = Arc::new(OnceLock::new());
         if let (BoundFilter::Where(predicate), Some((_, most)), None) = (&filter, estimate, &key_filter_slots)
             && cost_model.key_look_up_ns > 0.0
@@ -237,10 +218,25 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         Explanation { keys: self.graph.keys().len(), allowed, most_allowed, beam_width }
     }
 
+    /// The strategy of a plan that is the same, but for a filter that selects this many keys.
+    pub fn strategy_of(&self, keys: usize) -> Strategy {
+        let Self { graph, params, cost_model, .. } = self;
+        let live = graph.keys().live();
+        let share_of_live = if live == 0 { 1.0 } else { (keys as f64 / live as f64).min(1.0) };
+        let least_len = least_len(params.k, self.rerank, cost_model.max_beam_width);
+        let allowed = Allowed { share_of_live, listing_ns: 0.0 };
+        choose(graph, *params, least_len, allowed, cost_model, &self.work)
+    }
+
     /// The plan for queries that this one leaves with fewer than `k` hits: a scan.
     #[must_use]
     pub fn as_scan(&self) -> Self {
         Self { strategy: Strategy::Scan, ..self.clone() }
+    }
+
+    /// What searches cost.
+    pub fn cost_model(&self) -> CostModel {
+        self.cost_model
     }
 
     /// Whether a scan of `slots` slots for `queries` queries is to be one matrix product, and not a scan for each.
@@ -326,6 +322,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     fn allows_key(&self, key: Key) -> bool {
         self.filter.allows(key)
     }
+}
+
+/// The least length of a frontier: `k`, or 1.5 `k` if results are reranked.
+fn least_len(k: usize, rerank: Option<usize>, max_beam_width: usize) -> usize {
+    let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
+    k.max(reranked).min(max_beam_width)
 }
 
 /// Chooses between beam search and scan by their estimated times. Without a filter, it is a beam search while anything
