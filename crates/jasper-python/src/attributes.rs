@@ -137,7 +137,6 @@ fn to_python<'py>(py: Python<'py>, value: Value) -> PyResult<Bound<'py, PyAny>> 
         }
         Value::Keyword(text) => text.into_pyobject(py)?.into_any(),
         Value::Keywords(list) => list.into_pyobject(py)?,
-        _ => return Err(ParameterError::new_err("a value of an unknown kind")),
     })
 }
 
