@@ -218,7 +218,8 @@ pub mod report {
     pub use crate::check::CheckReport;
     pub use crate::device::DeviceInfo;
     pub use jasper_vamana::{
-        CodeReport, CompactReport, ConsolidateReport, InsertReport, OperationCounts, SearchReport,
+        CodeReport, CompactReport, ConsolidateReport, Explanation, InsertReport, OperationCounts,
+        SearchReport,
     };
 }
 

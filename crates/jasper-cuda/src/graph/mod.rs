@@ -16,9 +16,9 @@
 
 mod changes;
 mod codes;
+mod columns;
 mod compact;
 mod edges;
-mod columns;
 mod filters;
 mod mutable;
 mod plan;
@@ -45,9 +45,9 @@ use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
 pub(crate) use codes::{CodeTable, DeviceCodes};
+pub(crate) use columns::{DeviceColumn, DeviceColumns};
 pub(crate) use edges::{EdgeRows, HostRows, WORD_ALIGN};
 use edges::{RecentRows, UndoLog};
-pub(crate) use columns::{DeviceColumn, DeviceColumns};
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::HostAndDeviceGraph;
 pub use searched::{GraphSnapshot, SearchedGraph};

@@ -77,11 +77,19 @@ impl<T: Element, S: gpu_kernels::Stream> Clone for Plans<'_, '_, T, S> {
 impl<T: Element, S: gpu_kernels::Stream> Copy for Plans<'_, '_, T, S> {}
 
 impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
-    /// The plan of a query.
-    fn of(self, query: &PendingQuery<'_, T>) -> &'a SearchPlan<'r, T> {
+    /// Whether a query with `filled` hits may have more, which a scan would find.
+    fn needs_scan(self, query: &PendingQuery<'_, T>, filled: usize) -> bool {
         match self {
-            Self::One(plan) => plan,
-            Self::OfFilters(plans) => plans.of(query),
+            Self::One(plan) => plan.needs_scan(filled),
+            Self::OfFilters(plans) => plans.needs_scan(query, filled),
+        }
+    }
+
+    /// Writes the hits of a query: of the vertices that were found, the keys that its filter allows. Returns their number.
+    fn fill(self, query: &mut PendingQuery<'_, T>, found: impl Iterator<Item = (Slot, f32)>) -> usize {
+        match self {
+            Self::One(plan) => plan.fill(found, &mut query.out),
+            Self::OfFilters(plans) => plans.fill(query, found),
         }
     }
 
@@ -89,7 +97,7 @@ impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
     fn graph(self) -> &'a Graph<T> {
         match self {
             Self::One(plan) => plan.graph,
-            Self::OfFilters(plans) => plans.graph(),
+            Self::OfFilters(plans) => plans.base().graph,
         }
     }
 }
@@ -282,8 +290,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let (plans, k) = (self.plans, launch.k());
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
             for (query, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
-                let plan = plans.of(query);
-                take_results(query, plan, results);
+                take_results(query, plans, results);
             }
         };
         let task_len = (TASK_BYTES / (k * size_of::<DeviceHit>())).max(1);
@@ -358,7 +365,7 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
         let Self { search, launch, slots, batch } = self;
         if !chunk.queries.is_empty() {
             let mut report = search.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
-            let needs_scan = |query: &PendingQuery<'_, T>, filled| search.plans.of(query).needs_scan(filled);
+            let needs_scan = |query: &PendingQuery<'_, T>, filled| search.plans.needs_scan(query, filled);
             if launch.is_scan() {
                 // If no slot is allowed, nothing was scanned: the launch only checked the queries.
                 report.scanned = chunk.queries.iter().filter(|query| needs_scan(query, 0)).count();
@@ -457,17 +464,17 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
 
 /// Writes the results of the device to those of a query. Of a vertex with several keys, those
 /// that the filter allows are results.
-fn take_results<T: Element>(
+fn take_results<T: Element, S: gpu_kernels::Stream>(
     query: &mut PendingQuery<'_, T>,
-    plan: &SearchPlan<'_, T>,
+    plans: Plans<'_, '_, T, S>,
     results: &[DeviceHit],
 ) {
-    let keys = plan.graph.keys();
-    query.filled = if results.iter().any(|hit| keys.has_further_keys(Slot::new(hit.slot))) {
+    let graph = plans.graph();
+    query.filled = if results.iter().any(|hit| graph.keys().has_further_keys(Slot::new(hit.slot))) {
         let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
-        plan.fill(found.map(|hit| (Slot::new(hit.slot), hit.distance)), &mut query.out)
+        plans.fill(query, found.map(|hit| (Slot::new(hit.slot), hit.distance)))
     } else {
-        query.out.fill(first_keys(plan.graph.metric(), results))
+        query.out.fill(first_keys(graph.metric(), results))
     };
 }
 

@@ -1,6 +1,5 @@
 //! The plans of queries that have filters of their own, and the slots of these filters on the device.
 
-use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,7 +9,7 @@ use bytemuck::cast_slice;
 use gpu_kernels::search::QuerySlots;
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_attributes::ColumnRange;
-use jasper_core::{Element, sync::lock};
+use jasper_core::{Element, Slot, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -19,14 +18,18 @@ use jasper_vamana::{
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::graph::{DeviceColumn, SearchTables, SlotFormat, bitmap_words};
+use crate::graph::{DeviceColumn, SearchTables};
 
 /// Up to this many filters, one thread plans them in less time than waking up the pool takes.
 const MAX_PLANNED_ALONE: usize = 16;
+/// Slots of a scan from which on it is ordered by its first value: what takes longer than that.
+const ORDERED_SCAN: u32 = 4096;
 
 /// The plans of some queries.
 pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
-    graph: &'a Graph<T>,
+    params: SearchParams<'a>,
+    /// The plan of a search without a filter: what all have in common.
+    base: SearchPlan<'a, T>,
     /// The plan of each query; none after an error.
     plans: Vec<Option<FilterPlan<'a, T>>>,
     /// The columns on the device of which filters are ranges.
@@ -40,10 +43,22 @@ pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
 
 /// The plan of a query, or of those with one filter.
 struct FilterPlan<'a, T: Element> {
+    strategy: Strategy,
+    slots: FilterSlots<'a, T>,
+}
+
+/// The slots that a filter allows.
+enum FilterSlots<'a, T: Element> {
+    /// A part of a column on the device.
+    Range(SlotRange),
+    /// Others, which are uploaded.
+    Listed(Box<ListedSlots<'a, T>>),
+}
+
+/// Slots that are listed by a plan.
+struct ListedSlots<'a, T: Element> {
     plan: SearchPlan<'a, T>,
-    /// The part of a column on the device that its slots are.
-    range: Option<SlotRange>,
-    /// Where its slots are on the device if that is no range, in the launches that are made now.
+    /// Where they are on the device, in the launches that are made now.
     uploaded: QuerySlots,
 }
 
@@ -85,7 +100,6 @@ impl Group {
 /// Arrays on the device that [`FilterPlans::slots_of`] leads to.
 pub(crate) struct UploadedSlots<S: Stream> {
     words: Option<S::Buffer<u32>>,
-    _kept: Vec<Arc<S::Buffer<u32>>>,
 }
 
 impl<S: Stream> UploadedSlots<S> {
@@ -122,22 +136,22 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         if let Some(query) = queries.iter().find(|query| query.row >= filters.len()) {
             return Err(SearchError::Filters { given: filters.len(), queries: query.row + 1 });
         }
+        let base = SearchPlan::new(graph, params.split_filter().0, 1, on.cost_model)?;
         let mut of_rows = vec![u32::MAX; filters.len()];
         queries.iter().zip(0..).for_each(|(query, number)| of_rows[query.row] = number);
         let (keys, words) = (graph.keys(), on.tables.bitmap_len());
         let mut columns = on.tables.columns.made(keys, words);
-        let mut planned = Planned::new(graph, params, queries, &columns, on)?;
+        let mut planned = Planned::new(&base, params, queries, &columns, on)?;
         let mut is_made = false;
         for (column, selected) in planned.missing() {
             is_made |= on.tables.columns.make(on.stream, keys, words, column, selected);
         }
         if is_made {
-            // The count of a range is exact.
             columns = on.tables.columns.made(keys, words);
-            planned = Planned::new(graph, params, queries, &columns, on)?;
+            planned = Planned::new(&base, params, queries, &columns, on)?;
         }
         let Planned { plans, columns, has_lists } = planned;
-        let mut plans = Self { graph, plans, columns, of_rows, has_lists };
+        let mut plans = Self { params, base, plans, columns, of_rows, has_lists };
         if has_lists {
             plans.share_lists(filters, queries, on.pool);
         }
@@ -148,39 +162,63 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     fn share_lists(&mut self, filters: &[Filter<'_>], queries: &[PendingQuery<'_, T>], pool: &ThreadPool) {
         let mut known = FxHashMap::default();
         for (query, number) in queries.iter().zip(0..) {
-            if self.plan(number as usize).range.is_none() {
+            if self.listed(number as usize).is_some() {
                 let filter = &filters[query.row];
                 let hashed = HashedFilter { hash: hash_of(filter), filter };
                 self.of_rows[query.row] = *known.entry(hashed).or_insert(number);
             }
         }
-        let listed: Vec<u32> = known.into_values().collect();
+        let numbers: Vec<u32> = known.into_values().collect();
         let list = |&number: &u32| {
-            let FilterPlan { plan, .. } = self.plan(number as usize);
-            if plan.strategy == Strategy::Scan {
-                plan.list_allowed();
+            let of = self.plan(number as usize);
+            if let (Strategy::Scan, FilterSlots::Listed(listed)) = (of.strategy, &of.slots) {
+                listed.plan.list_allowed();
             }
         };
-        for_each(&listed, pool, list);
+        for_each(&numbers, pool, list);
     }
 
-    /// The graph of all plans.
-    pub(crate) fn graph(&self) -> &'a Graph<T> {
-        self.graph
+    /// What the plans of all queries have in common.
+    pub(crate) fn base(&self) -> &SearchPlan<'a, T> {
+        &self.base
     }
 
-    /// The plan of a query.
-    pub(crate) fn of(&self, query: &PendingQuery<'_, T>) -> &SearchPlan<'a, T> {
-        &self.plan(self.number(query)).plan
+    /// Whether a query with `filled` hits may have more, which a scan would find.
+    pub(crate) fn needs_scan(&self, query: &PendingQuery<'_, T>, filled: usize) -> bool {
+        match &self.plan(self.number(query)).slots {
+            FilterSlots::Range(range) => {
+                filled < self.base.params.k.min(range.len as usize).min(self.base.graph.keys().len())
+            }
+            FilterSlots::Listed(listed) => listed.plan.needs_scan(filled),
+        }
+    }
+
+    /// Writes the hits of a query: of the vertices that were found, the keys that its filter allows. Returns their number.
+    pub(crate) fn fill(
+        &self,
+        query: &mut PendingQuery<'_, T>,
+        found: impl Iterator<Item = (Slot, f32)>,
+    ) -> usize {
+        let plan;
+        let plan = match &self.plan(self.number(query)).slots {
+            FilterSlots::Listed(listed) => &listed.plan,
+            FilterSlots::Range(_) => {
+                let params = self.params.of_query(query.row);
+                plan = SearchPlan::new(self.base.graph, params, 1, self.base.cost_model());
+                plan.as_ref().expect("the filter was bound before")
+            }
+        };
+        plan.fill(found, &mut query.out)
     }
 
     /// The slots of a query on the device: those that a scan reads, or those that a beam search may return.
     pub(crate) fn slots_of(&self, query: &PendingQuery<'_, T>, is_scan: bool) -> QuerySlots {
-        let FilterPlan { range, uploaded, .. } = self.plan(self.number(query));
-        match *range {
-            None => *uploaded,
-            Some(SlotRange { column, first, len }) if is_scan => self.columns[column].list(first, len),
-            Some(SlotRange { column, first, len }) => self.columns[column].ranks(first, len),
+        match &self.plan(self.number(query)).slots {
+            FilterSlots::Listed(listed) => listed.uploaded,
+            &FilterSlots::Range(SlotRange { column, first, len }) => {
+                let column = &self.columns[column];
+                if is_scan { column.list(first, len) } else { column.ranks(first, len) }
+            }
         }
     }
 
@@ -192,17 +230,26 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         self.plans[number].as_ref().expect("errors were returned")
     }
 
-    fn group_of(&self, query: &PendingQuery<'_, T>, rest: bool) -> Group {
-        if rest { Group::Scan } else { Group::new(self.of(query).strategy) }
+    fn listed(&self, number: usize) -> Option<&ListedSlots<'a, T>> {
+        match &self.plan(number).slots {
+            FilterSlots::Listed(listed) => Some(listed),
+            FilterSlots::Range(_) => None,
+        }
     }
 
-    /// The order of queries in launches: by group, and scans by filter, so that those with one filter read its vectors from
-    /// caches. Of the `rest`, queries that were left with fewer than `k` results, all are scans.
-    pub(crate) fn order(&self, query: &PendingQuery<'_, T>, rest: bool) -> (Group, u32, usize) {
+    fn group_of(&self, query: &PendingQuery<'_, T>, rest: bool) -> Group {
+        if rest { Group::Scan } else { Group::new(self.plan(self.number(query)).strategy) }
+    }
+
+    /// The order of queries in launches: by group, and long scans by filter, so that those with one filter read its vectors
+    /// from caches. Of the `rest`, queries that were left with fewer than `k` results, all are scans.
+    pub(crate) fn order(&self, query: &PendingQuery<'_, T>, rest: bool) -> (Group, u32, u32) {
         let (number, group) = (self.number(query), self.group_of(query, rest));
-        match (group, self.plan(number).range) {
-            (Group::Scan, Some(range)) => (group, range.first, number),
-            _ => (group, 0, number),
+        match (group, &self.plan(number).slots) {
+            (Group::Scan, FilterSlots::Range(range)) if range.len >= ORDERED_SCAN => {
+                (group, range.first, number as u32)
+            }
+            _ => (group, 0, number as u32),
         }
     }
 
@@ -226,10 +273,10 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             let number = self.number(query);
             if number != last {
                 last = number;
-                words += match (group, self.plan(number)) {
-                    (_, FilterPlan { range: Some(_), .. }) => 0,
-                    (Group::Scan, FilterPlan { plan, .. }) => plan.list_allowed().len(),
-                    (Group::Beam { .. }, _) => bitmap_len,
+                words += match (group, self.listed(number)) {
+                    (_, None) => 0,
+                    (Group::Scan, Some(listed)) => listed.plan.list_allowed().len(),
+                    (Group::Beam { .. }, Some(_)) => bitmap_len,
                 };
             }
             words <= max_words
@@ -248,38 +295,23 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         group: Group,
         pool: &ThreadPool,
     ) -> Result<UploadedSlots<S>, S::Error> {
-        let mut kept = Vec::new();
         // The numbers of the plans whose slots are written, and where to.
         let (mut written, mut places, mut len) = (Vec::new(), Vec::new(), 0);
-        let mut last = usize::MAX;
         for query in queries.iter().filter(|_| self.has_lists) {
             let number = self.number(query);
             // Equal filters are adjacent.
-            if number == last || self.plan(number).range.is_some() {
-                continue;
+            if let (Some(listed), false) = (self.listed(number), written.last() == Some(&number)) {
+                let words = match group {
+                    Group::Scan => listed.plan.list_allowed().len(),
+                    Group::Beam { .. } => tables.bitmap_len(),
+                };
+                written.push(number);
+                places.push(len..len + words);
+                len += words;
             }
-            last = number;
-            let FilterPlan { plan, uploaded, .. } =
-                self.plans[number].as_mut().expect("errors were returned");
-            let words = match (group, &plan.key_filter_slots) {
-                (Group::Scan, _) => plan.list_allowed().len(),
-                (Group::Beam { .. }, None) => tables.bitmap_len(),
-                (Group::Beam { .. }, Some(allowed)) => {
-                    let (readers, len) = (&*tables.async_readers, tables.bitmap_len());
-                    let words = || bitmap_words(allowed.slots(), len);
-                    let format = SlotFormat::Bitmap;
-                    let bitmap = tables.filters.get(stream, readers, allowed, format, len, words)?;
-                    *uploaded = QuerySlots::bitmap(bitmap.input());
-                    kept.push(bitmap);
-                    continue;
-                }
-            };
-            written.push(number);
-            places.push(len..len + words);
-            len += words;
         }
         if written.is_empty() {
-            return Ok(UploadedSlots { words: None, _kept: kept });
+            return Ok(UploadedSlots { words: None });
         }
         let mut words = vec![0_u32; len];
         let mut left = &mut words[..];
@@ -291,7 +323,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         }
         for_each(&outs, pool, |out| {
             let (number, out) = &mut *lock(out);
-            let listed = self.plan(*number).plan.list_allowed();
+            let listed = self.listed(*number).map_or(&[][..], |listed| listed.plan.list_allowed());
             match group {
                 Group::Scan => out.copy_from_slice(cast_slice(listed)),
                 Group::Beam { .. } => {
@@ -303,18 +335,20 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         let words = stream.upload(&words)?;
         let all = words.input();
         for (number, place) in written.into_iter().zip(places) {
-            let FilterPlan { uploaded, .. } = self.plans[number].as_mut().expect("errors were returned");
-            *uploaded = match group {
-                Group::Scan => QuerySlots::list(all, place.start as u32, place.len() as u32),
-                Group::Beam { .. } => QuerySlots::bitmap(all.add(place.start)),
-            };
+            let plan = self.plans[number].as_mut().expect("errors were returned");
+            if let FilterSlots::Listed(listed) = &mut plan.slots {
+                listed.uploaded = match group {
+                    Group::Scan => QuerySlots::list(all, place.start as u32, place.len() as u32),
+                    Group::Beam { .. } => QuerySlots::bitmap(all.add(place.start)),
+                };
+            }
         }
-        Ok(UploadedSlots { words: Some(words), _kept: kept })
+        Ok(UploadedSlots { words: Some(words) })
     }
 
     /// Frees the plans, which takes the longer the more there are.
     pub(crate) fn free(self, pool: &ThreadPool) {
-        if self.plans.len() > MAX_PLANNED_ALONE && pool.current_thread_index().is_none() {
+        if self.has_lists && self.plans.len() > MAX_PLANNED_ALONE && pool.current_thread_index().is_none() {
             pool.install(|| self.plans.into_par_iter().with_min_len(64).for_each(drop));
         }
     }
@@ -329,7 +363,7 @@ struct Planned<'a, T: Element, S: Stream> {
 
 impl<'a, T: Element, S: Stream> Planned<'a, T, S> {
     fn new(
-        graph: &'a Graph<T>,
+        base: &SearchPlan<'a, T>,
         params: SearchParams<'a>,
         queries: &[PendingQuery<'_, T>],
         columns: &FxHashMap<usize, Arc<DeviceColumn<S>>>,
@@ -344,18 +378,21 @@ impl<'a, T: Element, S: Stream> Planned<'a, T, S> {
         };
         let (failed, has_lists) = (Mutex::new(None), AtomicBool::new(false));
         let plan_one = |query: &PendingQuery<'_, T>| -> Result<FilterPlan<'a, T>, SearchError> {
-            let found = Cell::new(None);
-            let count = |range| {
-                found.set(find(range));
-                found.get().map(|found: SlotRange| found.len as usize)
-            };
             let params = params.of_query(query.row);
-            let mut plan = SearchPlan::with_counts(graph, params, 1, on.cost_model, &count)?;
-            plan.strategy = rounded(plan.strategy, on.cost_model.max_beam_width);
-            if found.get().is_none() {
-                has_lists.store(true, Relaxed);
+            if let Some(Filter::Where(expression)) = params.filter
+                && let Some(range) = base.graph.keys().attributes().bind(expression)?.range()
+                && let Some(found) = find(range)
+            {
+                // The count is exact.
+                let strategy = base.strategy_of(found.len as usize);
+                let strategy = rounded(strategy, on.cost_model.max_beam_width);
+                return Ok(FilterPlan { strategy, slots: FilterSlots::Range(found) });
             }
-            Ok(FilterPlan { plan, range: found.get(), uploaded: QuerySlots::default() })
+            has_lists.store(true, Relaxed);
+            let plan = SearchPlan::new(base.graph, params, 1, on.cost_model)?;
+            let strategy = rounded(plan.strategy, on.cost_model.max_beam_width);
+            let slots = Box::new(ListedSlots { plan, uploaded: QuerySlots::default() });
+            Ok(FilterPlan { strategy, slots: FilterSlots::Listed(slots) })
         };
         let plan = |query: &PendingQuery<'_, T>| match plan_one(query) {
             Ok(plan) => Some(plan),
@@ -381,9 +418,11 @@ impl<'a, T: Element, S: Stream> Planned<'a, T, S> {
     /// The columns of ranges that are not on the device, and how many keys these select.
     fn missing(&self) -> FxHashMap<usize, usize> {
         let mut missing: FxHashMap<usize, usize> = FxHashMap::default();
-        for FilterPlan { plan, range, .. } in self.plans.iter().flatten().filter(|_| self.has_lists) {
-            if let (None, Some(column_range)) = (range, plan.column_range()) {
-                *missing.entry(column_range.column).or_default() += plan.likely_keys().unwrap_or(0);
+        for plan in self.plans.iter().flatten().filter(|_| self.has_lists) {
+            if let FilterSlots::Listed(listed) = &plan.slots
+                && let Some(range) = listed.plan.column_range()
+            {
+                *missing.entry(range.column).or_default() += listed.plan.likely_keys().unwrap_or(0);
             }
         }
         missing

@@ -106,12 +106,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<(), SearchError> {
-        // Stable, so that queries of one filter keep their order.
-        if queries.len() <= MAX_ORDERED_ALONE || self.pool.current_thread_index().is_some() {
-            queries.sort_by_key(|query| plans.order(query, rest));
-        } else {
-            self.pool.install(|| queries.par_sort_by_key(|query| plans.order(query, rest)));
-        }
+        self.put_in_order(plans, queries, rest);
         while !queries.is_empty() {
             let (group, batch) = plans.last_batch(queries, rest, self.graph.bitmap_len(), MAX_SLOT_WORDS);
             let stream = sets[0].stream();
@@ -122,7 +117,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
             let few = queries[batch.clone()].iter().take(multiprocessors as usize + 1);
             let longest = few.map(|query| plans.slots_of(query, group == Group::Scan).len as usize).max();
             let launch = SearchLaunch::of_each(
-                plans.of(&queries[batch.start]),
+                plans.base(),
                 group.strategy(),
                 self.graph,
                 longest.unwrap_or(0),
@@ -144,5 +139,31 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
             }
         }
         Ok(())
+    }
+
+    /// Orders the queries of launches.
+    fn put_in_order(
+        &self,
+        plans: &FilterPlans<'_, T, B::Stream>,
+        queries: &mut Vec<PendingQuery<'_, T>>,
+        rest: bool,
+    ) {
+        let place = |(index, query): (usize, &PendingQuery<'_, T>)| (plans.order(query, rest), index as u32);
+        let is_alone = queries.len() <= MAX_ORDERED_ALONE || self.pool.current_thread_index().is_some();
+        let mut places: Vec<_> = if is_alone {
+            queries.iter().enumerate().map(place).collect()
+        } else {
+            self.pool.install(|| queries.par_iter().enumerate().with_min_len(128).map(place).collect())
+        };
+        if places.is_sorted() {
+            return;
+        }
+        if is_alone {
+            places.sort_unstable();
+        } else {
+            self.pool.install(|| places.par_sort_unstable());
+        }
+        let mut taken: Vec<_> = queries.drain(..).map(Some).collect();
+        queries.extend(places.iter().filter_map(|&(_, index)| taken[index as usize].take()));
     }
 }

@@ -70,6 +70,7 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
         filter_call_ns: 0.0,
         key_look_up_ns: 0.0,
         keeps_slots: true,
+        keeps_used: true,
         product: Some(ProductCost {
             max_k: MAX_K,
             ns: 300_000.0,
@@ -121,6 +122,7 @@ pub(super) fn cost_of_each(cost_model: CostModel, queries: usize) -> CostModel {
         scan_distance: if is_small { cost_model.small_batch_scan_distance } else { cost_model.scan_distance },
         small_batch_max: 0,
         keeps_slots: false,
+        keeps_used: false,
         product: None,
         ..cost_model
     }

@@ -106,9 +106,8 @@ fn slots_of_expressions_are_kept_until_keys_or_attributes_change() {
     let mut map = map(0..3);
     map.set_attributes(&[0, 1, 2], &frame(&["a", "a", "b"])).unwrap();
     let expression = column("tenant").eq("a");
-    let slots = |map: &KeyMap| {
-        map.allowed_slots_where(&expression, &map.attributes().bind(&expression).unwrap())
-    };
+    let slots =
+        |map: &KeyMap| map.allowed_slots_where(&expression, &map.attributes().bind(&expression).unwrap());
     let listed = |map: &KeyMap| slots(map).slots().iter().collect::<Vec<_>>();
     let first = slots(&map);
     assert!(Arc::ptr_eq(&first, &slots(&map)));

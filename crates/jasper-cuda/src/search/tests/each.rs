@@ -55,9 +55,11 @@ impl Both {
         let plans = FilterPlans::new(graph, params, &pending, &on).unwrap();
         let mut scanned = 0;
         for (pending, found) in pending.iter().zip(found.chunks(params.k)) {
-            let plan = plans.of(pending);
+            let of_query = params.of_query(pending.row);
+            let mut plan = SearchPlan::new(graph, of_query, 1, on.cost_model).unwrap();
+            plan.strategy = plans.order(pending, false).0.strategy();
             let mut expected = Matches::new(1, params.k).unwrap();
-            let on_cpu = self.cpu.search_planned(plan, &[pending.vector], expected.as_mut()).unwrap();
+            let on_cpu = self.cpu.search_planned(&plan, &[pending.vector], expected.as_mut()).unwrap();
             scanned += on_cpu.scanned;
             let expected = entries(&expected);
             let name = format!("{} {}, {params:?}, query {}", T::KIND, graph.metric(), pending.row);
