@@ -1,6 +1,5 @@
 //! `ptx report`: registers, shared memory, spills and stack of every kernel.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,12 +91,11 @@ fn assemble(
             if job >= jobs {
                 return Ok(done);
             }
-            let (arch, length) = (job / ROW_BYTES.len(), job % ROW_BYTES.len());
+            let (arch, row_bytes) = (job / ROW_BYTES.len(), ROW_BYTES[job % ROW_BYTES.len()]);
             let (name, capability) = architectures[arch];
-            let Some(ptx) = specialized(&text, length, capability) else { continue };
             let file = kernels.scratch(workspace, &format!("report-{job}"));
-            write(&file, ptx.as_bytes())?;
-            done.push((arch, ROW_BYTES[length], ptxas::assemble(ptxas, &file, name)?));
+            write(&file, specialized(&text, row_bytes, capability).as_bytes())?;
+            done.push((arch, row_bytes, ptxas::assemble(ptxas, &file, name)?));
             fs::remove_file(&file)?;
         }
     };
@@ -109,22 +107,21 @@ fn assemble(
     Ok(done?.into_iter().flatten().collect())
 }
 
-/// The kernels as they are compiled for rows of the length of this number, if there are any: each that is the same for
-/// several lengths only with the first of them.
-fn specialized(text: &str, length: usize, capability: (u32, u32)) -> Option<String> {
-    let of_lengths: Vec<HashMap<_, _>> = ROW_BYTES[..=length]
-        .iter()
-        .map(|&row_bytes| gpu_kernels::specializations(row_bytes).into_iter().collect())
-        .collect();
-    let (of_length, of_earlier) = of_lengths.split_last()?;
+/// The kernels as they are compiled for rows of `row_bytes`; those that do not depend on it with the first length only.
+fn specialized(text: &str, row_bytes: u32, capability: (u32, u32)) -> String {
+    let specializations = gpu_kernels::specializations(row_bytes);
     let (head, kernels) = split(text);
-    let kernels = kernels.into_iter().filter_map(|(entry, kernel)| match of_length.get(entry) {
-        Some(how) if of_earlier.iter().any(|earlier| earlier.get(entry) == Some(how)) => None,
-        Some(how) => Some(specialize(kernel, &how.constants, how.min_blocks_on(capability))),
-        None => (length == 0).then(|| cap_blocks(kernel, gpu_kernels::max_blocks(capability))),
-    });
-    let kernels: String = kernels.collect();
-    (!kernels.is_empty()).then(|| head.to_owned() + &kernels)
+    let mut ptx = head.to_owned();
+    for (entry, kernel) in kernels {
+        match specializations.iter().find(|(specialized, _)| specialized == entry) {
+            Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks_on(capability)),
+            None if row_bytes == ROW_BYTES[0] => {
+                ptx += &cap_blocks(kernel, gpu_kernels::max_blocks(capability))
+            }
+            None => {}
+        }
+    }
+    ptx
 }
 
 /// Keeps the most that each kernel takes.
@@ -176,8 +173,6 @@ fn in_memory(usage: &Usage, arch: &str, row_bytes: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     fn usage(kernel: &str, registers: u32, spills: u32) -> Usage {
@@ -200,28 +195,6 @@ distances      20      20      21      22      22      22       0       0       
 sort           64      64      65      70      72      72       0       8       0
 ";
         assert_eq!(table(&ARCHITECTURES, &columns), expected);
-    }
-
-    #[test]
-    fn every_specialization_is_assembled_once() {
-        let workspace = Workspace::load().unwrap();
-        let mut specializations = HashMap::<_, HashSet<_>>::new();
-        for (entry, how) in ROW_BYTES.into_iter().flat_map(gpu_kernels::specializations) {
-            specializations.entry(entry).or_default().insert(how);
-        }
-        for kernels in &CRATES {
-            let text = kernels.text(&workspace).unwrap();
-            let of_lengths: Vec<String> =
-                (0..ROW_BYTES.len()).filter_map(|length| specialized(&text, length, (9, 0))).collect();
-            let mut assembled = HashMap::new();
-            for (entry, _) in of_lengths.iter().flat_map(|ptx| split(ptx).1) {
-                *assembled.entry(entry).or_insert(0) += 1;
-            }
-            for (entry, _) in split(&text).1 {
-                let expected = specializations.get(entry).map_or(1, HashSet::len);
-                assert_eq!(assembled.get(entry), Some(&expected), "{entry}");
-            }
-        }
     }
 
     #[test]

@@ -159,6 +159,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     }
 
     /// Lets queries with equal filters share a plan if their slots are to be uploaded, and lists the slots of scans.
+    #[expect(clippy::mutable_key_type, reason = "sets of keys are compared by their addresses")]
     fn share_lists(&mut self, filters: &[Filter<'_>], queries: &[PendingQuery<'_, T>], pool: &ThreadPool) {
         let mut known = FxHashMap::default();
         for (query, number) in queries.iter().zip(0..) {

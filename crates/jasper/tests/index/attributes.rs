@@ -90,7 +90,7 @@ fn wait<R>(pending: jasper::Pending<R>) -> R {
         if let std::task::Poll::Ready(result) = pending.as_mut().poll(&mut context) {
             return result;
         }
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
