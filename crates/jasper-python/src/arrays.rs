@@ -13,7 +13,7 @@ use numpy::{
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PySlice;
+use pyo3::types::{PyInt, PyList, PySlice, PyString, PyTuple};
 
 use crate::call;
 use crate::errors::{Error, ParameterError, Raise};
@@ -371,6 +371,36 @@ fn whole_array<'py>(object: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'p
         return whole_array(&interop::to_numpy(&array, what)?, what);
     }
     Ok(array)
+}
+
+/// Keys of the caller, or ids to look up: values of the column of ids.
+pub enum Named {
+    Keys(Vec<Key>),
+    Ids(Vec<String>),
+}
+
+impl Named {
+    /// Those of one integer or string, an array or a list.
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(id) = object.cast::<PyString>() {
+            return Ok(Self::Ids(vec![id.to_str()?.to_owned()]));
+        }
+        let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+        if is_list && object.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>()) {
+            let refused = |_| ParameterError::new_err("some keys are strings; either all are, or none");
+            return object.extract().map(Self::Ids).map_err(refused);
+        }
+        if is_list || object.is_instance_of::<PyInt>() {
+            return keys(object).map(Self::Keys);
+        }
+        let array = whole_array(&interop::to_numpy(object, "keys")?, "keys")?;
+        // Strings of one width or of any, and objects.
+        let may_have_ids = matches!(array.dtype().kind(), b'U' | b'T' | b'O') && !array.is_empty();
+        match may_have_ids.then(|| array.call_method0("tolist")?.extract()) {
+            Some(Ok(ids)) => Ok(Self::Ids(ids)),
+            _ => keys(&array).map(Self::Keys),
+        }
+    }
 }
 
 /// Keys given as one integer, an array or a list. Python's keys are not negative, so that -1 can mean none.

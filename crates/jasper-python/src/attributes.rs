@@ -2,17 +2,21 @@
 
 use jasper::Key;
 use jasper::attributes::{ColumnKind, Expression, Frame, Value};
+use numpy::PyUntypedArray;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString};
+use serde_json::{Number, Value as Json};
 
-use crate::arrays;
 use crate::errors::{ParameterError, Raise};
 use crate::index::Index;
 
+/// How deep the dictionary of a filter may be nested: deeper than the library takes.
+const MAX_DEPTH: usize = 200;
+
 #[pymethods]
 impl Index {
-    /// Sets attributes of keys. Attributes that are not given stay as they are, and so do vectors. Attributes are as of
+    /// Sets attributes of keys, or of ids. Attributes that are not given stay as they are, and so do vectors. Attributes are as of
     /// Index.build.
     ///
     /// >>> import jasper
@@ -26,12 +30,15 @@ impl Index {
         keys: &Bound<'_, PyAny>,
         attributes: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let keys = arrays::keys(keys)?;
+        let keys = self.named(py, keys, false)?;
         let frame = frame(attributes, keys.len(), None)?;
-        self.call(py, |index| index.set_attributes(&keys, &frame).map_err(Raise::raise))
+        self.call(py, |index| {
+            let _turn = self.share_ids();
+            index.set_attributes(&keys, &frame).map_err(Raise::raise)
+        })
     }
 
-    /// The attributes of keys, such as those of hits: a dictionary with a list of values for each column, None where there
+    /// The attributes of keys, such as those of hits, or of ids: a dictionary with a list of values for each column, None where there
     /// is none.
     ///
     /// >>> import jasper
@@ -39,7 +46,7 @@ impl Index {
     /// >>> index.attributes([1, 0])
     /// {'year': [None, 1999], 'tags': [['a', 'b'], ['a']]}
     fn attributes<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-        let keys = arrays::keys(keys)?;
+        let keys = self.named(py, keys, false)?;
         let frame = self.call(py, |index| Ok(index.attributes(&keys)))?;
         let columns = PyDict::new(py);
         for (name, _) in frame.columns() {
@@ -60,13 +67,26 @@ impl Index {
     }
 
     /// The key with an id, or None: see ids of Index.build.
-    fn key_of(&self, py: Python<'_>, id: &str) -> PyResult<Option<Key>> {
+    pub(crate) fn key_of(&self, py: Python<'_>, id: &str) -> PyResult<Option<Key>> {
         self.call(py, |index| Ok(index.key_of(id)))
     }
 }
 
+/// The attributes of arguments, if there are any.
+pub fn optional_frame(
+    attributes: Option<&Bound<'_, PyAny>>,
+    rows: usize,
+    ids: Option<&str>,
+) -> PyResult<Option<Frame>> {
+    match (attributes, ids) {
+        (Some(given), ids) => frame(given, rows, ids).map(Some),
+        (None, Some(_)) => Err(ParameterError::new_err("ids is a column of attributes; give attributes")),
+        (None, None) => Ok(None),
+    }
+}
+
 /// The attributes of an argument, for this number of rows. `ids` names the column of ids.
-pub fn frame(given: &Bound<'_, PyAny>, rows: usize, ids: Option<&str>) -> PyResult<Frame> {
+fn frame(given: &Bound<'_, PyAny>, rows: usize, ids: Option<&str>) -> PyResult<Frame> {
     let py = given.py();
     let interop = py.import(intern!(py, "jasper._interop"))?;
     let columns = interop.call_method1(intern!(py, "columns"), (given,))?;
@@ -77,9 +97,13 @@ pub fn frame(given: &Bound<'_, PyAny>, rows: usize, ids: Option<&str>) -> PyResu
         let (name, values, is_time): (String, Vec<Bound<'_, PyAny>>, bool) = column?.extract()?;
         let values = values.iter().enumerate().map(|(row, value)| {
             from_python(value)?.ok_or_else(|| {
-                let kind = value.get_type();
+                let what = if value.is_instance_of::<PyInt>() {
+                    format!("the integer {value}, beyond 64 bits,")
+                } else {
+                    value.get_type().to_string()
+                };
                 ParameterError::new_err(format!(
-                    "column {name:?} has a {kind} in row {row}, which no column stores"
+                    "column {name:?} has {what} in row {row}, which no column stores"
                 ))
             })
         });
@@ -113,7 +137,7 @@ fn from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
         return Ok(Some(value.extract::<bool>()?.into()));
     }
     if value.is_instance_of::<PyInt>() {
-        return Ok(Some(value.extract::<i64>()?.into()));
+        return Ok(value.extract::<i64>().ok().map(Value::from));
     }
     if value.is_instance_of::<PyFloat>() {
         let number = value.extract::<f64>()?;
@@ -137,7 +161,6 @@ fn to_python<'py>(py: Python<'py>, value: Value) -> PyResult<Bound<'py, PyAny>> 
         }
         Value::Keyword(text) => text.into_pyobject(py)?.into_any(),
         Value::Keywords(list) => list.into_pyobject(py)?,
-        _ => return Err(ParameterError::new_err("a value of an unknown kind")),
     })
 }
 
@@ -147,12 +170,33 @@ pub fn expression(given: &Bound<'_, PyAny>) -> PyResult<Option<Expression>> {
     if let Ok(text) = given.cast::<PyString>() {
         return text.to_str()?.parse().map(Some).map_err(refused);
     }
-    if given.is_instance_of::<PyDict>() {
+    let may_be_mapping = !given.is_instance_of::<PyUntypedArray>() && !given.is_instance_of::<PyList>();
+    if may_be_mapping && given.cast::<PyMapping>().is_ok() {
         let py = given.py();
         let interop = py.import(intern!(py, "jasper._interop"))?;
-        let text: String = interop.call_method1(intern!(py, "json_text"), (given,))?.extract()?;
-        let json = serde_json::from_str(&text).map_err(|error| ParameterError::new_err(error.to_string()))?;
+        let json = json(&interop.call_method1(intern!(py, "plain"), (given,))?, 0)?;
         return Expression::from_json(&json).map(Some).map_err(refused);
     }
     Ok(None)
+}
+
+/// JSON of Python's dictionaries, lists and scalars, `depth` deep in others. By way of text, floats would be rounded.
+fn json(given: &Bound<'_, PyAny>, depth: usize) -> PyResult<Json> {
+    if depth > MAX_DEPTH {
+        return Err(ParameterError::new_err(format!("a filter may be nested {MAX_DEPTH} deep")));
+    }
+    if let Ok(dictionary) = given.cast::<PyDict>() {
+        let entry = |(name, value): (Bound<'_, PyAny>, _)| Ok((name.extract()?, json(&value, depth + 1)?));
+        return dictionary.iter().map(entry).collect::<PyResult<_>>().map(Json::Object);
+    }
+    if let Ok(list) = given.cast::<PyList>() {
+        return list.iter().map(|value| json(&value, depth + 1)).collect::<PyResult<_>>().map(Json::Array);
+    }
+    let refused =
+        || ParameterError::new_err(format!("a filter has the value {given}, and no column stores it"));
+    Ok(match from_python(given)?.ok_or_else(refused)? {
+        Value::Float(number) => Number::from_f64(number).map(Json::Number).ok_or_else(refused)?,
+        Value::Null if !given.is_none() => return Err(refused()),
+        value => value.to_json(),
+    })
 }

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Input, element, parse_dtype};
-use crate::attributes::frame;
+use crate::attributes::optional_frame;
 use crate::call;
 use crate::device;
 use crate::errors::{Integer, ParameterError, Raise, count, message, parse};
@@ -139,13 +139,7 @@ impl Index {
             ));
         }
         let source = vectors.source()?;
-        let attributes = match (attributes, ids) {
-            (Some(given), ids) => Some(frame(given, source.len(), ids)?),
-            (None, Some(_)) => {
-                return Err(ParameterError::new_err("ids is a column of attributes; give attributes"));
-            }
-            (None, None) => None,
-        };
+        let attributes = optional_frame(attributes, source.len(), ids)?;
         if let Some(attributes) = &attributes {
             builder = builder.attributes(attributes);
         }

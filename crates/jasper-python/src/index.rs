@@ -1,15 +1,15 @@
 //! The index: opening, saving, moving, and what it holds.
 
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use jasper::{Device, ElementKind, Key, Metric, OpenOptions, UpdateError};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator};
+use pyo3::types::{PyBytes, PyIterator, PyString};
 
-use crate::arrays::{self, dtype_name, key_array, parse_dtype};
+use crate::arrays::{self, Named, dtype_name, key_array, parse_dtype};
 use crate::call::{self, Process};
 use crate::device;
 use crate::errors::{Error, FormatError, Integer, Raise, UnknownKeyError, count, message};
@@ -44,6 +44,8 @@ pub struct Index {
     /// `None` only if a move panicked.
     index: RwLock<Option<jasper::Index>>,
     process: Process,
+    /// Held by changes that choose or set ids or keys, exclusively by those that look up ids first.
+    ids: RwLock<()>,
     pub(crate) element: ElementKind,
     pub(crate) dimension: usize,
     pub(crate) metric: Metric,
@@ -53,6 +55,7 @@ impl Index {
     pub(crate) fn new(index: jasper::Index) -> Self {
         Self {
             process: Process::current(),
+            ids: RwLock::default(),
             element: index.element(),
             dimension: index.dimension(),
             metric: index.metric(),
@@ -68,6 +71,46 @@ impl Index {
     ) -> PyResult<R> {
         self.process.check()?;
         lock::released(py, || self.locked(call))
+    }
+
+    /// The keys that a caller names by themselves or by ids. Ids that the index does not have are left out if `ignore_missing`.
+    pub(crate) fn named(
+        &self,
+        py: Python<'_>,
+        given: &Bound<'_, PyAny>,
+        ignore_missing: bool,
+    ) -> PyResult<Vec<Key>> {
+        let ids = match Named::new(given)? {
+            Named::Keys(keys) => return Ok(keys),
+            Named::Ids(ids) => ids,
+        };
+        self.call(py, |index| {
+            let found = ids.iter().map(|id| match index.key_of(id) {
+                None if !ignore_missing => {
+                    Err(UnknownKeyError::new_err(format!("id {id:?} is not in the index")))
+                }
+                found => Ok(found),
+            });
+            found.filter_map(Result::transpose).collect()
+        })
+    }
+
+    /// The key that a caller names by itself or by its id.
+    pub(crate) fn named_one(&self, py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<Key> {
+        match given.is_instance_of::<PyString>() {
+            true => Ok(self.named(py, given, false)?[0]),
+            false => arrays::key(given),
+        }
+    }
+
+    /// Held while a change chooses or sets ids or keys.
+    pub(crate) fn share_ids(&self) -> RwLockReadGuard<'_, ()> {
+        self.ids.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held while ids are looked up for a change, and it is made.
+    pub(crate) fn lock_ids(&self) -> RwLockWriteGuard<'_, ()> {
+        self.ids.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls the index as [`call::long`] does.
@@ -285,10 +328,10 @@ impl Index {
         Ok(key_array(py, self.call(py, |index| Ok(index.keys()))?))
     }
 
-    /// The vectors of keys, of shape (n, dim), as they are stored: at unit length if the metric is "cosine" and they
+    /// The vectors of keys, or of ids, of shape (n, dim), as they are stored: at unit length if the metric is "cosine" and they
     /// are floats. Raises UnknownKeyError.
     fn vectors<'py>(&self, py: Python<'py>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let keys = arrays::keys(keys)?;
+        let keys = self.named(py, keys, false)?;
         let rows = self.call(py, |index| {
             let mut rows = Vec::with_capacity(keys.len() * self.dimension);
             for &key in &keys {
@@ -299,14 +342,17 @@ impl Index {
         self.stored(PyArray1::from_vec(py, rows).reshape([keys.len(), self.dimension])?.into_any())
     }
 
-    /// The vector of a key. Raises UnknownKeyError, which is a KeyError.
+    /// The vector of a key, or of an id. Raises UnknownKeyError, which is a KeyError.
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let key = arrays::key(key)?;
+        let key = self.named_one(py, key)?;
         self.stored(PyArray1::from_vec(py, self.call(py, |index| vector(index, key))?).into_any())
     }
 
-    /// Whether a key is in the index.
+    /// Whether a key, or an id, is in the index.
     fn __contains__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if let Ok(id) = key.cast::<PyString>() {
+            return Ok(self.key_of(py, id.to_str()?)?.is_some());
+        }
         match arrays::key(key) {
             Ok(key) => self.call(py, |index| Ok(index.contains(key))),
             Err(_) => Ok(false),

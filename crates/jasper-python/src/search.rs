@@ -7,7 +7,7 @@ use jasper::{Device, Distances, Filter as RustFilter, Hit, Key, Matches, SearchE
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
-use crate::arrays::{self, Array, Rows};
+use crate::arrays::{Array, Rows};
 use crate::call;
 use crate::device::DeviceArray;
 use crate::errors::{Error, Integer, ParameterError, Raise, count};
@@ -188,8 +188,8 @@ impl Index {
         }
     }
 
-    /// Finds the keys nearest to the vector of a key, without the key itself. Arguments and results are as of search,
-    /// for one query. Raises UnknownKeyError.
+    /// Finds the keys nearest to the vector of a key, or of an id, without the key itself. Arguments and results are as of
+    /// search, for one query. Raises UnknownKeyError.
     ///
     /// >>> import jasper, numpy as np
     /// >>> index = jasper.Index.build(np.array([[0.0], [1.0], [3.0]], dtype=np.float32))
@@ -212,7 +212,7 @@ impl Index {
         rerank: Option<Integer>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(k, beam_width, recall, filter, distances, rerank)?;
-        let key = arrays::key(key)?;
+        let key = self.named_one(py, key)?;
         self.search_one(py, &options, |index, params| index.search(Target::key(key), params))
     }
 

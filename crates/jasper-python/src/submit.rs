@@ -12,7 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Input, key_array};
-use crate::attributes::frame;
+use crate::attributes::optional_frame;
 use crate::errors::{Integer, Raise};
 use crate::index::Index;
 use crate::interop;
@@ -122,10 +122,10 @@ impl Index {
         queue_insert(slf, vectors, keys, attributes, true)
     }
 
-    /// Deletes a key, or an array of keys, for asyncio: see insert_async and delete. Raises UnknownKeyError when awaited.
+    /// Deletes a key, or an array of keys, for asyncio: see insert_async and delete. Ids are looked up at once. Raises UnknownKeyError when awaited.
     fn delete_async<'py>(slf: &Bound<'py, Self>, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let event_loop = running_loop(slf.py())?;
-        let keys = arrays::keys(keys)?;
+        let keys = slf.get().named(slf.py(), keys, false)?;
         let change = slf
             .get()
             .call(slf.py(), |index| index.submit_update(Update::delete(&keys)).map_err(Raise::raise))?;
@@ -148,7 +148,7 @@ fn queue_insert<'py>(
     let keys = arrays::keys(keys)?;
     let vectors = Input::new(vectors, None)?;
     let source = vectors.source()?;
-    let attributes = attributes.map(|given| frame(given, source.len(), None)).transpose()?;
+    let attributes = optional_frame(attributes, source.len(), None)?;
     let change = slf.get().call(slf.py(), |index| {
         let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
         let update = if replaces { Update::upsert(source, entries) } else { Update::insert(source, entries) };

@@ -1,5 +1,6 @@
 //! Changes: inserts, deletes, consolidation, quantization and tuning.
 
+use jasper::attributes::{ColumnKind, Frame, Value};
 use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{DeleteKeys, Entries, Key, NewKeys, SearchLimits};
@@ -7,7 +8,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{self, Array, Input, key_array};
-use crate::attributes::frame;
+use crate::attributes::optional_frame;
 use crate::errors::{Integer, ParameterError, Raise, count};
 use crate::functions::neighbors;
 use crate::index::Index;
@@ -20,8 +21,8 @@ const KEY_LIMIT: Key = 1 << 63;
 #[pymethods]
 impl Index {
     /// Adds vectors, of shape (n, dim), or (dim,) for one, and returns their keys. Without keys, they get those that
-    /// follow the largest key ever used. All are added, or none. Numbers are rounded to the type of the index. Attributes are as
-    /// of Index.build.
+    /// follow the largest key ever used. All are added, or none. Numbers are rounded to the type of the index. attributes
+    /// and ids are those of Index.build; ids is needed only to make the column of ids.
     ///
     /// Raises DuplicateKeyError if a key is in the index already, or given twice; ParameterError, also for numbers that
     /// the type of the index cannot hold.
@@ -32,22 +33,26 @@ impl Index {
     /// array([0, 1])
     /// >>> index.insert([5.0, 6.0], keys=100)
     /// array([100])
-    #[pyo3(signature = (vectors, keys = None, *, attributes = None, progress = None))]
+    #[pyo3(signature = (vectors, keys = None, *, attributes = None, ids = None, progress = None))]
     fn insert<'py>(
         &self,
         py: Python<'py>,
         vectors: &Bound<'py, PyAny>,
         keys: Option<&Bound<'py, PyAny>>,
         attributes: Option<&Bound<'py, PyAny>>,
+        ids: Option<&str>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let keys = keys.map(arrays::keys).transpose()?;
         let vectors = Input::new(vectors, None)?;
         let source = vectors.source()?;
-        let attributes = attributes.map(|given| frame(given, source.len(), None)).transpose()?;
+        let attributes = optional_frame(attributes, source.len(), ids)?;
         let keys = if let Some(keys) = keys {
             let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
-            self.small_or_long(py, progress, source.len(), |index| index.insert(source, entries))?;
+            self.small_or_long(py, progress, source.len(), |index| {
+                let _turn = self.share_ids();
+                index.insert(source, entries)
+            })?;
             keys
         } else {
             let next = self.call(py, |index| Ok(index.stats().next_key))?;
@@ -55,33 +60,65 @@ impl Index {
                 return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
             }
             let entries = Entries::from(NewKeys::Next).with_attributes(attributes.as_ref());
-            let insert = |index: &jasper::Index| index.insert(source, entries);
+            let insert = |index: &jasper::Index| {
+                let _turn = self.share_ids();
+                index.insert(source, entries)
+            };
             let report = self.small_or_long(py, progress, source.len(), insert)?;
             report.first_key.into_iter().flat_map(|first| first..first + report.keys as Key).collect()
         };
         Ok(key_array(py, keys))
     }
 
-    /// Adds vectors under keys, and replaces those of keys that are in the index already, with their attributes. Shapes are as
-    /// of insert.
-    #[pyo3(signature = (vectors, keys, *, attributes = None, progress = None))]
-    fn upsert(
+    /// Adds vectors under keys, and replaces those of keys that are in the index already, with their attributes. Returns
+    /// the keys. Arguments are as of insert.
+    ///
+    /// Without keys, attributes must have the column of ids. A vector whose id is in the index replaces that of its key;
+    /// the others get new keys, as those without an id do. Ids are looked up and vectors replaced in one step for other
+    /// methods of this object, but not for changes of insert_async and upsert_async that are queued meanwhile: do not give
+    /// new keys to these and let upsert choose others at the same time.
+    ///
+    /// >>> import jasper
+    /// >>> index = jasper.Index.build([[1.0], [2.0]], attributes={"name": ["a", "b"]}, ids="name")
+    /// >>> index.upsert([[3.0], [4.0]], attributes={"name": ["c", "a"]})
+    /// array([2, 0])
+    /// >>> index["a"]
+    /// array([4.], dtype=float32)
+    #[pyo3(signature = (vectors, keys = None, *, attributes = None, ids = None, progress = None))]
+    fn upsert<'py>(
         &self,
-        py: Python<'_>,
-        vectors: &Bound<'_, PyAny>,
-        keys: &Bound<'_, PyAny>,
-        attributes: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        vectors: &Bound<'py, PyAny>,
+        keys: Option<&Bound<'py, PyAny>>,
+        attributes: Option<&Bound<'py, PyAny>>,
+        ids: Option<&str>,
         progress: Option<Py<PyAny>>,
-    ) -> PyResult<()> {
-        let keys = arrays::keys(keys)?;
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let keys = keys.map(arrays::keys).transpose()?;
         let vectors = Input::new(vectors, None)?;
         let source = vectors.source()?;
-        let attributes = attributes.map(|given| frame(given, source.len(), None)).transpose()?;
-        let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
-        self.small_or_long(py, progress, source.len(), |index| index.upsert(source, entries)).map(drop)
+        let attributes = optional_frame(attributes, source.len(), ids)?;
+        if let Some(keys) = keys {
+            let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
+            self.small_or_long(py, progress, source.len(), |index| {
+                let _turn = self.share_ids();
+                index.upsert(source, entries)
+            })?;
+            return Ok(key_array(py, keys));
+        }
+        let rows = self.call(py, |index| ids_of_rows(index, attributes.as_ref()))?;
+        let keys = self.small_or_long(py, progress, source.len(), |index| {
+            let _turn = self.lock_ids();
+            let mut next = index.stats().next_key..;
+            let key =
+                |id: &Option<String>| id.as_ref().and_then(|id| index.key_of(id)).or_else(|| next.next());
+            let keys: Vec<Key> = rows.iter().map_while(key).collect();
+            index.upsert(source, Entries::from(&keys).with_attributes(attributes.as_ref())).map(|_| keys)
+        })?;
+        Ok(key_array(py, keys))
     }
 
-    /// Deletes a key, or an array of keys, and returns how many. Searches no longer return them; their vectors are
+    /// Deletes a key, an id, or an array of them, and returns how many. Searches no longer return them; their vectors are
     /// removed by consolidate, and can be restored until then.
     ///
     /// Raises UnknownKeyError if a key is not in the index, or ignores such keys if missing is "ignore".
@@ -93,7 +130,7 @@ impl Index {
     /// (2, 1)
     #[pyo3(signature = (keys, *, missing = "raise"))]
     fn delete(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, missing: &str) -> PyResult<usize> {
-        let keys = arrays::keys(keys)?;
+        let keys = self.named(py, keys, missing == "ignore")?;
         let keys = match missing {
             "raise" => DeleteKeys::All(&keys),
             "ignore" => DeleteKeys::Present(&keys),
@@ -106,9 +143,9 @@ impl Index {
         self.call(py, |index| index.delete(keys).map_err(Raise::raise))
     }
 
-    /// Deletes a key. Raises UnknownKeyError.
+    /// Deletes a key, or an id. Raises UnknownKeyError.
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        let key = arrays::key(key)?;
+        let key = self.named_one(py, key)?;
         self.call(py, |index| index.delete(&[key]).map(drop).map_err(Raise::raise))
     }
 
@@ -256,6 +293,29 @@ impl Index {
         result.setattr("is_sound", found.is_sound())?;
         Ok(result)
     }
+}
+
+/// The id of each row of attributes, if it has one.
+fn ids_of_rows(index: &jasper::Index, attributes: Option<&Frame>) -> PyResult<Vec<Option<String>>> {
+    let of_index = index.columns().into_iter().find(|column| column.kind == ColumnKind::Id);
+    let given = attributes.and_then(|frame| {
+        let is_ids = |name: &str, kind| match &of_index {
+            Some(column) => column.name == name,
+            None => kind == Some(ColumnKind::Id),
+        };
+        frame.columns().find(|&(name, kind)| is_ids(name, kind)).map(|(name, _)| (frame, name))
+    });
+    let Some((frame, name)) = given else {
+        let column = of_index.map_or("the argument ids".to_owned(), |column| format!("{:?}", column.name));
+        return Err(ParameterError::new_err(format!(
+            "give keys, or attributes with the column of ids ({column})"
+        )));
+    };
+    let id = |row| match frame.value(row, name) {
+        Value::Keyword(id) => Some(id),
+        _ => None,
+    };
+    Ok((0..frame.len()).map(id).collect())
 }
 
 /// True neighbors in the library's form.

@@ -1,7 +1,7 @@
 """Arrays of other libraries: PyTorch, CuPy, Arrow, JAX, and what exchanges data by DLPack."""
 
-import json
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import date, datetime, timedelta, timezone
 from functools import cached_property
@@ -226,7 +226,7 @@ def _import(pa: Any, array: Any) -> Any:
 def columns(given: Any) -> list[tuple[str, list[Any], bool]]:
     """The columns of attributes, by name, each with its values and whether they are times: of a dictionary, a data frame, a
     table of Arrow, or a list of dictionaries."""
-    if isinstance(given, (list, tuple)) and all(isinstance(row, dict) for row in given):
+    if isinstance(given, (list, tuple)) and all(isinstance(row, Mapping) for row in given):
         given = {name: [row.get(name) for row in given] for name in dict.fromkeys(name for row in given for name in row)}
     elif hasattr(given, "to_pydict"):
         given = given.to_pydict()
@@ -234,21 +234,34 @@ def columns(given: Any) -> list[tuple[str, list[Any], bool]]:
         given = given.to_dict(as_series=False)
     elif hasattr(given, "columns") and hasattr(given, "to_dict"):
         given = {name: given[name] for name in given.columns}
-    if not isinstance(given, dict):
+    if not isinstance(given, Mapping):
         raise ParameterError("attributes must be a dictionary of columns, a data frame, or a list of dictionaries")
-    return [(str(name), *_values(column)) for name, column in given.items()]
+    return [(str(name), *_values(name, column)) for name, column in given.items()]
 
 
-def _values(column: Any) -> tuple[list[Any], bool]:
+def _values(name: Any, column: Any) -> tuple[list[Any], bool]:
     """The values of a column as Python has them, and whether they are times."""
-    array = column.to_numpy() if hasattr(column, "to_numpy") else column
-    if isinstance(array, np.ndarray) and array.dtype.kind == "M":
-        times = array.astype("datetime64[us]")
-        return [None if np.isnat(time) else time.item().isoformat() for time in times], True
-    values = array.tolist() if hasattr(array, "tolist") else list(array)
-    values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    values = [list(value) if isinstance(value, (set, tuple, np.ndarray)) else value for value in values]
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
+        raise ParameterError(f"column {name!r} must be a list or array of values, one per vector")
+    if getattr(getattr(column, "dtype", None), "kind", "") == "M":
+        # Of numpy or pandas, with or without a time zone.
+        return [_value(time) for time in np.asarray(column, "datetime64[us]")], True
+    method = next((name for name in ("to_pylist", "to_list", "tolist") if hasattr(column, name)), None)
+    values = [_value(value) for value in (column if method is None else getattr(column, method)())]
     return values, any(isinstance(value, date) for value in values)
+
+
+def _value(value: Any) -> Any:
+    """A value as Python has it. None stands for what is missing: NaT of numpy and pandas, and NA of pandas."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, (set, frozenset, tuple)):
+        value = list(value)
+    elif hasattr(value, "tolist"):
+        value = value.tolist()
+    return None if type(value).__name__ in ("NaTType", "NAType") else value
 
 
 def time(micros: int) -> datetime:
@@ -256,6 +269,15 @@ def time(micros: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
 
 
-def json_text(expression: dict[str, Any]) -> str:
-    """An expression as JSON, with times as text."""
-    return json.dumps(expression, default=lambda value: value.isoformat() if isinstance(value, date) else value.item())
+def plain(value: Any) -> Any:
+    """A part of an expression in the types of JSON, with times as text."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    value = _value(value)
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ParameterError(f"a filter has the value {value!r}, and no column stores a {type(value).__name__}")
