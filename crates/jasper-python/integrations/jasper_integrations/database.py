@@ -12,10 +12,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
+from jasper_integrations.attributes import Columns
 from jasper_integrations.filters import Condition, field_rows
 
 # LlamaIndex's copy of a node, with all its metadata: nobody filters by it, and it is longer than the rest.
 UNFILTERED = {"_node_content"}
+
+# Entries whose attributes are read at a time.
+PART = 10_000
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -64,6 +68,17 @@ class Snapshot(NamedTuple):
         for key, id, text, metadata, document in self.db.execute(sql, where.arguments):
             yield key, Entry(id, text, json.loads(metadata), document)
 
+    def columns(self) -> Iterator[tuple[list[int], Columns]]:
+        """Keys and the columns of their attributes, for an index that has none: a part of the entries at a time."""
+        columns: set[str] = set()
+        rows = self.db.execute("SELECT key, metadata, document FROM entries ORDER BY key")
+        while part := rows.fetchmany(PART):
+            found = Columns(len(part), columns)
+            for row, (_, metadata, document) in enumerate(part):
+                found.add(row, filtered(metadata), document)
+            columns |= found.columns.keys()
+            yield [key for key, _, _ in part], found
+
     def keys(self, where: Condition) -> list[int]:
         # One row of JSON takes half the time of a row per key.
         sql = f"SELECT json_group_array(key) FROM entries WHERE {where.sql}"
@@ -94,7 +109,7 @@ class Database:
         if not has_fields:
             with self.writer as db:
                 for key, metadata in db.execute("SELECT key, metadata FROM entries"):
-                    insert_fields(db, key, metadata)
+                    insert_fields(db, key, filtered(metadata))
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
@@ -147,29 +162,36 @@ class Change(NamedTuple):
 
     db: sqlite3.Connection
 
-    def insert(self, entries: Iterable[Entry]) -> list[int]:
-        """Writes entries whose ids are new, and returns their keys, which were never used before."""
-        return [self._insert(entry) for entry in entries]
+    def insert(self, entries: Iterable[Entry], columns: Columns) -> list[int]:
+        """Writes entries whose ids are new, and returns their keys, which were never used before. Adds their attributes to
+        the columns."""
+        return [self._insert(row, entry, columns) for row, entry in enumerate(entries)]
 
     def delete(self, where: Condition) -> list[int]:
         """Deletes entries, and returns their keys."""
         sql = f"DELETE FROM entries WHERE {where.sql} RETURNING key"
         return [key for (key,) in self.db.execute(sql, where.arguments)]
 
-    def _insert(self, entry: Entry) -> int:
+    def _insert(self, row: int, entry: Entry, columns: Columns) -> int:
         metadata = json.dumps(entry.metadata)
         sql = "INSERT INTO entries (id, text, metadata, document) VALUES (?, ?, ?, ?)"
         key = self.db.execute(sql, (entry.id, entry.text, metadata, entry.document)).lastrowid
         assert key is not None
-        insert_fields(self.db, key, metadata)
+        found = filtered(metadata)
+        insert_fields(self.db, key, found)
+        columns.add(row, found, entry.document)
         return key
 
 
-def insert_fields(db: sqlite3.Connection, key: int, metadata: str) -> None:
+def insert_fields(db: sqlite3.Connection, key: int, metadata: dict[str, Any]) -> None:
     """Writes what filters read of an entry's metadata. NULL and equal elements are left out."""
-    found = {field: value for field, value in json.loads(metadata).items() if field not in UNFILTERED}
-    rows = [(field, value, key, listed) for field, value, listed in field_rows(found)]
+    rows = [(field, value, key, listed) for field, value, listed in field_rows(metadata)]
     db.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?)", rows)
+
+
+def filtered(metadata: str) -> dict[str, Any]:
+    """What filters read of the JSON of metadata."""
+    return {field: value for field, value in json.loads(metadata).items() if field not in UNFILTERED}
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:

@@ -12,17 +12,35 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from jasper_integrations.database import Entry
-from jasper_integrations.filters import ALL, combine, compare
-from jasper_integrations.store import Hit, Metric, Store, with_ids
+from jasper_integrations.filters import ALL, Condition, combine, compare, negate
+from jasper_integrations.store import Hit, Metric, Store, Where, with_ids
 
-Filter = dict[str, Any]
+Filter = dict[str, Any] | Callable[[Document], bool]
+
+# Operators of a dictionary of one field, and those of LlamaIndex.
+OPERATORS = {
+    "$eq": "==",
+    "$ne": "!=",
+    "$gt": ">",
+    "$lt": "<",
+    "$gte": ">=",
+    "$lte": "<=",
+    "$in": "in",
+    "$nin": "nin",
+    "$contains": "contains",
+    "$contains_any": "any",
+    "$contains_all": "all",
+}
 
 
 class JasperVectorStore(VectorStore):
     """Documents whose vectors are in a Jasper index, and whose texts and metadata are in SQLite.
 
     Searches take filter, a dictionary of metadata: a document passes if each of these keys has the value, or one of
-    the values of a list. Scores are distances: 1 - cos, squared L2, or negated inner products. Relevance scores are cosines,
+    the values of a list, or what a dictionary demands: {"year": {"$gte": 2020, "$lt": 2024}}. Operators are $eq, $ne, $gt,
+    $gte, $lt, $lte, $in, $nin, $between, $exists, $contains, $not_contains, $contains_any, $contains_all and $not; "$and"
+    and "$or" of lists of filters, and "$not" of one, combine filters. A key without a value passes $ne, $nin and $not. filter
+    may also be a function of a document, which is called with all of them. Scores are distances: 1 - cos, squared L2, or negated inner products. Relevance scores are cosines,
     inner products, or 1 - d / sqrt(2) of L2 distances d.
 
     embedding
@@ -142,13 +160,7 @@ class JasperVectorStore(VectorStore):
         return store
 
     def _search(self, vector: list[float], k: int, filter: Filter | None, **kwargs: Any) -> list[Hit]:
-        where = None
-        if filter is not None:
-            where = combine([
-                compare(key, "in" if isinstance(value, (list, tuple, set)) else "==", value)
-                for key, value in filter.items()
-            ])
-        return self._store.search(vector, k, where, **kwargs)
+        return self._store.search(vector, k, None if filter is None else passing(filter), **kwargs)
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         if self._store.metric == "cosine":
@@ -157,6 +169,46 @@ class JasperVectorStore(VectorStore):
             # The product, whatever its range: from -1 to 1 for embeddings of unit length, as with "cosine".
             return lambda negated: -negated
         return lambda squared: self._euclidean_relevance_score_fn(squared**0.5)
+
+
+def passing(filter: Filter) -> Where:
+    """What a filter selects."""
+    return condition(filter) if isinstance(filter, dict) else lambda entry: filter(document(entry))
+
+
+def condition(filter: dict[str, Any]) -> Condition:
+    """The condition of a dictionary, whose entries all hold."""
+    parts = []
+    for key, value in filter.items():
+        if key in ("$and", "$or"):
+            parts.append(combine([condition(one) for one in value], key[1:]))
+        elif key == "$not":
+            parts.append(negate(condition(value)))
+        else:
+            parts.append(field_condition(key, value))
+    return combine(parts)
+
+
+def field_condition(field: str, value: Any) -> Condition:
+    """The condition that the metadata of a field is a value, or one of a list, or what a dictionary of operators demands."""
+    if not isinstance(value, dict):
+        return compare(field, "in" if isinstance(value, (list, tuple, set)) else "==", value)
+    parts = []
+    for operator, operand in value.items():
+        if operator in OPERATORS:
+            parts.append(compare(field, OPERATORS[operator], operand))
+        elif operator == "$not":
+            parts.append(negate(field_condition(field, operand)))
+        elif operator == "$not_contains":
+            parts.append(negate(compare(field, "contains", operand)))
+        elif operator == "$between":
+            least, most = operand
+            parts += [compare(field, ">=", least), compare(field, "<=", most)]
+        elif operator == "$exists":
+            parts.append(compare(field, "!=" if operand else "==", None))
+        else:
+            raise ValueError(f"the operator of a filter ({operator}) is unknown")
+    return combine(parts)
 
 
 def document(entry: Entry) -> Document:

@@ -4,17 +4,20 @@ import os
 import pathlib
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jasper
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jasper_integrations.attributes import Columns, expression
 from jasper_integrations.database import Database, Entry, Snapshot
 from jasper_integrations.filters import ALL, Condition, one_of
 
 Metric: TypeAlias = Literal["cosine", "l2", "ip"]
+
+Where: TypeAlias = Condition | Callable[[Entry], bool]
 
 DOCUMENTS = "documents.sqlite"
 
@@ -44,6 +47,9 @@ class Store:
     that are in it stay in the index, because a change deletes vectors only after the searches that still see their
     entries. Searches wait for nothing. Changes wait for one another and for these searches.
 
+    Metadata are also attributes in the index, which evaluates the conditions of searches. SQLite evaluates those that are
+    no test of attributes, and those of fields that have values without a column.
+
     metric, device and options are those of `jasper.Index`. The dimension is that of the first vector. database has the
     entries of a store that is loaded.
     """
@@ -56,6 +62,10 @@ class Store:
         self._database = database if database is not None else Database()
         self._lock = threading.RLock()
         self._filters: tuple[int, dict[Condition, jasper.Filter]] = (0, {})
+        # The columns of the index, and expressions for them.
+        self._expressions: tuple[frozenset[str], dict[Condition, jasper.Filter]] = (frozenset(), {})
+        # Fields whose conditions the index does not evaluate.
+        self._scanned: set[str] = set()
         # Keys without entries that are still in the index, and how many were deleted there since it was consolidated.
         self._removed: list[int] = []
         self._deleted = 0
@@ -75,14 +85,19 @@ class Store:
         with self._lock:
             index = self.index if self.index is not None else self._new(rows.shape[1])
             keys: list[int] = []
+            attributes = Columns(len(last), self._expressions[0])
             try:
                 with self._database.change() as change:
                     replaced = change.delete(with_ids(list(last)))
-                    keys = change.insert(entries[number] for number in last.values())
-                    index.insert(rows[list(last.values())], keys)
+                    keys = change.insert((entries[number] for number in last.values()), attributes)
+                    index.insert(rows[list(last.values())], keys, attributes=attributes.columns)
+                    # Before searches see the entries.
+                    self._has_attributes(index, attributes.skipped)
             except BaseException:
                 # The transaction may have failed after the insertion.
                 index.delete(keys, missing="ignore")
+                if self.index is None:
+                    self._expressions = frozenset(), {}
                 raise
             self.index = index
             self._remove(replaced)
@@ -101,9 +116,9 @@ class Store:
             return [entry for _, entry in snapshot.entries(where)]
 
     def search(
-        self, vector: ArrayLike, k: int, where: Condition | None = None, *, vectors: bool = False, **options: Any
+        self, vector: ArrayLike, k: int, where: Where | None = None, *, vectors: bool = False, **options: Any
     ) -> list[Hit]:
-        """The k entries nearest to a vector among those of a condition, nearest first.
+        """The k entries nearest to a vector among those of a condition, or those for which a function is true, nearest first.
 
         Hits have their vectors if vectors is true. options are those of `jasper.Index.search`.
         """
@@ -112,7 +127,7 @@ class Store:
             index = self.index
             if index is None or k < 1:
                 return []
-            passing = None if where is None else self._filter(snapshot, where)
+            passing = None if where is None else self._expression(where) or self._filter(snapshot, where)
             found = index.search(query, k, filter=passing, **options)
             entries = dict(snapshot.entries(one_of("key", found.keys.tolist())))
             if len(entries) < np.count_nonzero(found.keys >= 0):
@@ -142,6 +157,7 @@ class Store:
                 "metric": self.metric,
                 "device": self.device,
                 "options": self.options,
+                "scanned": sorted(self._scanned),
             }
             new = path / f"{DOCUMENTS}.new"
             new.unlink(missing_ok=True)
@@ -162,13 +178,54 @@ class Store:
         store = cls(settings["metric"], settings["device"], database=database, **settings["options"])
         if settings["index"] is not None:
             store.index = jasper.Index.open(path / settings["index"], device=store.device)
+            if "scanned" in settings:
+                store._has_attributes(store.index, settings["scanned"])
+            else:
+                store._fill_attributes(store.index)
         return store
 
     def _new(self, dim: int) -> jasper.Index:
         return jasper.Index(dim, metric=self.metric, **self.options).to_device(self.device)
 
-    def _filter(self, snapshot: Snapshot, where: Condition) -> jasper.Filter:
-        """The keys of a condition, which are selected once while nothing changes."""
+    def _has_attributes(self, index: jasper.Index, scanned: Iterable[str]) -> None:
+        """Takes note of the columns of the index, and of fields that have values without one."""
+        self._scanned.update(scanned)
+        columns = frozenset(index.columns)
+        if columns != self._expressions[0]:
+            self._expressions = columns, {}
+
+    def _fill_attributes(self, index: jasper.Index) -> None:
+        """Sets the attributes of all entries, for a store that was saved without them."""
+        skipped: set[str] = set()
+        with self._database.snapshot() as snapshot:
+            for keys, part in snapshot.columns():
+                index.set_attributes(keys, part.columns)
+                skipped |= part.skipped
+        self._has_attributes(index, skipped)
+
+    def _expression(self, where: Where) -> jasper.Filter | None:
+        """A condition as an expression on attributes, if it can be one."""
+        test = where.test if isinstance(where, Condition) else None
+        if test is None or test.fields() & self._scanned:
+            return None
+        columns, known = self._expressions
+        made = known.get(where)
+        if made is None:
+            try:
+                made = jasper.Filter.where(expression(test, columns))
+            except jasper.ParameterError:
+                # Such as one that is nested deeper than the index takes.
+                return None
+            if len(known) >= CACHED_FILTERS:
+                known.clear()
+            known[where] = made
+        return made
+
+    def _filter(self, snapshot: Snapshot, where: Where) -> jasper.Filter:
+        """The keys of a condition, which are selected once while nothing changes, or those for which a function is true."""
+        if not isinstance(where, Condition):
+            passing = [key for key, entry in snapshot.entries(ALL) if where(entry)]
+            return jasper.Filter.keys(np.array(passing, np.int64))
         changes, filters = self._filters
         if changes != snapshot.changes or len(filters) >= CACHED_FILTERS:
             filters = {}

@@ -48,6 +48,37 @@ def test_filters_select_by_metadata(store):
     assert [one.page_content for one in store.similarity_search("word 7", 5, filter={'a"b.c': 1})] == ["quoted"]
 
 
+def test_filters_have_operators(store):
+    def numbers(filter):
+        return {int(one.id) for one in store.similarity_search("word 7", 300, filter=filter)}
+
+    def selected(passes):
+        return {number for number, metadata in enumerate(METADATA) if passes(metadata)}
+
+    store.add_texts(["listed"], [{"tags": ["a", "b"]}], ids=["1000"])
+    assert numbers({"mod": {"$gte": 3}}) == selected(lambda one: one["mod"] >= 3)
+    assert numbers({"mod": {"$gt": 0, "$lt": 3}, "even": True}) == selected(lambda one: 0 < one["mod"] < 3 and one["even"])
+    assert numbers({"mod": {"$between": [1, 2]}}) == selected(lambda one: one["mod"] in (1, 2))
+    assert numbers({"name": {"$in": ["n7", "n9"]}}) == {7, 9}
+    assert numbers({"mod": {"$ne": 2}}) == selected(lambda one: one["mod"] != 2) | {1000}
+    assert numbers({"mod": {"$nin": [2, 3]}}) == selected(lambda one: one["mod"] not in (2, 3)) | {1000}
+    assert numbers({"mod": {"$eq": 2}}) == numbers({"mod": 2}) == selected(lambda one: one["mod"] == 2)
+    assert numbers({"mod": {"$not": {"$lte": 2}}}) == selected(lambda one: one["mod"] > 2) | {1000}
+    assert numbers({"$or": [{"mod": 1}, {"name": "n5"}]}) == selected(lambda one: one["mod"] == 1) | {5}
+    assert numbers({"$and": [{"mod": 1}, {"$not": {"even": True}}]}) == selected(lambda one: one["mod"] == 1 and not one["even"])
+    assert numbers({"mod": {"$exists": False}}) == numbers({"mod": None}) == {1000}
+    assert numbers({"mod": {"$exists": True}}) == set(range(200))
+    assert numbers({"tags": {"$contains": "b"}}) == numbers({"tags": {"$contains_any": ["b", "c"]}}) == {1000}
+    assert numbers({"tags": {"$contains_all": ["b", "c"]}}) == set()
+    assert numbers({"tags": {"$not_contains": "b"}}) == set(range(200))
+    assert numbers({"name": {"$gt": "n98"}}) == {99}
+    assert numbers({}) == set(range(200)) | {1000}
+    assert numbers(lambda document: document.page_content.endswith("9")) == set(range(9, 200, 10))
+    for wrong in ({"mod": {"$above": 1}}, {"mod": {"$gt": [1]}}):
+        with pytest.raises(ValueError, match="filter"):
+            numbers(wrong)
+
+
 def test_scores_are_distances_and_relevances_are_not():
     for metric in ("cosine", "l2"):
         store = JasperVectorStore.from_texts(WORDS, EMBEDDING, METADATA, ids=IDS, metric=metric)

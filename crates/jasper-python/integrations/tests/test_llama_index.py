@@ -17,7 +17,7 @@ from llama_index.core.vector_stores import (
 )
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
-from jasper_integrations.llama_index import JasperVectorStore
+from jasper_integrations.llama_index import JasperVectorStore, condition
 
 N, DIM = 60, 8
 VECTORS = np.random.default_rng(0).normal(size=(N, DIM))
@@ -114,6 +114,8 @@ def test_filters_select_what_they_say(store, one):
         "is_empty": lambda have: not have,
     }[one.operator.value]
     assert found == {name for name, have in values.items() if judge(have)}
+    # The index evaluates all but matches of texts.
+    assert (store._store._expression(condition(named)) is None) == (one.operator.value.startswith("text_match"))
     assert 0 < len(found) < N
     negated = MetadataFilters(filters=[named], condition=FilterCondition.NOT)
     assert passing(store, negated) == set(values) - found

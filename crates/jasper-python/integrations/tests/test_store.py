@@ -6,12 +6,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import jasper
 import numpy as np
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from jasper_integrations.database import Entry
-from jasper_integrations.filters import ALL, compare
+from jasper_integrations.filters import ALL, combine, compare, negate, one_of
 from jasper_integrations.langchain import JasperVectorStore
 from jasper_integrations.store import DOCUMENTS, Store, with_ids
 
@@ -193,6 +194,119 @@ def test_filters_read_an_index_and_not_the_metadata(store, operator):
     assert any(step.startswith("SEARCH fields USING PRIMARY KEY (field=?") for step in plan)
     store._database.writer.execute("UPDATE entries SET metadata = 'null'")
     assert 7 in {key - 1 for (key,) in store._database.writer.execute(sql, where.arguments)}
+
+
+def test_the_index_evaluates_filters(store, monkeypatch):
+    """The table of fields is read by none of these."""
+    where = [
+        compare("number", ">", 30),
+        compare("number", "in", [1, 2, 50]),
+        compare("even", "==", True),
+        compare("even", "!=", 1),
+        compare("absent", "==", None),
+        compare("absent", "is_empty", None),
+        combine([compare("number", "<", 30), negate(compare("even", "==", False))]),
+        combine([compare("number", "==", 1.0), compare("number", "nin", range(2, N))], "or"),
+    ]
+    scanned = [{key - 1 for key in keys_of(store, one)} for one in where]
+    monkeypatch.setattr(Store, "_filter", None)
+    for one, expected in zip(where, scanned):
+        assert {int(id) for id in ids(store.search(VECTORS[0], N, one))} == expected
+    with pytest.raises(TypeError):
+        store.search(VECTORS[0], N, compare("number", "text_match", "1"))
+
+
+def keys_of(store, where):
+    with store._database.snapshot() as snapshot:
+        return snapshot.keys(where)
+
+
+VALUES = [
+    None, True, False, 0, 1, -1, 7, 7.0, 7.5, -0.0, 2**53 + 1, 2**63 - 1, -(2**63), 2**70, 1e300, float("inf"), float("nan"),
+    "", "a", "7", "\0a", "a" * 300, "a" * 299 + "b", "a" * 70_000, "ß'\"", [], [None], ["a"], ["a", "b", "a"], [1, "1", 1.0],
+    ["a" * 300, True], [["nested"], {"x": 1}], {"x": "a", "y": 7}, ["b"], [2**70],
+]  # fmt: skip
+
+
+def comparable(value):
+    return not isinstance(value, (list, dict))
+
+
+@pytest.mark.parametrize("operator", ["==", "!=", ">", "<", ">=", "<=", "in", "nin", "contains", "any", "all", "is_empty"])
+def test_values_of_all_types_are_filtered_as_sqlite_does(operator, monkeypatch):
+    store = Store(max_degree=8)
+    vectors = np.random.default_rng(1).normal(size=(2 * len(VALUES), DIM))
+    # Two calls, the first of which has made all columns.
+    for half in range(2):
+        rows = slice(half * len(VALUES), (half + 1) * len(VALUES))
+        named = [Entry(f"{half} {number}", "", {"field": value}) for number, value in enumerate(VALUES)]
+        store.put(named, vectors[rows])
+    scalars = [value for value in VALUES if comparable(value)]
+    lists = [[], [7], ["a", "b"], ["a", 7, None], [1, True], ["a" * 300], scalars[:8], ["nope"], [2**70, 0]]
+    operands = lists if operator in ("in", "nin", "any", "all") else scalars
+    tested = 0
+    for operand in operands:
+        where = compare("field", operator, operand)
+        expected = {key for key in keys_of(store, where)}
+        if (filter := store._expression(where)) is not None:
+            found = store.index.search(vectors[0], len(vectors), filter=filter).keys
+            assert set(found[found >= 0].tolist()) == expected, operand
+            tested += 1
+    assert tested >= len(operands) / 2
+
+
+def test_fields_without_columns_are_scanned(store):
+    many = {f"field {number}": number for number in range(300)}
+    store.put([Entry("many", "", {**many, "x" * 1000: 1, "long": [str(one) for one in range(70_000)]})], VECTORS[[N]])
+    assert {"field 299", "x" * 1000, "long"} <= store._scanned and "field 3" not in store._scanned
+    for field, operator, value in [("field 3", "==", 3), ("field 299", "==", 299), ("x" * 1000, ">", 0), ("long", "any", ["69999"])]:
+        assert ids(store.search(VECTORS[N], N, compare(field, operator, value))) == ["many"]
+
+
+def test_what_fails_first_leaves_no_columns():
+    store = Store()
+    with pytest.raises(ValueError):
+        store.put([Entry("1", "", {"first": 1})], [[float("nan")] * DIM])
+    assert store.search(VECTORS[0], 1, compare("first", "==", 1)) == []
+    store.put([Entry("2", "", {"second": 1})], VECTORS[:1])
+    assert store.search(VECTORS[0], 1, compare("first", "==", 1)) == []
+    assert ids(store.search(VECTORS[0], 1, compare("second", "==", 1))) == ["2"]
+
+
+def test_deeply_nested_conditions_are_scanned(store):
+    where = compare("number", "==", 3)
+    for _ in range(30):
+        where = combine([combine([where, compare("number", ">", 1)]), compare("number", "==", N)], "or")
+    assert store._expression(where) is None
+    assert ids(store.search(VECTORS[0], N, where)) == ["3"]
+
+
+def test_functions_select_entries(store):
+    found = store.search(VECTORS[0], N, lambda entry: entry.metadata["number"] % 7 == 3)
+    assert sorted(map(int, ids(found))) == list(range(3, N, 7))
+
+
+def test_attributes_are_saved_and_filled(store, tmp_path, monkeypatch):
+    store.put([Entry("listed", "", {"tags": ["a", "b"], "number": "text"}, "document")], VECTORS[[N]])
+    store.save(tmp_path)
+    loaded = [Store.load(tmp_path)]
+    # As stores were saved before the index had attributes.
+    file = sqlite3.connect(tmp_path / DOCUMENTS)
+    file.execute("DELETE FROM settings WHERE name = 'scanned'")
+    (name,) = file.execute("SELECT json_extract(value, '$') FROM settings WHERE name = 'index'").fetchone()
+    file.commit()
+    file.close()
+    old = jasper.Index(DIM, metric="cosine")
+    old.insert(store.index.vectors(store.index.keys()), store.index.keys())
+    old.save(tmp_path / name)
+    loaded.append(Store.load(tmp_path))
+    monkeypatch.setattr(Store, "_filter", None)
+    for one in loaded:
+        assert one.index.columns == store.index.columns
+        assert ids(one.search(VECTORS[N], N, compare("tags", "contains", "b"))) == ["listed"]
+        assert ids(one.search(VECTORS[N], N, compare("number", "==", "text"))) == ["listed"]
+        assert ids(one.search(VECTORS[N], N, one_of("document", ["document"]))) == ["listed"]
+        assert sorted(map(int, ids(one.search(VECTORS[0], N, compare("number", "<", 9))))) == list(range(9))
 
 
 def test_fields_follow_the_entries(store):
