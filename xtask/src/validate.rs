@@ -13,13 +13,15 @@ use crate::{arm, fuzz, ptx, python, site, tidy};
 /// Checks of cargo-deny that need no advisory database.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
 
-/// The packages with a feature `cuda`, with that feature off.
+/// The packages of users with a feature `cuda`, with that feature off.
 const WITHOUT_CUDA: [&str; 7] =
     ["--package", "jasper", "--package", "jasper-cli", "--package", "jasper-python", "--no-default-features"];
 
 /// The tests that may see whether CUDA is compiled in: those of devices and of quantization. The others have run with
-/// CUDA, on the CPU where there is no GPU.
-const DEVICE_TESTS: &str = "--test index --test cli -- device cuda quantize stored";
+/// CUDA, on the CPU where there is no GPU. Of all packages, because those that are named alone would have dependencies
+/// with fewer features, which would all be compiled once more.
+const DEVICE_TESTS: &str =
+    "test --workspace --no-default-features --test index --test cli -- device cuda quantize stored";
 
 /// Runs every step in order and stops at the first that fails. Steps whose program is not installed are skipped and
 /// listed at the end.
@@ -62,10 +64,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let readme = workspace.text("README.md")?.unwrap_or_default();
     let test = test_command(&readme).context("README.md shows no `cargo test` command in a fenced block")?;
     list.step("tests, as README.md says", cargo(root).args(test))?;
-    list.step(
-        "tests of devices without CUDA",
-        cargo(root).arg("test").args(WITHOUT_CUDA).args(DEVICE_TESTS.split(' ')),
-    )?;
+    list.step("tests of devices without CUDA", cargo(root).args(DEVICE_TESTS.split(' ')))?;
     list.part("fuzz", &format!("cargo xtask fuzz --seconds {}", fuzz::GATE_SECONDS), || {
         fuzz::check(workspace)
     })?;
@@ -76,6 +75,8 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let target = tempfile::tempdir_in(&workspace.target).context("no folder for the packages")?;
     let mut package = cargo(root);
     package
+        // Outside of this workspace its profiles do not hold.
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
         .args(["package", "--allow-dirty", "--target-dir"])
         .arg(target.path())
         .args(packages.flat_map(|package| ["--package", &package.name]));

@@ -152,7 +152,7 @@ pub enum ExpressionError {
     /// The JSON is no expression.
     #[error("{path}: {what}")]
     Json {
-        /// Where, such as `$.$and[1].year.$gte`.
+        /// Where, such as `$.$and.1.year.$gte`.
         path: String,
         /// What is wrong.
         what: String,

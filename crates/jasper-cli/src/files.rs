@@ -20,6 +20,12 @@ pub fn name_input(error: anyhow::Error, vectors: &Path, keys: Option<&Path>) -> 
     name(error, path)
 }
 
+/// Adds the name of the file of attributes, if these are what an error is about.
+pub fn name_attributes(error: anyhow::Error, attributes: Option<&Path>) -> anyhow::Error {
+    let path = matches!(subject(&error), Some(Subject::Attributes)).then_some(attributes);
+    name(error, path.flatten())
+}
+
 /// Adds the name of the index, if it is what an error is about.
 pub fn name_index(error: anyhow::Error, index: &Path) -> anyhow::Error {
     let path = matches!(subject(&error), Some(Subject::Index)).then_some(index);
@@ -37,6 +43,7 @@ fn name(error: anyhow::Error, path: Option<&Path>) -> anyhow::Error {
 enum Subject {
     Vectors,
     Keys,
+    Attributes,
     Index,
 }
 
@@ -69,11 +76,12 @@ fn subject(error: &anyhow::Error) -> Option<Subject> {
             ),
             ..,
         )
-        | (_, Some(SearchError::NoCodes), _)
+        | (_, Some(SearchError::NoCodes | SearchError::Filter(_)), _)
         | (.., Some(_)) => Some(Subject::Index),
         (Some(UpdateError::Key(_) | UpdateError::RepeatedKey(_) | UpdateError::KeyCount { .. }), ..) => {
             Some(Subject::Keys)
         }
+        (Some(UpdateError::Attributes(_)), ..) => Some(Subject::Attributes),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `commands` | the commands, one file each |
-//! | `args` | options that several commands share: device, graph, distances, quantization, vector storage |
+//! | `args` | options that several commands share: attributes, device, graph, distances, quantization, vector storage |
 //! | `update` | locking, opening, updating and saving an index |
 //! | `files` | vector and ground-truth files that match an index |
 //! | `command_files` | the files of a command, checked before its work begins |

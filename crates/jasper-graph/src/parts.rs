@@ -72,7 +72,7 @@ impl SlotSet {
     /// Whether a slot is in the set.
     #[inline]
     pub(crate) fn contains(&self, slot: Slot) -> bool {
-        self.word(slot.index() / 32) >> (slot.index() % 32) & 1 == 1
+        self.len > 0 && self.word(slot.index() / 32) >> (slot.index() % 32) & 1 == 1
     }
 
     /// Slots `32 * index` and following, the lowest in the lowest bit.

@@ -188,6 +188,33 @@ impl Index {
         }
     }
 
+    /// How a search with a filter is executed, for a batch of queries: a report with the number of keys, how many of them are
+    /// allowed, about and at most, and the width of the beam, or None for an exact scan of the keys that are allowed.
+    ///
+    /// >>> import jasper
+    /// >>> index = jasper.Index.build([[1.0], [2.0], [3.0]], attributes={"year": [1999, 2020, 2024]})
+    /// >>> index.explain("year >= 2020").allowed
+    /// 2
+    #[pyo3(signature = (filter = None, k = Integer::from(10), *, beam_width = None, queries = Integer::from(1)),
+           text_signature = "($self, filter=None, k=10, *, beam_width=None, queries=1)")]
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        filter: Option<&Bound<'py, PyAny>>,
+        k: Integer,
+        beam_width: Option<Integer>,
+        queries: Integer,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = Options::new(k, beam_width, None, filter, "auto", None)?;
+        let queries = count("queries", queries)?;
+        let explained = self.call(py, |index| {
+            let filters = options.filters();
+            let params = options.params(index, filters.len().max(1), &filters)?;
+            index.explain(params, queries).map_err(Raise::raise)
+        })?;
+        results::report(py, &explained)
+    }
+
     /// Finds the keys nearest to the vector of a key, or of an id, without the key itself. Arguments and results are as of
     /// search, for one query. Raises UnknownKeyError.
     ///

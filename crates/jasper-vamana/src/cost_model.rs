@@ -30,6 +30,8 @@ pub struct CostModel {
     pub key_look_up_ns: f64,
     /// Whether searches read the slots of a filter as a set, which is kept for the next one.
     pub keeps_slots: bool,
+    /// Whether the slots of a set of keys that is used again are kept as a set.
+    pub keeps_used: bool,
     /// The cost of a scan as a matrix product, if there is one.
     pub product: Option<ProductCost>,
 }
@@ -102,6 +104,7 @@ impl CostModel {
         filter_call_ns: 3.5,
         key_look_up_ns: 15.0,
         keeps_slots: false,
+        keeps_used: true,
         product: None,
     };
 

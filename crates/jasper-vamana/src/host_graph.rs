@@ -10,7 +10,8 @@ use jasper_graph::{Graph, Snapshot};
 use parking_lot::RwLock;
 
 use crate::{
-    CpuExecutor, Filter, GraphAccess, Hit, MatchesMut, SearchError, SearchParams, SearchReport, SharedGraph,
+    CostModel, CpuExecutor, Explanation, Filter, GraphAccess, Hit, MatchesMut, SearchError, SearchParams,
+    SearchPlan, SearchReport, SharedGraph,
 };
 
 /// A graph in host memory that is changed while it is searched.
@@ -70,6 +71,15 @@ impl<T: Element> HostGraph<T> {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         executor.search_batch(&self.snapshot(params.filter), queries, params, matches)
+    }
+
+    /// How a search for several queries would be executed; if each has a filter, that for the first.
+    ///
+    /// # Errors
+    /// Returns [`SearchError`].
+    pub fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        let snapshot = self.snapshot(params.filter);
+        Ok(SearchPlan::new(&snapshot, params.of_query(0), queries, CostModel::CPU)?.explain())
     }
 
     /// The graph for a search with this filter.

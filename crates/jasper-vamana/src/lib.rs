@@ -103,6 +103,6 @@ pub use memory::{
 };
 pub use mutable::{GraphAccess, MutableGraph, SharedGraph, Transaction, transaction, without_edges};
 pub use pending::{PendingQuery, QueryQueue};
-pub use plan::{BeamSize, SearchPlan, Strategy};
+pub use plan::{BeamSize, Explanation, SearchPlan, Strategy};
 pub use query::{Distances, SearchError, SearchParams, SearchReport};
 pub use scalar_quantizer::{ScalarQuantizer, sq8_metric};

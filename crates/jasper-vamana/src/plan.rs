@@ -1,13 +1,15 @@
 //! How a search call is executed, on the CPU or a device: by beam search or scan, and which vertices may be returned.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use jasper_attributes::ColumnRange;
 use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
 use jasper_graph::{AllowedSlots, Graph};
 
 use crate::cost_model::Workload;
 use crate::filter::BoundFilter;
-use crate::{CostModel, Distances, Hit, MatchesMut, SearchError, SearchParams};
+use crate::{CostModel, Distances, Filter, Hit, MatchesMut, SearchError, SearchParams};
 
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
@@ -31,6 +33,46 @@ pub struct SearchPlan<'a, T: Element> {
     work: Workload,
     /// Most hits that a query can have.
     max_hits: usize,
+    /// Keys that the filter allows, about and at most.
+    allowed_keys: (usize, usize),
+}
+
+/// How a search is executed, before it is: see [`SearchPlan::explain`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Explanation {
+    /// Keys in the index.
+    pub keys: usize,
+    /// Keys that the filter allows. An estimate if several conditions on attributes depend on each other, or the filter is
+    /// a predicate.
+    pub allowed: usize,
+    /// No more keys than this are allowed.
+    pub most_allowed: usize,
+    /// The width of the beam, wider by the share of keys that are not allowed; `None` for an exact scan of those that are.
+    pub beam_width: Option<usize>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { keys, allowed, most_allowed, beam_width } = self;
+        let about = if allowed == most_allowed { "" } else { "about " };
+        write!(f, "{about}{allowed} of {keys} keys pass: ")?;
+        match beam_width {
+            None => f.write_str("exact scan of these"),
+            Some(width) => write!(f, "search with a beam of {width}"),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Explanation {
+    /// Adds the keys of another shard.
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.allowed += other.allowed;
+        self.most_allowed += other.most_allowed;
+        self.beam_width = self.beam_width.max(other.beam_width);
+    }
 }
 
 /// How the queries of a call are executed.
@@ -106,12 +148,14 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         let filter = BoundFilter::new(graph, params.filter)?;
         let key_filter_slots = match &filter {
             BoundFilter::Keys(keys) => {
-                let is_kept = cost_model.keeps_slots || queries > 1 || keys.is_used();
+                let is_kept =
+                    cost_model.keeps_slots || queries > 1 || keys.is_used() && cost_model.keeps_used;
                 keys.set_used();
                 is_kept.then(|| graph.keys().allowed_slots(keys))
             }
             BoundFilter::Where(predicate) if cost_model.keeps_slots => {
-                Some(Arc::new(AllowedSlots::of_predicate(graph.keys(), predicate)))
+                let Some(Filter::Where(expression)) = params.filter else { unreachable!("it was bound") };
+                Some(graph.keys().allowed_slots_where(expression, predicate))
             }
             _ => None,
         };
@@ -131,21 +175,24 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
-        // `k`, or 1.5 `k` if results are reranked.
-        let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
-        let least_len = k.max(reranked).min(max_beam_width);
+        let least_len = least_len(k, rerank, max_beam_width);
         let mut estimate = filter.estimate();
         let listed = Arc::new(OnceLock::new());
         if let (BoundFilter::Where(predicate), Some((_, most)), None) = (&filter, estimate, &key_filter_slots)
+            && cost_model.key_look_up_ns > 0.0
             && most as f64 * cost_model.key_look_up_ns < cost_model.beam_search(&work, LISTED_HOPS)
         {
             let slots = listed.get_or_init(|| graph.keys().slots_where(predicate));
             estimate = Some((slots.len(), most));
         }
         let allowed = share_of_live(graph, key_filter_slots.as_deref(), &filter, estimate, &cost_model);
+        let allowed_share = allowed.share_of_live;
         let strategy = choose(graph, params, least_len, allowed, &cost_model, &work);
         let most_allowed = estimate.map_or(usize::MAX, |(_, most)| most);
-        let max_hits = graph.keys().len().min(most_allowed).min(k);
+        let keys = graph.keys().len();
+        let max_hits = keys.min(most_allowed).min(k);
+        let likely = estimate.map_or((keys as f64 * allowed_share).round() as usize, |(likely, _)| likely);
+        let allowed_keys = (likely.min(keys), most_allowed.min(keys));
         Ok(Self {
             graph,
             params,
@@ -157,13 +204,39 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             cost_model,
             work,
             max_hits,
+            allowed_keys,
         })
+    }
+
+    /// What the plan is, and the counts that it was made from.
+    pub fn explain(&self) -> Explanation {
+        let (allowed, most_allowed) = self.allowed_keys;
+        let beam_width = match self.strategy {
+            Strategy::Beam(BeamSize { width, .. }) => Some(width),
+            Strategy::Scan => None,
+        };
+        Explanation { keys: self.graph.keys().len(), allowed, most_allowed, beam_width }
+    }
+
+    /// The strategy of a plan that is the same, but for a filter that selects this many keys.
+    pub fn strategy_of(&self, keys: usize) -> Strategy {
+        let Self { graph, params, cost_model, .. } = self;
+        let live = graph.keys().live();
+        let share_of_live = if live == 0 { 1.0 } else { (keys as f64 / live as f64).min(1.0) };
+        let least_len = least_len(params.k, self.rerank, cost_model.max_beam_width);
+        let allowed = Allowed { share_of_live, listing_ns: 0.0 };
+        choose(graph, *params, least_len, allowed, cost_model, &self.work)
     }
 
     /// The plan for queries that this one leaves with fewer than `k` hits: a scan.
     #[must_use]
     pub fn as_scan(&self) -> Self {
         Self { strategy: Strategy::Scan, ..self.clone() }
+    }
+
+    /// What searches cost.
+    pub fn cost_model(&self) -> CostModel {
+        self.cost_model
     }
 
     /// Whether a scan of `slots` slots for `queries` queries is to be one matrix product, and not a scan for each.
@@ -202,6 +275,19 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         })
     }
 
+    /// The range of values of one column of attributes that the filter is, if it is one.
+    pub fn column_range(&self) -> Option<ColumnRange> {
+        match &self.filter {
+            BoundFilter::Where(predicate) => predicate.range(),
+            _ => None,
+        }
+    }
+
+    /// About how many keys the filter allows, if that is known without asking it for each key.
+    pub fn likely_keys(&self) -> Option<usize> {
+        self.filter.estimate().map(|(likely, _)| likely)
+    }
+
     /// Checks that both arrays of `matches` have `k` entries per query.
     ///
     /// # Errors
@@ -236,6 +322,12 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     fn allows_key(&self, key: Key) -> bool {
         self.filter.allows(key)
     }
+}
+
+/// The least length of a frontier: `k`, or 1.5 `k` if results are reranked.
+fn least_len(k: usize, rerank: Option<usize>, max_beam_width: usize) -> usize {
+    let reranked = rerank.map_or(0, |rerank| rerank.min(k.saturating_add(k / 2)));
+    k.max(reranked).min(max_beam_width)
 }
 
 /// Chooses between beam search and scan by their estimated times. Without a filter, it is a beam search while anything

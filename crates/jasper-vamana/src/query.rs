@@ -207,6 +207,11 @@ pub enum SearchError {
         /// Number of queries.
         queries: usize,
     },
+    /// Queries in device memory have a filter each.
+    #[error(
+        "queries in device memory have one filter for all; search with a filter for each by `search_batch`"
+    )]
+    EnqueuedFilters,
     /// An expression does not fit the attributes of the index.
     #[error("filter: {0}")]
     Filter(#[from] ExpressionError),

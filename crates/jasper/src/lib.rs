@@ -218,7 +218,8 @@ pub mod report {
     pub use crate::check::CheckReport;
     pub use crate::device::DeviceInfo;
     pub use jasper_vamana::{
-        CodeReport, CompactReport, ConsolidateReport, InsertReport, OperationCounts, SearchReport,
+        CodeReport, CompactReport, ConsolidateReport, Explanation, InsertReport, OperationCounts,
+        SearchReport,
     };
 }
 
@@ -226,3 +227,8 @@ pub mod report {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The examples of the page on filters.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/filters.md")]
+struct Filters;

@@ -60,6 +60,10 @@ fn change(index: &Index, number: u64) {
     let bits = mix(number);
     let batch = |most: u64| rows(bits, (1 + bits / 64 % most) as usize);
     let insert = |rows: &[f32]| index.insert(view(rows, DIMENSION), NewKeys::Next).map(drop);
+    let quantize = |quantization: Option<Quantization>| match index.quantize(quantization) {
+        Err(QuantizeError::Update(error)) => Err(error),
+        quantized => quantized.map(drop).map_err(|error| panic!("{error}")),
+    };
     let changed = match bits % 16 {
         _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)).map(drop),
         0..=4 => insert(&batch(30)),
@@ -78,8 +82,8 @@ fn change(index: &Index, number: u64) {
         }
         10 => index.consolidate().map(drop),
         11 => index.compact().map(drop),
-        12 => quantize(index, Some(Quantization::Rabitq { bits: 1 + (bits / 64 % 4) as u32 })),
-        13 => quantize(index, None),
+        12 => quantize(Some(Quantization::Rabitq { bits: 1 + (bits / 64 % 4) as u32 })),
+        13 => quantize(None),
         14 => {
             // Refused after it was logged: a value is not finite.
             let mut batch = batch(20);
@@ -101,16 +105,6 @@ fn change(index: &Index, number: u64) {
     assert!(changed.is_ok() || changed.is_err_and(is_refusal), "change {number} fails");
 }
 
-fn quantize(index: &Index, quantization: Option<Quantization>) -> Result<(), UpdateError> {
-    match index.quantize(quantization) {
-        Err(QuantizeError::Update(error)) => Err(error),
-        quantized => {
-            quantized.unwrap();
-            Ok(())
-        }
-    }
-}
-
 /// The keys of a thread after its first `changes` changes: two inserts of two keys, then one of these is deleted.
 fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
     let mut keys = BTreeSet::new();
@@ -128,8 +122,7 @@ fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
 fn change_keys_of(index: &Index, thread: u64, number: u64) {
     let key = (thread << 32) | (number * 2);
     if number % 3 == 2 {
-        index.delete(&[key - 2]).unwrap();
-        return;
+        return assert_eq!(index.delete(&[key - 2]).unwrap(), 1);
     }
     let vectors = [rows(key, 1), rows(key + 1, 1)].concat();
     index.insert(view(&vectors, DIMENSION), &[key, key + 1]).unwrap();

@@ -51,6 +51,11 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 
 pub use quantized::QuantizedSearchArgs;
 
+#[cfg(feature = "kernels")]
+use cuda_std::prelude::*;
+
+#[cfg(feature = "kernels")]
+use crate::bits;
 use crate::graph::{DistanceForm, GraphArgs, NO_SLOT};
 use crate::{DevicePtr, DevicePtrMut};
 
@@ -81,16 +86,68 @@ impl DeviceHit {
 /// No result: no key, at infinite distance.
 pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY, slot: NO_SLOT };
 
+/// Slots that one query of a launch has for itself: the vertices that it scans, or those that may be its results.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
+pub struct QuerySlots {
+    /// The address of a table of u32 in device memory.
+    pub table: u64,
+    /// The first element, or the least number.
+    pub first: u32,
+    /// How many there are.
+    pub len: u32,
+}
+
+impl QuerySlots {
+    /// The [`Self::len`] that makes the table of what a query may return a bitmap.
+    pub const BITMAP: u32 = u32::MAX;
+    /// A rank that every query may return: the host decides about the keys of the vertex.
+    pub const ANY_RANK: u32 = u32::MAX;
+    /// A rank that no query may return.
+    pub const NO_RANK: u32 = u32::MAX - 1;
+
+    /// The slots of a scan: `len` elements of `list`, from `first` on.
+    pub fn list(list: DevicePtr<u32>, first: u32, len: u32) -> Self {
+        Self { table: list.at(0) as u64, first, len }
+    }
+
+    /// What a query may return, as a bit per slot.
+    pub fn bitmap(words: DevicePtr<u32>) -> Self {
+        Self { table: words.at(0) as u64, first: 0, len: Self::BITMAP }
+    }
+
+    /// What a query may return: the slots whose ranks are the `len` from `first` on, below [`Self::NO_RANK`], and those
+    /// of [`Self::ANY_RANK`]. `ranks` has an element for each slot.
+    pub fn ranks(ranks: DevicePtr<u32>, first: u32, len: u32) -> Self {
+        Self { table: ranks.at(0) as u64, first, len }
+    }
+
+    /// The slots of query `query`.
+    ///
+    /// # Safety
+    /// The array has an element for the query.
+    #[cfg(feature = "kernels")]
+    unsafe fn load(of_queries: DevicePtr<Self>, query: u32) -> (DevicePtr<u32>, u32, u32) {
+        // SAFETY: upheld by the caller.
+        let [low, high, first, len] =
+            unsafe { global::load_readonly(of_queries.cast::<[u32; 4]>().at(query as usize)) };
+        let table = u64::from(high) << 32 | u64::from(low);
+        (DevicePtr::new(table as *const u32), first, len)
+    }
+}
+
 /// Arguments of every search kernel. A kernel serves several uses; fields that a use does not set are null, 0 or 1:
 ///
 /// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `form` |
 /// | --- | --- |
-/// | beam search | `allowed`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
+/// | beam search | `allowed` or `allowed_of_queries`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the first launch of a quantized search | those of a beam search, `candidates` and `candidates_len` |
-/// | its second launch, the rerank | `allowed`, `costs`, `estimated_hits`, `start_points_stride` |
+/// | its second launch, the rerank | `allowed` or `allowed_of_queries`, `costs`, `estimated_hits`, `start_points_stride` |
 /// | a scan of some slots, which are the start points | `costs` |
-/// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride`, `start_point_parts` |
+/// | a scan of other slots for each query | `lists`, `costs` |
+/// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride` or `lists`, `start_point_parts` |
 /// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_so_far` |
 ///
 /// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_buckets` have no effect on results.
@@ -106,6 +163,12 @@ pub struct SearchArgs {
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
+    /// `[queries]`: which slots may be results of each query, by bitmaps or ranks, instead of `allowed`. Null if
+    /// `allowed` is for all queries.
+    pub allowed_of_queries: DevicePtr<QuerySlots>,
+    /// `[queries_len / start_point_parts]`: the start points of each query, instead of those of the graph. Null if
+    /// `start_points_stride` says which these are.
+    pub lists: DevicePtr<QuerySlots>,
     /// `[queries][k]`: the results, nearest first. If fewer than `k` are found, `estimated_hits` fill the rest.
     pub results: DevicePtrMut<DeviceHit>,
     /// `[queries][k]`: for a rerank, the results of the first launch, by estimated distances. Null for [`NO_HIT`].
@@ -137,7 +200,8 @@ pub struct SearchArgs {
     /// contain [`NO_SLOT`].
     pub start_points_stride: u32,
     /// 1, or the number of parts that the shared list of start points is split into, each as long as
-    /// `start_points_stride`. Each part of each query is a search of its own and counts in `queries_len`.
+    /// `start_points_stride`, or that each of the `lists` is split into. Each part of each query is a search of its own
+    /// and counts in `queries_len`.
     pub start_point_parts: u32,
     /// Candidates per query, at most `frontier_len`.
     pub candidates_len: u32,
@@ -150,13 +214,44 @@ pub struct SearchArgs {
 #[cfg(feature = "kernels")]
 impl SearchArgs {
     /// The start points of a query: the address of the first, and their number.
-    fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
-        let (list, len) = (self.graph.start_points, self.graph.start_points_len);
-        if self.start_point_parts == 1 {
-            return (list.add((query * self.start_points_stride) as usize), len);
+    ///
+    /// # Safety
+    /// The arguments are valid, and `query` is below `queries_len`.
+    unsafe fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
+        let (mut list, mut len) = (self.graph.start_points, self.graph.start_points_len);
+        let mut stride = self.start_points_stride;
+        if !self.lists.is_null() {
+            // SAFETY: upheld by the caller.
+            let (table, first, list_len) =
+                unsafe { QuerySlots::load(self.lists, query / self.start_point_parts) };
+            (list, len) = (table.add(first as usize), list_len);
+            stride = if self.start_point_parts == 1 { 0 } else { len.div_ceil(self.start_point_parts) };
         }
-        let first = query % self.start_point_parts * self.start_points_stride;
-        (list.add(first as usize), self.start_points_stride.min(len - first))
+        if self.start_point_parts == 1 {
+            return (list.add((query * stride) as usize), len);
+        }
+        // The last parts of a short list are empty.
+        let first = (query % self.start_point_parts * stride).min(len);
+        (list.add(first as usize), stride.min(len - first))
+    }
+
+    /// Whether a vertex may be a result of a query.
+    ///
+    /// # Safety
+    /// The arguments are valid, `query` is below `queries_len`, and the vertex is one of the graph.
+    unsafe fn allows(&self, query: u32, vertex: u32) -> bool {
+        // SAFETY: upheld by the caller; there is a bit or a rank per slot.
+        unsafe {
+            if self.allowed_of_queries.is_null() {
+                return self.allowed.is_null() || bits::contains(self.allowed, vertex);
+            }
+            let (table, first, len) = QuerySlots::load(self.allowed_of_queries, query);
+            if len == QuerySlots::BITMAP {
+                return bits::contains(table, vertex);
+            }
+            let rank = global::load_readonly(table.at(vertex as usize));
+            rank.wrapping_sub(first) < len || rank == QuerySlots::ANY_RANK
+        }
     }
 }
 

@@ -87,9 +87,11 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
 /// # Safety
 /// The arguments are valid, and `query` is below `queries_len`.
 unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
-    let (list, len) = args.start_points(query);
-    // SAFETY: one of the start points; the launch configuration has checked how many there are.
-    if index < len { unsafe { global::load_readonly(list.at(index as usize)) } } else { NO_SLOT }
+    // SAFETY: upheld by the caller; and one of the start points.
+    unsafe {
+        let (list, len) = args.start_points(query);
+        if index < len { global::load_readonly(list.at(index as usize)) } else { NO_SLOT }
+    }
 }
 
 /// A buffer of the slots of vertices whose distances are to be computed.

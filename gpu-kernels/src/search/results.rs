@@ -5,7 +5,6 @@ use cuda_std::prelude::*;
 use super::frontier::Frontier;
 use super::{DeviceHit, NO_HIT, SearchArgs};
 use crate::WARP_SIZE;
-use crate::bits;
 use crate::collectives::rank_in;
 use crate::graph::NO_SLOT;
 use crate::neighbor::{self, NO_ENTRY};
@@ -51,7 +50,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
                 let slot = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
                 global::store(candidates.at((first + lane) as usize), slot);
             }
-            let is_result = !is_candidate && entry != NO_ENTRY && is_allowed(args, neighbor::slot(entry));
+            let is_result = !is_candidate && entry != NO_ENTRY && args.allows(query, neighbor::slot(entry));
             let lanes = warp::ballot(is_result);
             let place = found + rank_in(lanes);
             if is_result && place < args.k {
@@ -79,13 +78,4 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             global::store(args.costs.at(query as usize * 2 + lane as usize), value);
         }
     }
-}
-
-/// Whether a vertex may be a result.
-///
-/// # Safety
-/// The arguments are valid, and the vertex is one of the graph.
-unsafe fn is_allowed(args: &SearchArgs, vertex: u32) -> bool {
-    // SAFETY: one bit per slot.
-    args.allowed.is_null() || unsafe { bits::contains(args.allowed, vertex) }
 }

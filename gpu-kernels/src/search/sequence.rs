@@ -3,7 +3,7 @@
 
 use jasper_core::ElementKind;
 
-use super::{DeviceHit, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
+use super::{DeviceHit, QuantizedSearch, QuantizedSearchArgs, QuerySlots, Search, SearchArgs};
 use crate::graph::GraphArgs;
 use crate::{DevicePtr, DevicePtrMut, Stream};
 
@@ -96,11 +96,11 @@ pub unsafe fn quantized_search<S: Stream>(
 /// Of the device.
 ///
 /// # Panics
-/// If there are fewer than two parts, or fewer start points than parts.
+/// If there are fewer than two parts, or fewer start points than parts, unless each query has a list of its own.
 ///
 /// # Safety
 /// - The requirements of [`Stream::launch`] hold for a search of vectors of `element`.
-/// - All queries have the same start points, which are distinct.
+/// - All queries have the same start points, which are distinct, or each a list, of which each slot is in one part.
 /// - `candidates` has room for `k` slots per part and query.
 pub unsafe fn scan_in_parts<S: Stream>(
     stream: &S,
@@ -110,11 +110,17 @@ pub unsafe fn scan_in_parts<S: Stream>(
     element: ElementKind,
     warps: u32,
 ) -> Result<(), S::Error> {
-    let len = search.graph.start_points_len;
-    assert!((2..=len).contains(&parts), "{len} start points in {parts} parts");
-    let start_points_stride = len.div_ceil(parts);
-    // Rounding up may leave fewer.
-    let parts = len.div_ceil(start_points_stride);
+    let (parts, start_points_stride, len) = if search.lists.is_null() {
+        let len = search.graph.start_points_len;
+        assert!((2..=len).contains(&parts), "{len} start points in {parts} parts");
+        let stride = len.div_ceil(parts);
+        // Rounding up may leave fewer.
+        (len.div_ceil(stride), stride, len)
+    } else {
+        // The host knows how long the lists are, whose distances the costs are without.
+        assert!(parts > 1, "{parts} parts");
+        (parts, 0, 0)
+    };
     let first = SearchArgs {
         results: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
@@ -144,9 +150,11 @@ impl SearchArgs {
     /// The same search among candidates of each query, `[queries][len]`. It expands nothing.
     pub(crate) fn scan_candidates(self, candidates: DevicePtr<u32>, len: u32) -> Self {
         // Without a filter, every candidate may be a result, so `k` entries are enough.
-        let frontier_len = if self.allowed.is_null() { self.k } else { self.k.max(len) };
+        let allows_all = self.allowed.is_null() && self.allowed_of_queries.is_null();
+        let frontier_len = if allows_all { self.k } else { self.k.max(len) };
         Self {
             graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },
+            lists: DevicePtr::null(),
             beam_width: frontier_len,
             frontier_len,
             max_hops: 0,
@@ -159,6 +167,8 @@ impl SearchArgs {
     /// The search for `len` of the queries, from `first` on.
     pub(crate) fn for_queries(&self, first: usize, len: u32) -> Self {
         let start_points = self.graph.start_points.add(first * self.start_points_stride as usize);
+        let of_queries =
+            |slots: DevicePtr<QuerySlots>| if slots.is_null() { slots } else { slots.add(first) };
         Self {
             graph: GraphArgs { start_points, ..self.graph },
             queries: self.queries.add(first * self.graph.shape.row_bytes() as usize),
@@ -169,6 +179,8 @@ impl SearchArgs {
                 self.estimated_hits.add(first * self.k as usize)
             },
             costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
+            allowed_of_queries: of_queries(self.allowed_of_queries),
+            lists: of_queries(self.lists),
             queries_len: len,
             ..*self
         }

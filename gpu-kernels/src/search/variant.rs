@@ -105,9 +105,13 @@ impl Variant {
             args.queries_len
         );
         assert!(
-            parts == 1 || args.graph.start_points_len.div_ceil(starts) == parts,
+            parts == 1 || !args.lists.is_null() || args.graph.start_points_len.div_ceil(starts) == parts,
             "start_point_parts ({parts}) must be 1, or as many as {} start points have of {starts}",
             args.graph.start_points_len
+        );
+        assert!(
+            args.lists.is_null() || starts == 0 && parts > 0 && args.queries_len.is_multiple_of(parts),
+            "lists of queries have no start_points_stride ({starts}), and {parts} parts each"
         );
         assert!(
             visited_buckets == 0 || visited_buckets >= WARP_SIZE && visited_buckets.is_power_of_two(),

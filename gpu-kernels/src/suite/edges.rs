@@ -147,7 +147,7 @@ pub fn detached_vertices_agree_with_the_reference(stream: &impl Stream, seed: u6
             (0..slots).map(|slot| parent_of(slot).map_or(NO_SLOT, |parent| parent as u32)).collect();
         let vertices: Vec<u32> =
             (0..slots).filter(|_| rng.random_range(0..3) > 0).flat_map(|slot| [slot, NO_SLOT]).collect();
-        let (mut neighbors, mut expected) = (Vec::new(), BTreeSet::new());
+        let (mut neighbors, mut expected) = (Vec::new(), BTreeSet::<u32>::new());
         for &vertex in &vertices {
             let old = edges.rows.get(vertex as usize).cloned().unwrap_or_default();
             let mut new: Vec<u32> = old.iter().copied().filter(|_| rng.random_range(0..10) < kept).collect();

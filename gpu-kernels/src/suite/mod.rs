@@ -33,11 +33,11 @@ pub use rows::{
     sq8_rows_agree_with_the_reference,
 };
 pub use search::{
-    scans_agree_with_a_search_for_each_query, searches_agree_with_the_cpu,
-    searches_begin_at_all_start_points, searches_by_estimates_agree_with_the_cpu,
-    searches_by_sq4_agree_with_those_by_sq8, searches_do_not_depend_on_the_batch,
-    searches_find_nothing_where_nothing_is, wide_searches_agree_with_the_cpu,
-    wide_searches_by_estimates_agree_with_the_cpu,
+    scans_agree_with_a_search_for_each_query, scans_of_lists_agree_with_one_after_another,
+    searches_agree_with_the_cpu, searches_begin_at_all_start_points,
+    searches_by_estimates_agree_with_the_cpu, searches_by_sq4_agree_with_those_by_sq8,
+    searches_do_not_depend_on_the_batch, searches_find_nothing_where_nothing_is,
+    wide_searches_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
 };
 pub use sort::{sorts_agree_with_the_reference, sorts_use_only_their_bits};
 
@@ -65,6 +65,7 @@ macro_rules! tests_of_the_suite {
             free_places_agree_with_the_reference
             saved_rows_equal_the_graph
             scans_agree_with_a_search_for_each_query
+            scans_of_lists_agree_with_one_after_another
             searches_agree_with_the_cpu
             searches_begin_at_all_start_points
             searches_by_estimates_agree_with_the_cpu

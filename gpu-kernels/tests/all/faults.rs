@@ -30,6 +30,8 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         queries: rows.input(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
+        allowed_of_queries: DevicePtr::null(),
+        lists: DevicePtr::null(),
         results: results.output(),
         estimated_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),

@@ -24,6 +24,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
     (
         "jasper-cuda",
         &[
+            "jasper-attributes",
             "jasper-core",
             "jasper-data",
             "jasper-quant",

@@ -10,6 +10,8 @@
 
 mod codes;
 mod knn;
+#[cfg(test)]
+mod lost_device;
 mod pairs;
 
 use std::time::Duration;

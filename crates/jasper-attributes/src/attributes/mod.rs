@@ -239,6 +239,31 @@ impl Attributes {
         Predicate::new(&self.keys, &self.columns, expression)
     }
 
+    /// The live keys with a value of a column, by value and in a fixed order where values are equal, each with a number that
+    /// is ordered as values are: that of [`Predicate::range`]. None for columns of lists and ids.
+    pub fn ordered(&self, column: usize) -> Option<Vec<(i64, Key)>> {
+        match &self.columns.get(column)?.values {
+            Values::Numbers(numbers) => {
+                let rows = numbers.ordered.rows(i64::MIN, i64::MAX);
+                Some(rows.map(|row| (numbers.get(row), self.keys.key(row))).collect())
+            }
+            Values::Words(words) => {
+                let codes = 1..=words.dictionary.len() as u32;
+                let rows = codes.flat_map(|code| {
+                    let rows = words.postings.get(code).into_iter().flat_map(|rows| rows.iter());
+                    rows.map(move |row| (i64::from(code), row))
+                });
+                Some(rows.map(|(code, row)| (code, self.keys.key(row))).collect())
+            }
+            Values::Tags(_) | Values::Ids(_) => None,
+        }
+    }
+
+    /// Whether this is a clone of `other` or of what it was cloned from, and no column of either has changed since.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.columns, &other.columns)
+    }
+
     /// Bytes of memory, without allowance for what clones share.
     pub fn memory(&self) -> usize {
         self.keys.memory() + self.columns.iter().map(Stored::memory).sum::<usize>()

@@ -138,6 +138,41 @@ impl RowSet {
         few.iter().copied().chain(many)
     }
 
+    /// The rows of both sets, ascending. Takes less time than to test those of the smaller set.
+    pub(crate) fn common<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u32> + use<'a> {
+        let (few, blocks) = self.pairs(other);
+        let many = blocks.flat_map(|(ours, theirs)| {
+            let high = ours.high << 16;
+            (&*ours.low & &*theirs.low).into_iter().map(move |low| high | low)
+        });
+        few.chain(many)
+    }
+
+    /// Number of rows of both sets.
+    pub(crate) fn common_len(&self, other: &Self) -> usize {
+        let (few, blocks) = self.pairs(other);
+        few.count()
+            + blocks.map(|(ours, theirs)| ours.low.intersection_len(&theirs.low) as usize).sum::<usize>()
+    }
+
+    /// Common rows if one of the sets is a list, and the blocks that both have if not.
+    fn pairs<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> (impl Iterator<Item = u32> + use<'a>, impl Iterator<Item = (&'a Block, &'a Block)> + use<'a>) {
+        let (few, in_set, ours, theirs): (&[u32], &Self, &[Block], &[Block]) = match (self, other) {
+            (Self::Few(rows), _) => (rows, other, &[], &[]),
+            (_, Self::Few(rows)) => (rows, self, &[], &[]),
+            (Self::Many(ours, _), Self::Many(theirs, _)) => (&[], self, ours, theirs),
+        };
+        let few = few.iter().copied().filter(|&row| in_set.contains(row));
+        let blocks = ours.iter().filter_map(|block| {
+            let index = theirs.binary_search_by_key(&block.high, |other| other.high).ok()?;
+            Some((block, &theirs[index]))
+        });
+        (few, blocks)
+    }
+
     /// Bytes beyond the set itself.
     pub(crate) fn memory(&self) -> usize {
         match self {

@@ -1,7 +1,8 @@
 //! How many keys an expression selects.
 
-use super::{Leaf, Predicate, Test};
+use super::{Leaf, Predicate, Test, smallest};
 use crate::columns::Postings;
+use crate::cow::RowSet;
 
 /// How many keys an expression selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,7 @@ impl Predicate<'_> {
                 let missing = parts.iter().map(|part| keys - part.least).sum();
                 let likely = keys as f64 * parts.iter().map(share).product::<f64>();
                 let most = parts.iter().map(|part| part.most).min().unwrap_or(keys);
+                let most = most.min(common(|sets| test.push_sets(sets)).unwrap_or(keys));
                 bounded(keys.saturating_sub(missing), likely, most)
             }
             Test::Or(tests) => {
@@ -86,7 +88,11 @@ impl Predicate<'_> {
             }
             Leaf::All(tags, codes) => {
                 let counts = counts(&tags.postings, codes);
-                let most = counts.clone().min().unwrap_or(0);
+                let common = common(|sets| leaf.push_sets(sets));
+                if let (2, Some(count)) = (codes.len(), common) {
+                    return Estimate::exact(count);
+                }
+                let most = counts.clone().min().unwrap_or(0).min(common.unwrap_or(keys));
                 let likely: f64 = counts.clone().map(|count| count as f64 / keys.max(1) as f64).product();
                 let missing: usize = counts.map(|count| keys - count).sum();
                 let least = if codes.len() > COUNTED { 0 } else { keys.saturating_sub(missing) };
@@ -109,6 +115,13 @@ impl Predicate<'_> {
         let likely = counted as f64 * values.len() as f64 / COUNTED as f64;
         bounded(counted, likely, present)
     }
+}
+
+/// The number of rows that the two smallest of several sets have in common.
+fn common<'a>(push_sets: impl FnOnce(&mut Vec<&'a RowSet>)) -> Option<usize> {
+    let mut sets = Vec::new();
+    push_sets(&mut sets);
+    smallest(sets).map(|[set, other]| set.common_len(other))
 }
 
 fn counts(postings: &Postings, codes: &[u32]) -> impl Iterator<Item = usize> + Clone {

@@ -2,6 +2,7 @@
 
 mod bind;
 mod estimate;
+mod range;
 mod select;
 
 use std::fmt;
@@ -9,17 +10,20 @@ use std::fmt;
 use jasper_core::Key;
 use roaring::RoaringTreemap;
 
-use crate::columns::{Numbers, Stored, Tags, Values, Words};
+use crate::columns::{Numbers, Postings, Stored, Tags, Values, Words};
+use crate::cow::RowSet;
 use crate::keys::Keys;
 use crate::{Expression, ExpressionError};
 
 pub use estimate::Estimate;
+pub use range::ColumnRange;
 
 /// An expression bound to attributes: names are resolved to columns, strings to their codes.
 ///
 /// It never holds for a key that is not live.
 pub struct Predicate<'a> {
     keys: &'a Keys,
+    columns: &'a [Stored],
     test: Test<'a>,
 }
 
@@ -82,6 +86,36 @@ impl Leaf<'_> {
     }
 }
 
+impl<'a> Leaf<'a> {
+    /// Adds sets of rows that each have all rows for which this holds.
+    fn push_sets(&self, sets: &mut Vec<&'a RowSet>) {
+        let (postings, codes): (&'a Postings, &[u32]) = match self {
+            Self::Word(words, code) => (&words.postings, std::slice::from_ref(code)),
+            Self::Any(tags, codes) if codes.len() == 1 => (&tags.postings, codes),
+            Self::All(tags, codes) => (&tags.postings, codes),
+            _ => return,
+        };
+        sets.extend(codes.iter().filter_map(|&code| postings.get(code)));
+    }
+}
+
+impl<'a> Test<'a> {
+    /// Adds sets of rows that each have all rows for which this holds.
+    fn push_sets(&self, sets: &mut Vec<&'a RowSet>) {
+        match self {
+            Self::And(tests) => tests.iter().for_each(|test| test.push_sets(sets)),
+            Self::Leaf(leaf, true) => leaf.push_sets(sets),
+            _ => {}
+        }
+    }
+}
+
+/// The two smallest of several sets.
+fn smallest(mut sets: Vec<&RowSet>) -> Option<[&RowSet; 2]> {
+    sets.sort_by_key(|set| set.len());
+    sets.first_chunk().copied()
+}
+
 impl Test<'_> {
     #[inline]
     fn holds(&self, row: u32, key: Key) -> bool {
@@ -100,7 +134,7 @@ impl<'a> Predicate<'a> {
         columns: &'a [Stored],
         expression: &'a Expression,
     ) -> Result<Self, ExpressionError> {
-        Ok(Self { keys, test: bind::bind(columns, expression, true)? })
+        Ok(Self { keys, columns, test: bind::bind(columns, expression, true)? })
     }
 
     /// Whether a key is live and the expression true for it. Takes some nanoseconds per comparison, and the time to fetch the

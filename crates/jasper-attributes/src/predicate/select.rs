@@ -1,14 +1,14 @@
 //! Selects keys.
 //!
 //! 1. The *sources* of a test are sets of rows that together have all rows for which it is true: of a condition, the rows
-//!    of its values; of `and`, those of the part that has the fewest; of `or`, those of all parts; of what is negated, all
+//!    of its values; of `and`, those of the part that has the fewest, or the rows of two parts; of `or`, those of all parts; of what is negated, all
 //!    live rows.
 //! 2. Each row of the sources is tested, unless they have no others.
 
 use jasper_core::{Key, NO_KEY};
 use roaring::{RoaringBitmap, RoaringTreemap};
 
-use super::{Leaf, Predicate, Test};
+use super::{Leaf, Predicate, Test, smallest};
 use crate::columns::{Numbers, Postings};
 use crate::cow::RowSet;
 
@@ -16,6 +16,7 @@ use crate::cow::RowSet;
 enum Source<'a> {
     All,
     Set(&'a RowSet),
+    Both(&'a RowSet, &'a RowSet),
     Range(&'a Numbers, i64, i64),
     Rows(&'a [u32]),
     Keys(&'a RoaringTreemap),
@@ -34,6 +35,15 @@ impl<'a> Sources<'a> {
         let sets: Vec<&RowSet> = codes.iter().filter_map(|&code| postings.get(code)).collect();
         let len = sets.iter().map(|set| set.len()).sum();
         Self { sources: sets.into_iter().map(Source::Set).collect(), len, exact }
+    }
+}
+
+impl<'a> Sources<'a> {
+    /// The rows of the two smallest of several sets.
+    fn both(sets: Vec<&'a RowSet>) -> Option<Self> {
+        let exact = sets.len() == 2;
+        let [set, other] = smallest(sets)?;
+        Some(Self { sources: vec![Source::Both(set, other)], len: set.common_len(other), exact })
     }
 }
 
@@ -68,6 +78,7 @@ impl Predicate<'_> {
         match source {
             Source::All => self.keys.live().for_each(|(row, _)| visit(row)),
             Source::Set(set) => set.iter().for_each(visit),
+            Source::Both(set, other) => set.common(other).for_each(visit),
             Source::Range(numbers, least, most) => numbers.ordered.rows(*least, *most).for_each(visit),
             Source::Rows(rows) => rows.iter().copied().for_each(visit),
             Source::Keys(keys) => {
@@ -89,6 +100,9 @@ impl Predicate<'_> {
             Test::Leaf(_, false) => self.all(false),
             Test::And(tests) => {
                 let parts = tests.iter().map(|test| self.sources(test));
+                let mut sets = Vec::new();
+                test.push_sets(&mut sets);
+                let parts = parts.chain(Sources::both(sets));
                 let fewest = parts.min_by_key(|sources| sources.len);
                 fewest.map_or(self.all(true), |fewest| Sources { exact: false, ..fewest })
             }
@@ -121,10 +135,14 @@ impl Predicate<'_> {
                 exact: true,
             },
             Leaf::Any(tags, codes) => Sources::sets(&tags.postings, codes, true),
-            Leaf::All(tags, codes) => {
-                let fewest = codes.iter().min_by_key(|&&code| tags.postings.count(code));
-                Sources::sets(&tags.postings, fewest.map_or(&[], std::slice::from_ref), codes.len() == 1)
-            }
+            Leaf::All(tags, codes) => match codes[..] {
+                [code] => Sources::sets(&tags.postings, &[code], true),
+                _ => {
+                    let sets = codes.iter().map(|&code| tags.postings.get(code));
+                    let none = Sources { sources: Vec::new(), len: 0, exact: true };
+                    sets.collect::<Option<Vec<_>>>().and_then(Sources::both).unwrap_or(none)
+                }
+            },
             Leaf::Ids(rows) => Sources { sources: vec![Source::Rows(rows)], len: rows.len(), exact: true },
             Leaf::Keys(keys) => {
                 let len = usize::try_from(keys.len()).unwrap_or(usize::MAX);

@@ -1,10 +1,12 @@
 //! Options that several commands share.
 
+mod attributes;
 mod device;
 mod distances;
 mod graph;
 mod quantization;
 
+pub use attributes::ColumnArgs;
 pub use device::{DeviceArgs, PlacementArgs, note_faults, on_threads, storage_on_device};
 pub use distances::DistanceArgs;
 pub use graph::GraphArgs;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use jasper::MemorySpace;
+use jasper::attributes::Frame;
 use jasper::file::{check_new_durable, is_sharded, remove_checkpoint};
 use jasper::memory::MemoryPlan;
 use jasper::{Device, DeviceChoice, IndexBuilder, Key, Progress, Spread, Stage};
@@ -16,10 +17,10 @@ use jasper_data::{VectorFile, read_keys};
 use serde_json::json;
 
 use super::quantize::quantize;
-use crate::args::{GraphArgs, QuantizationChoice, threads};
+use crate::args::{ColumnArgs, GraphArgs, QuantizationChoice, threads};
 use crate::command_files::{Content, Files, check_writable};
 use crate::error::Usage;
-use crate::files::name_input;
+use crate::files::{name_attributes, name_input};
 use crate::terminal::{Terminal, merge, timed};
 use crate::{interrupt, process, units};
 
@@ -56,6 +57,12 @@ pub struct Args {
     /// Keys of the vectors: text with one number per line, or npy of u64 [default: their numbers]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Attributes of the vectors, to filter searches by: a JSON object per line for each vector, in their order;
+    /// compressed if the name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    attributes: Option<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Leave out zero vectors, which have no cosine distance; by default the build fails if there is one
     #[arg(long)]
     skip_zero_vectors: bool,
@@ -85,7 +92,7 @@ impl Args {
     /// The files of the command.
     pub fn files(&self) -> Files {
         let outputs = if self.plan || self.is_folder() { None } else { Some(&self.output) };
-        Files::new().read([&self.base]).read(&self.keys).write(outputs, Content::INDEX)
+        Files::new().read([&self.base]).read(&self.keys).read(&self.attributes).write(outputs, Content::INDEX)
     }
 
     /// Builds and saves.
@@ -99,11 +106,12 @@ impl Args {
         }
         let vectors = VectorFile::open(&self.base)?;
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
+        let attributes = self.attributes.as_ref().map(|path| self.columns.read(path)).transpose()?;
         ensure!(
             self.quantization != QuantizationChoice::None || !self.drop_vectors,
             "--drop-vectors needs quantized codes; choose some with --quantization"
         );
-        let mut builder = self.builder(keys.as_deref());
+        let mut builder = self.builder(keys.as_deref(), attributes.as_ref());
         let planned = builder.clone().quantize(self.quantization.mode(DeviceChoice::Auto, false));
         let (count, dimension, element) = (vectors.len(), vectors.dimension(), vectors.element());
         let estimate = planned.check_memory(element, count, dimension)?;
@@ -135,7 +143,9 @@ impl Args {
         };
         let start = Instant::now();
         let built = builder.with_progress(progress).build(&vectors);
-        let named = |error| name_input(error, &self.base, self.keys.as_deref());
+        let named = |error| {
+            name_attributes(name_input(error, &self.base, self.keys.as_deref()), self.attributes.as_deref())
+        };
         let index = built.map_err(|error| stopped(named(error.into())))?;
         let report = index.build_report().expect("it was just built");
         // The index is saved even if it cannot be quantized.
@@ -242,14 +252,12 @@ impl Args {
         Ok(())
     }
 
-    fn builder<'a>(&self, keys: Option<&'a [Key]>) -> IndexBuilder<'a> {
+    fn builder<'a>(&self, keys: Option<&'a [Key]>, attributes: Option<&'a Frame>) -> IndexBuilder<'a> {
         let builder = self.graph.builder().threads(self.threads).device(self.device).keep_on_host(true);
         let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread).shards(self.shards);
         let builder = builder.skip_zero_vectors(self.skip_zero_vectors);
-        match keys {
-            Some(keys) => builder.keys(keys),
-            None => builder,
-        }
+        let builder = keys.into_iter().fold(builder, IndexBuilder::keys);
+        attributes.into_iter().fold(builder, IndexBuilder::attributes)
     }
 }
 

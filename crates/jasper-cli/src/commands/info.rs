@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use jasper::FileError;
+use jasper::attributes::Column;
 use jasper::file::{DurableInfo, IndexInfo, is_durable, is_sharded, shard_files};
 use jasper::tune::TunedSearch;
 use serde_json::{Value, json};
@@ -57,6 +58,10 @@ impl Args {
 
 fn json(info: &IndexInfo, tuned: &[Tuned]) -> Value {
     let sections = info.sections.iter().map(|(section, bytes)| json!({ "name": section, "bytes": bytes }));
+    let columns = info
+        .columns
+        .iter()
+        .map(|Column { name, kind, .. }| json!({ "name": name, "type": kind.to_string() }));
     json!({
         // Keys that searches can return.
         "vectors": info.keys,
@@ -75,6 +80,8 @@ fn json(info: &IndexInfo, tuned: &[Tuned]) -> Value {
         "quantization": info.quantization,
         // Whether the index has vectors, or only codes.
         "has_vectors": info.has_vectors,
+        // Attributes.
+        "columns": columns.collect::<Vec<_>>(),
         "bytes": info.file_bytes,
         // Replaced sections, until the file is written whole.
         "unused_bytes": info.unused_bytes,
@@ -97,6 +104,9 @@ fn text(info: &IndexInfo, tuned: &[Tuned]) -> Result<String> {
     if let Some(quantization) = &info.quantization {
         let dropped = if info.has_vectors { "" } else { ", vectors dropped" };
         writeln!(text, "codes     {quantization}{dropped}")?;
+    }
+    for (i, Column { name, kind, .. }) in info.columns.iter().enumerate() {
+        writeln!(text, "{:<8}  {kind:<9}  {name}", if i == 0 { "columns" } else { "" })?;
     }
     write!(text, "file      {}", units::bytes(info.file_bytes))?;
     if info.unused_bytes > 0 {

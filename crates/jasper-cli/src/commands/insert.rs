@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::NewKeys;
-use jasper::UpdateError;
+use jasper::{Entries, NewKeys, UpdateError};
 use jasper_data::read_keys;
 use serde_json::json;
 
+use crate::args::ColumnArgs;
 use crate::command_files::Files;
-use crate::files::{name_input, open_vectors};
+use crate::files::{name_attributes, name_input, open_vectors};
 use crate::terminal::{Terminal, merge};
 use crate::units;
 use crate::update::{LinkingArgs, UpdateArgs};
@@ -26,7 +26,13 @@ pub struct Args {
     /// Keys of the vectors: text with one number per line, or npy of u64 [default: continue from the largest key]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Replace the vectors of keys that exist, instead of failing
+    /// Attributes of the vectors, to filter searches by: a JSON object per line for each vector, in their order;
+    /// compressed if the name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    attributes: Option<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// Replace the vectors and attributes of keys that exist, instead of failing
     #[arg(long, requires = "keys")]
     upsert: bool,
     #[command(flatten)]
@@ -36,20 +42,24 @@ pub struct Args {
 impl Args {
     /// The files of the command.
     pub fn files(&self) -> Files {
-        self.update.files().read([&self.base]).read(&self.keys)
+        self.update.files().read([&self.base]).read(&self.keys).read(&self.attributes)
     }
 
     /// Inserts and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
-        let named = |error: UpdateError| name_input(error.into(), &self.base, self.keys.as_deref());
+        let attributes = self.attributes.as_ref().map(|path| self.columns.read(path)).transpose()?;
+        let named = |error: UpdateError| {
+            let error = name_input(error.into(), &self.base, self.keys.as_deref());
+            name_attributes(error, self.attributes.as_deref())
+        };
         let (report, updated) = self.update.update(self.linking, terminal, |index| {
             let file = open_vectors(&self.base, index.dimension())?;
             let index = index.with_progress(terminal.progress());
-            let inserted = match &keys {
-                Some(keys) if self.upsert => index.upsert(&file, keys),
-                keys => index.insert(&file, keys.as_ref().map_or(NewKeys::Next, NewKeys::from)),
-            };
+            let entries = Entries::from(keys.as_ref().map_or(NewKeys::Next, NewKeys::from));
+            let entries = entries.with_attributes(attributes.as_ref());
+            let inserted =
+                if self.upsert { index.upsert(&file, entries) } else { index.insert(&file, entries) };
             inserted.map_err(named)
         })?;
         let (count, rate) = (report.keys, report.keys as f64 / updated.seconds);

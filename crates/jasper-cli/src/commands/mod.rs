@@ -15,6 +15,7 @@ mod insert;
 mod quantize;
 mod runbook;
 mod search;
+mod set_attributes;
 mod stream;
 mod tune;
 
@@ -69,6 +70,7 @@ commands! {
     Search(search),
     Insert(insert),
     Delete(delete),
+    SetAttributes(set_attributes),
     Consolidate(consolidate),
     Compact(compact),
     Quantize(quantize),

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
+use jasper::attributes::{Expression, Frame, Value};
 use jasper::report::SearchReport;
 use jasper::tune::Goal;
-use jasper::{Key, KeyFilter, Matches, NO_KEY, SearchParams};
+use jasper::{Filter, Index, Key, KeyFilter, Matches, NO_KEY, SearchParams};
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::args::{DeviceArgs, DistanceArgs, note_faults, storage_on_device};
 use crate::command_files::{Content, Files};
@@ -43,6 +44,13 @@ pub struct Args {
     /// Return only keys of this file: text with one number per line, or npy of u64
     #[arg(long, value_name = "FILE")]
     filter: Option<PathBuf>,
+    /// Return only keys whose attributes an expression is true for, such as "year >= 2020 and lang in ('en', 'de')"; with
+    /// --filter, keys that both allow
+    #[arg(long = "where", value_name = "EXPRESSION")]
+    expression: Option<Expression>,
+    /// Print the attributes of the keys, too
+    #[arg(long, conflicts_with = "output")]
+    attributes: bool,
     #[command(flatten)]
     distances: DistanceArgs,
     #[command(flatten)]
@@ -58,6 +66,9 @@ struct QueryResults<'a> {
     query: usize,
     keys: &'a [Key],
     distances: &'a [f32],
+    /// An object for each key, without what is null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attributes: Option<Vec<Map<String, serde_json::Value>>>,
 }
 
 impl Args {
@@ -75,8 +86,8 @@ impl Args {
         beam_search.check()?;
         let goal = self.recall.map(|recall| Goal { k, recall });
         goal.map_or(Ok(()), Goal::check)?;
-        let filter: Option<KeyFilter> =
-            self.filter.map(read_keys).transpose()?.map(|keys| keys.into_iter().collect());
+        let keys = self.filter.map(read_keys).transpose()?;
+        let filter = OwnedFilter::new(keys, self.expression);
         let index = self.device.open(&self.index, self.distances, terminal)?;
         let queries = read_queries(&self.queries, &index)?;
         let count = queries.view().len();
@@ -87,7 +98,7 @@ impl Args {
         // There are no more results, and their arrays would have room for all of them.
         let k = k.min(index.len().max(1));
         let params = params.k(k).distances(self.distances.distances());
-        let params = filter.as_ref().map_or(params, |keys| params.filter(keys));
+        let params = filter.iter().fold(params, |params, filter| params.filter(filter.as_filter()));
         let (mut keys, mut distances) = Matches::new(count, k)?.into_arrays();
         let search = || index.search_batch_into(queries.view(), params, &mut keys, &mut distances);
         let (report, seconds) = timed(search);
@@ -95,7 +106,10 @@ impl Args {
         let SearchReport { cost, scanned, .. } = report.map_err(|error| named(error.into()))?;
         note_faults(&index, terminal);
 
-        let Some(output) = self.output else { return print(&keys, &distances, k, terminal) };
+        let Some(output) = self.output else {
+            let index = self.attributes.then_some(&index);
+            return print(&keys, &distances, k, index, terminal);
+        };
         to_ground_truth(&keys, distances, k)?.write(&output)?;
         let (output, device) = (output.display(), index.device());
         let beam_width = params.effective_beam_width().min(index.device_info().max_beam_width);
@@ -138,13 +152,56 @@ fn beam_search(k: usize, beam_width: Option<usize>) -> SearchParams<'static> {
     beam_width.map_or(SearchParams::new(k), |beam_width| SearchParams::new(k).beam_width(beam_width))
 }
 
-/// Prints the `k` results of each query.
-fn print(keys: &[Key], distances: &[f32], k: usize, terminal: Terminal) -> Result<()> {
+/// Which keys may be found.
+enum OwnedFilter {
+    Keys(KeyFilter),
+    Where(Expression),
+}
+
+impl OwnedFilter {
+    /// The keys that are allowed by both of these that there are.
+    fn new(keys: Option<Vec<Key>>, expression: Option<Expression>) -> Option<Self> {
+        Some(match (keys, expression) {
+            (None, None) => return None,
+            (Some(keys), None) => Self::Keys(keys.into_iter().collect()),
+            (None, Some(expression)) => Self::Where(expression),
+            (Some(keys), Some(expression)) => Self::Where(Expression::keys(keys).and(expression)),
+        })
+    }
+
+    fn as_filter(&self) -> Filter<'_> {
+        match self {
+            Self::Keys(keys) => keys.into(),
+            Self::Where(expression) => expression.into(),
+        }
+    }
+}
+
+/// Prints the `k` results of each query, with attributes if `attributes_of` is the index.
+fn print(
+    keys: &[Key],
+    distances: &[f32],
+    k: usize,
+    attributes_of: Option<&Index>,
+    terminal: Terminal,
+) -> Result<()> {
     for (query, (keys, distances)) in keys.chunks_exact(k).zip(distances.chunks_exact(k)).enumerate() {
         let found = keys.iter().take_while(|&&key| key != NO_KEY).count();
-        terminal.object(&QueryResults { query, keys: &keys[..found], distances: &distances[..found] })?;
+        let (keys, distances) = (&keys[..found], &distances[..found]);
+        let attributes = attributes_of.map(|index| objects(&index.attributes(keys)));
+        terminal.object(&QueryResults { query, keys, distances, attributes })?;
     }
     Ok(())
+}
+
+/// An object for each row, without what is null.
+fn objects(frame: &Frame) -> Vec<Map<String, serde_json::Value>> {
+    let value = |row, name: &str| match frame.value(row, name) {
+        Value::Null => None,
+        value => Some((name.to_owned(), value.to_json())),
+    };
+    let object = |row| frame.columns().filter_map(|(name, _)| value(row, name)).collect();
+    (0..frame.len()).map(object).collect()
 }
 
 /// The results as ground truth, whose keys have 32 bits.

@@ -8,12 +8,13 @@ use jasper::{MatrixView, f16};
 use jasper_data::{GroundTruth, VectorFile, write_vectors};
 use serde_json::{Value, json};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "demo",
     "build",
     "search",
     "insert",
     "delete",
+    "set-attributes",
     "consolidate",
     "compact",
     "quantize",

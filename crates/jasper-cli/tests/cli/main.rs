@@ -1,5 +1,6 @@
 //! The command: its reports, its errors, and the pages that show it.
 
+mod attributes;
 mod bad_input;
 #[cfg(unix)]
 mod checkpoint;

@@ -39,6 +39,14 @@ fn the_pages_on_tuning_and_on_a_gpu_are_true() {
 }
 
 #[test]
+fn the_page_on_filters_is_true() {
+    let sandbox = Sandbox::new();
+    run("docs/src/filters.md", &sandbox);
+    let found = String::from_utf8(sandbox.read("verbs.jsonl")).unwrap();
+    assert!(found.lines().count() == 500 && !found.contains(r#""part":"n""#), "{found}");
+}
+
+#[test]
 fn the_page_on_streams_is_true() {
     let sandbox = Sandbox::new();
     run("docs/src/updates.md", &sandbox);

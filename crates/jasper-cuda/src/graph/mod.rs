@@ -5,6 +5,7 @@
 //! | `changes` | applying changes of the host's graph to its copy |
 //! | `codes` | codes of vectors |
 //! | `compact` | moving vertices into free slots |
+//! | `columns` | attributes in the order of their values, kept between searches |
 //! | `filters` | the slots of key filters, kept between searches |
 //! | `edges` | reading and writing edges; transactions |
 //! | `mutable` | a graph that is updated on a device |
@@ -15,6 +16,7 @@
 
 mod changes;
 mod codes;
+mod columns;
 mod compact;
 mod edges;
 mod filters;
@@ -43,6 +45,7 @@ use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
 pub(crate) use codes::{CodeTable, DeviceCodes};
+pub(crate) use columns::{DeviceColumn, DeviceColumns};
 pub(crate) use edges::{EdgeRows, HostRows, WORD_ALIGN};
 use edges::{RecentRows, UndoLog};
 pub(crate) use filters::{DeviceFilters, SlotFormat};
@@ -110,6 +113,8 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     async_readers: Arc<AsyncReaders>,
     /// What searches with key filters keep on the device.
     filters: Arc<DeviceFilters<S>>,
+    /// What searches with filters by attributes keep there.
+    columns: Arc<DeviceColumns<S>>,
     /// Arrays that were replaced, and that searches may still read.
     old: OldArrays<T, S>,
     /// The tables as searches read them, since the last change.
@@ -182,6 +187,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             sq8: None,
             async_readers: Arc::default(),
             filters: Arc::default(),
+            columns: Arc::default(),
             old: OldArrays::default(),
             searched: None,
         };
@@ -205,6 +211,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             dimension: self.dimension,
             metric: self.metric,
             filters: Arc::clone(&self.filters),
+            columns: Arc::clone(&self.columns),
             async_readers: Arc::clone(&self.async_readers),
             readers,
             element: PhantomData,

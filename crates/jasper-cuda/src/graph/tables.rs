@@ -12,7 +12,7 @@ use gpu_kernels::graph::{DistanceForm, GraphArgs};
 use gpu_kernels::{DevicePtr, Stream};
 use jasper_core::{Element, Key, Metric, padded_len};
 
-use super::{CodeTable, DeviceFilters, KernelGraph, row_bytes};
+use super::{CodeTable, DeviceColumns, DeviceFilters, KernelGraph, row_bytes};
 use crate::MemorySpace;
 
 /// The tables of a graph on a device as they were after a change, for searches. Clones share the memory.
@@ -39,6 +39,7 @@ pub(crate) struct SearchTables<T: Element, S: Stream> {
     pub(super) dimension: usize,
     pub(crate) metric: Metric,
     pub(crate) filters: Arc<DeviceFilters<S>>,
+    pub(crate) columns: Arc<DeviceColumns<S>>,
     /// Slots for which the copy had room.
     pub(super) capacity: usize,
     pub(crate) async_readers: Arc<AsyncReaders>,
@@ -63,6 +64,7 @@ impl<T: Element, S: Stream> Clone for SearchTables<T, S> {
             dimension,
             metric,
             filters: Arc::clone(&self.filters),
+            columns: Arc::clone(&self.columns),
             async_readers: Arc::clone(&self.async_readers),
             readers: Arc::clone(&self.readers),
             element: PhantomData,

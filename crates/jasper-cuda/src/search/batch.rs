@@ -25,10 +25,11 @@ use jasper_core::{BitSet, Element, Slot, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
-use jasper_vamana::{MatchesMut, PendingQuery, QueryQueue, SearchError, SearchPlan, SearchReport, Strategy};
+use jasper_vamana::{MatchesMut, PendingQuery, QueryQueue, SearchError, SearchPlan, SearchReport};
 use rayon::prelude::*;
 
 use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
+use super::filter_plans::FilterPlans;
 use super::launch::{LaunchPointers, QueryQuantizer, SearchLaunch, SlotArray};
 use super::results::first_keys;
 use super::started::{StartedQueries, UNWRITTEN};
@@ -50,17 +51,59 @@ const TASK_BYTES: usize = 32 << 10;
 const MAX_TASKS_ALONE: usize = 8;
 const MAX_RESULT_TASKS_ALONE: usize = 32;
 
-/// A search plan, and where it is executed.
+/// A search of queries with one filter, or of those that are searched for in one way and have filters of their own.
 pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
-    pub(crate) plan: &'a SearchPlan<'r, T>,
+    pub(crate) plans: Plans<'a, 'r, T, B::Stream>,
     /// The device copy of the plan's graph.
     pub(crate) graph: &'a SearchTables<T, B::Stream>,
     /// Threads of the host, for large chunks.
     pub(crate) pool: &'a ThreadPool,
 }
 
+/// The plans of the queries of a call.
+pub(crate) enum Plans<'a, 'r, T: Element, S: gpu_kernels::Stream> {
+    /// One for all.
+    One(&'a SearchPlan<'r, T>),
+    /// One for each filter.
+    OfFilters(&'a FilterPlans<'r, T, S>),
+}
+
+impl<T: Element, S: gpu_kernels::Stream> Clone for Plans<'_, '_, T, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Element, S: gpu_kernels::Stream> Copy for Plans<'_, '_, T, S> {}
+
+impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
+    /// Whether a query with `filled` hits may have more, which a scan would find.
+    fn needs_scan(self, query: &PendingQuery<'_, T>, filled: usize) -> bool {
+        match self {
+            Self::One(plan) => plan.needs_scan(filled),
+            Self::OfFilters(plans) => plans.needs_scan(query, filled),
+        }
+    }
+
+    /// Writes the hits of a query: of the vertices that were found, the keys that its filter allows. Returns their number.
+    fn fill(self, query: &mut PendingQuery<'_, T>, found: impl Iterator<Item = (Slot, f32)>) -> usize {
+        match self {
+            Self::One(plan) => plan.fill(found, &mut query.out),
+            Self::OfFilters(plans) => plans.fill(query, found),
+        }
+    }
+
+    /// The graph of all plans.
+    fn graph(self) -> &'a Graph<T> {
+        match self {
+            Self::One(plan) => plan.graph,
+            Self::OfFilters(plans) => plans.base().graph,
+        }
+    }
+}
+
 impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
-    /// Searches for the queries that it takes from `queue`, until there are none. `sets` holds at least one set of
+    /// Searches for the queries that it takes from `queue`, until there are none, by one plan. `sets` holds at least one set of
     /// buffers; `add` creates another.
     ///
     /// After an error, queries that it took and did not answer are in the queue again. Sets of buffers may still have a
@@ -71,24 +114,23 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<SearchReport, SearchError> {
-        let (plan, allowed_once) = (self.plan, OnceCell::new());
+        let Plans::One(plan) = self.plans else { unreachable!("each group of queries is run by itself") };
+        let allowed_once = OnceCell::new();
         let allowed =
             || plan.key_filter_set().unwrap_or_else(|| allowed_once.get_or_init(|| allowed(plan, self.pool)));
         let multiprocessors = sets[0].stream().multiprocessors();
         let launch = |plan: &SearchPlan<'_, T>, queries| {
             SearchLaunch::new(plan, self.graph, allowed, multiprocessors, queries)
         };
-        let answers = self.run(&launch(plan, queue.queries_per_device())?, queue, sets, &add)?;
+        let answers = self.run_plan(plan, launch(plan, queue.queries_per_device())?, queue, sets, &add)?;
         let Answers { mut report, to_scan } = answers;
         if !to_scan.is_empty() {
-            report.scanned = to_scan.len();
             let rest = QueryQueue::of(to_scan);
             let scanned = launch(&plan.as_scan(), rest.queries_per_device())
-                .and_then(|scan| self.run(&scan, &rest, sets, &add))
+                .and_then(|scan| self.run_plan(plan, scan, &rest, sets, &add))
                 .inspect_err(|_| {
                     let mut unanswered = Vec::new();
                     rest.take(usize::MAX, &mut unanswered);
-                    report.scanned -= unanswered.len();
                     report += rest.failed_report();
                     queue.return_unanswered(unanswered, report);
                 });
@@ -97,10 +139,24 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         Ok(report)
     }
 
-    /// Runs one launch per chunk of the queries.
-    fn run<'q>(
+    /// Runs one launch per chunk of the queries, which have one plan.
+    fn run_plan<'q>(
+        &self,
+        plan: &SearchPlan<'_, T>,
+        launch: SearchLaunch<'_, T, B::Stream>,
+        queue: &QueryQueue<'q, T>,
+        sets: &mut Vec<B>,
+        add: impl Fn() -> Result<B, SearchError>,
+    ) -> Result<Answers<'q, T>, SearchError> {
+        let slots = launch.slots(sets[0].stream(), plan).map_err(SearchError::device)?;
+        self.run(&launch, &slots, queue, sets, add)
+    }
+
+    /// Runs one launch per chunk of the queries. `slots` are those of the launch, from the stream of the first set.
+    pub(super) fn run<'q>(
         &self,
         launch: &SearchLaunch<'_, T, B::Stream>,
+        slots: &SlotArray<B::Stream>,
         queue: &QueryQueue<'q, T>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
@@ -117,7 +173,6 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         }
         let in_flight = wanted.min(sets.len());
         let sets = &mut sets[..in_flight];
-        let slots = launch.slots(sets[0].stream(), self.plan).map_err(SearchError::device)?;
         if in_flight > 1 && !slots.is_empty() {
             // The other streams read them too.
             sets[0].stream().synchronize().map_err(SearchError::device)?;
@@ -128,7 +183,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let run = RunningBatch {
             search: self,
             launch,
-            slots: &slots,
+            slots,
             batch: Mutex::new(Batch::new(queue, chunk_len, has_short_start)),
         };
         if let [buffers] = &mut *sets {
@@ -164,7 +219,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         queries: &[&[T]],
         buffers: &mut B,
     ) -> Result<StartedQueries, SearchError> {
-        let plan = self.plan;
+        let Plans::One(plan) = self.plans else { unreachable!("queries with filters are not started") };
         let multiprocessors = buffers.stream().multiprocessors();
         let no_slots = || unreachable!("neither a filter nor a scan");
         let launch = SearchLaunch::new(plan, self.graph, no_slots, multiprocessors, queries.len())?;
@@ -187,7 +242,12 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
         let query_buffers = buffers.query_buffers(&sizes).map_err(SearchError::device)?;
-        prepare(self.plan.graph, chunk, query_buffers.queries, row_len, self.pool)?;
+        if let Plans::OfFilters(plans) = self.plans {
+            for (query, slots) in chunk.iter().zip(&mut *query_buffers.query_slots) {
+                *slots = plans.slots_of(query, launch.is_scan());
+            }
+        }
+        prepare(self.plans.graph(), chunk, query_buffers.queries, row_len, self.pool)?;
         let query_quantizer = launch.query_quantizer(chunk.len());
         if let Some(QueryQuantizer::Host(quantizer)) = query_quantizer {
             quantize(quantizer, query_buffers, row_len);
@@ -223,10 +283,14 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             report.cost.distances += u64::from(cost[1]);
             report.reranked += if i < chunk.len() { 0 } else { u64::from(cost[1]) };
         }
-        let (plan, k) = (self.plan, launch.k());
+        if let (Plans::OfFilters(plans), true) = (self.plans, launch.leaves_out_distances()) {
+            report.cost.distances +=
+                chunk.iter().map(|query| u64::from(plans.slots_of(query, true).len)).sum::<u64>();
+        }
+        let (plans, k) = (self.plans, launch.k());
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
             for (query, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
-                take_results(query, plan, results);
+                take_results(query, plans, results);
             }
         };
         let task_len = (TASK_BYTES / (k * size_of::<DeviceHit>())).max(1);
@@ -301,10 +365,13 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
         let Self { search, launch, slots, batch } = self;
         if !chunk.queries.is_empty() {
             let mut report = search.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
-            let is_scan = search.plan.strategy == Strategy::Scan;
-            // If no slot is allowed, nothing was scanned: the launch only checked the queries.
-            report.scanned = if is_scan && search.plan.needs_scan(0) { chunk.queries.len() } else { 0 };
-            chunk.queries.retain(|query| !is_scan && search.plan.needs_scan(query.filled));
+            let needs_scan = |query: &PendingQuery<'_, T>, filled| search.plans.needs_scan(query, filled);
+            if launch.is_scan() {
+                // If no slot is allowed, nothing was scanned: the launch only checked the queries.
+                report.scanned = chunk.queries.iter().filter(|query| needs_scan(query, 0)).count();
+                chunk.queries.clear();
+            }
+            chunk.queries.retain(|query| needs_scan(query, query.filled));
             let answers = &mut lock(batch).answers;
             answers.report += report;
             answers.to_scan.append(&mut chunk.queries);
@@ -350,10 +417,10 @@ struct Launched<'s, 'q, T: Element, B: SearchBuffers<T>> {
 }
 
 /// What is known of the queries that were taken from a queue.
-struct Answers<'q, T> {
-    report: SearchReport,
+pub(super) struct Answers<'q, T> {
+    pub(super) report: SearchReport,
     /// Queries for which a scan might find more hits.
-    to_scan: Vec<PendingQuery<'q, T>>,
+    pub(super) to_scan: Vec<PendingQuery<'q, T>>,
 }
 
 /// A batch that is searched for.
@@ -397,17 +464,17 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
 
 /// Writes the results of the device to those of a query. Of a vertex with several keys, those
 /// that the filter allows are results.
-fn take_results<T: Element>(
+fn take_results<T: Element, S: gpu_kernels::Stream>(
     query: &mut PendingQuery<'_, T>,
-    plan: &SearchPlan<'_, T>,
+    plans: Plans<'_, '_, T, S>,
     results: &[DeviceHit],
 ) {
-    let keys = plan.graph.keys();
-    query.filled = if results.iter().any(|hit| keys.has_further_keys(Slot::new(hit.slot))) {
+    let graph = plans.graph();
+    query.filled = if results.iter().any(|hit| graph.keys().has_further_keys(Slot::new(hit.slot))) {
         let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
-        plan.fill(found.map(|hit| (Slot::new(hit.slot), hit.distance)), &mut query.out)
+        plans.fill(query, found.map(|hit| (Slot::new(hit.slot), hit.distance)))
     } else {
-        query.out.fill(first_keys(plan.graph.metric(), results))
+        query.out.fill(first_keys(graph.metric(), results))
     };
 }
 
@@ -465,7 +532,7 @@ fn prepare<T: Element>(
 
 /// Quantizes the queries of a chunk on the host.
 fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>, row_len: usize) {
-    let QueryBuffers { queries, levels, query_factors } = buffers;
+    let QueryBuffers { queries, levels, query_factors, .. } = buffers;
     let words = levels.len() / query_factors.len().max(1);
     let dimension = quantizer.dimension();
     let mut values = vec![0.0; queries.len() / row_len * dimension];

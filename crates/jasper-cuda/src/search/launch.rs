@@ -4,6 +4,9 @@
 //! with all queries, or a search for each query whose start points are these vertices, or for few queries several
 //! searches, each of a part of them.
 //!
+//! If each query has a filter of its own, a table says for each query which slots it scans, or which ones a beam search may
+//! return.
+//!
 //! A search with exact distances is one kernel. A quantized search is two launches: a beam search by estimated
 //! distances, which writes the nearest `rerank` vertices of each query as candidates, then a search of the candidates
 //! by exact distances. Where vectors are in host memory, the second runs in a rerank stream of high priority, a few
@@ -18,7 +21,7 @@ use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::knn::{ProductScratch, nearest_slots};
 use gpu_kernels::search::{
-    DeviceHit, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
+    DeviceHit, QuantizedSearch, QuantizedSearchArgs, QuerySlots, Rerank, RerankStream, Search, SearchArgs,
     quantized_search, scan_in_parts,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
@@ -62,19 +65,30 @@ enum LaunchStrategy<'a> {
     ScanInParts { slots: &'a BitSet, parts: u32 },
     /// A scan of `slots` as a product with all queries.
     Product { slots: &'a BitSet },
+    /// A beam search of the graph, where each query says which slots may be results.
+    BeamOfEach,
+    /// A scan of the slots of each query, in this many parts.
+    ScanOfEach { parts: u32 },
 }
 
-/// The slots of a [`SearchLaunch`] on the device; `None` if all live slots are meant.
+/// The slots of a [`SearchLaunch`] on the device; `None` if all live slots are meant, or those of each query.
 pub(crate) struct SlotArray<S: Stream> {
     slots: Option<Arc<S::Buffer<u32>>>,
     /// What the slots are listed from, which another stream may have allocated.
     _bitmap: Option<Arc<S::Buffer<u32>>>,
+    /// Whether slots of each query were uploaded.
+    is_of_each: bool,
 }
 
 impl<S: Stream> SlotArray<S> {
-    /// Whether all live slots are meant, and there is no array.
+    /// No array. If slots of each query were `uploaded`, the launches lead to them.
+    pub(crate) fn of_each(uploaded: bool) -> Self {
+        Self { slots: None, _bitmap: None, is_of_each: uploaded }
+    }
+
+    /// Whether all slots that launches read were there before.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_none()
+        self.slots.is_none() && !self.is_of_each
     }
 }
 
@@ -103,6 +117,8 @@ pub(crate) struct LaunchPointers<T> {
     pub(crate) levels: DevicePtr<u32>,
     /// `[queries]`: factors of quantized queries.
     pub(crate) query_factors: DevicePtr<QueryFactors>,
+    /// `[queries]`: the slots of each query, if they differ.
+    pub(crate) query_slots: DevicePtr<QuerySlots>,
     /// `[queries][rerank]`: the slots whose distances the second launch computes.
     pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances, for the places that the rerank leaves.
@@ -126,6 +142,7 @@ pub(crate) struct BufferSizes {
     pub(crate) rerank_costs: usize,
     pub(crate) levels: usize,
     pub(crate) query_factors: usize,
+    pub(crate) query_slots: usize,
     pub(crate) candidates: usize,
     pub(crate) estimated_hits: usize,
 }
@@ -147,17 +164,54 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let Strategy::Beam(beam) = plan.strategy else {
             return Ok(Self::scan(plan, graph, allowed(), multiprocessors, queries));
         };
+        let strategy = LaunchStrategy::Beam { allowed: plan.params.filter.is_some().then(allowed) };
+        Ok(Self::beam(plan, beam, strategy, graph, multiprocessors, queries))
+    }
+
+    /// The launch for `queries` queries that have filters of their own, all of which are searched for as `strategy` says. Of
+    /// `plan`, that of any of them, only what all have in common is read. The longest list of a scan has `longest` slots.
+    ///
+    /// # Errors
+    /// Returns [`SearchError::Launch`] if the plan's launch parameters are invalid.
+    pub(crate) fn of_each(
+        plan: &SearchPlan<'_, T>,
+        strategy: Strategy,
+        graph: &'a SearchTables<T, S>,
+        longest: usize,
+        multiprocessors: u32,
+        queries: usize,
+    ) -> Result<Self, SearchError> {
+        plan.params.launch.map_or(Ok(()), check_launch)?;
+        let Strategy::Beam(beam) = strategy else {
+            let parts = if graph.has_vectors() {
+                scan_parts(longest, plan.params.k, queries, multiprocessors)
+            } else {
+                1
+            };
+            let strategy = LaunchStrategy::ScanOfEach { parts };
+            return Ok(Self::of_scan(plan, strategy, graph, multiprocessors, queries));
+        };
+        Ok(Self::beam(plan, beam, LaunchStrategy::BeamOfEach, graph, multiprocessors, queries))
+    }
+
+    fn beam(
+        plan: &SearchPlan<'_, T>,
+        beam: BeamSize,
+        strategy: LaunchStrategy<'a>,
+        graph: &'a SearchTables<T, S>,
+        multiprocessors: u32,
+        queries: usize,
+    ) -> Self {
         let rerank = plan.rerank.map(|rerank| rerank.min(beam.frontier_len) as u32);
         let row_bytes = graph.row_bytes();
         let launch = plan.params.launch.unwrap_or_else(|| match rerank {
             Some(_) => default_quantized_launch(queries, multiprocessors, row_bytes, beam.width),
             None => default_launch(queries, multiprocessors, row_bytes),
         });
-        let strategy = LaunchStrategy::Beam { allowed: plan.params.filter.is_some().then(allowed) };
         let k = plan.params.k;
         // In a small graph the plan's frontier may be shorter than k.
         let beam = BeamSize { frontier_len: beam.frontier_len.max(k), ..beam };
-        Ok(Self { graph, k: k as u32, beam, launch, strategy, rerank })
+        Self { graph, k: k as u32, beam, launch, strategy, rerank }
     }
 
     /// An exact scan of the slots in `allowed`; by codes if the graph has no vectors.
@@ -168,15 +222,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         multiprocessors: u32,
         queries: usize,
     ) -> Self {
-        let k = plan.params.k as u32;
-        let rerank = (!graph.has_vectors()).then_some(0);
-        // No slot is visited twice: no visited cache.
-        let launch = LaunchParams {
-            visited_buckets: 0,
-            ..default_launch(queries, multiprocessors, graph.row_bytes())
-        };
         let slots = allowed;
-        let strategy = if rerank.is_some() {
+        let strategy = if !graph.has_vectors() {
             LaunchStrategy::ScanPerQuery { slots }
         } else if plan.prefers_product(queries, slots.len()) {
             LaunchStrategy::Product { slots }
@@ -185,6 +232,23 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                 1 => LaunchStrategy::ScanPerQuery { slots },
                 parts => LaunchStrategy::ScanInParts { slots, parts },
             }
+        };
+        Self::of_scan(plan, strategy, graph, multiprocessors, queries)
+    }
+
+    fn of_scan(
+        plan: &SearchPlan<'_, T>,
+        strategy: LaunchStrategy<'a>,
+        graph: &'a SearchTables<T, S>,
+        multiprocessors: u32,
+        queries: usize,
+    ) -> Self {
+        let k = plan.params.k as u32;
+        let rerank = (!graph.has_vectors()).then_some(0);
+        // No slot is visited twice: no visited cache.
+        let launch = LaunchParams {
+            visited_buckets: 0,
+            ..default_launch(queries, multiprocessors, graph.row_bytes())
         };
         Self { graph, k, beam: BeamSize::new(plan.params.k), launch, strategy, rerank }
     }
@@ -216,6 +280,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             rerank_costs: of(rerank > 0, 2),
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             query_factors: quantized_on_host,
+            query_slots: of(self.is_of_each(), 1),
             candidates: queries * rerank.max(self.part_candidates()),
             estimated_hits: of(rerank > 0, self.k()),
         }
@@ -224,9 +289,26 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// Candidates per query of a scan in parts.
     fn part_candidates(&self) -> usize {
         match self.strategy {
-            LaunchStrategy::ScanInParts { parts, .. } => parts as usize * self.k(),
+            LaunchStrategy::ScanInParts { parts, .. } | LaunchStrategy::ScanOfEach { parts } if parts > 1 => {
+                parts as usize * self.k()
+            }
             _ => 0,
         }
+    }
+
+    /// Whether each query has slots of its own.
+    fn is_of_each(&self) -> bool {
+        matches!(self.strategy, LaunchStrategy::BeamOfEach | LaunchStrategy::ScanOfEach { .. })
+    }
+
+    /// Whether all vertices that may be returned are compared with a query.
+    pub(crate) fn is_scan(&self) -> bool {
+        !matches!(self.strategy, LaunchStrategy::Beam { .. } | LaunchStrategy::BeamOfEach)
+    }
+
+    /// Whether the costs that the device reports are without the distances to the slots of each query.
+    pub(crate) fn leaves_out_distances(&self) -> bool {
+        matches!(self.strategy, LaunchStrategy::ScanOfEach { parts } if parts > 1)
     }
 
     /// Whether all queries are compared with all slots by a product.
@@ -263,9 +345,9 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// asynchronous readers.
     pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
         let (wanted, slots) = match self.strategy {
-            LaunchStrategy::Beam { allowed: None } => {
-                return Ok(SlotArray { slots: None, _bitmap: None });
-            }
+            LaunchStrategy::Beam { allowed: None }
+            | LaunchStrategy::BeamOfEach
+            | LaunchStrategy::ScanOfEach { .. } => return Ok(SlotArray::of_each(false)),
             LaunchStrategy::Beam { allowed: Some(slots) } => (SlotFormat::Bitmap, slots),
             LaunchStrategy::ScanPerQuery { slots }
             | LaunchStrategy::ScanInParts { slots, .. }
@@ -284,11 +366,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             None => Arc::new(stream.upload(&words())?),
         };
         if format == wanted {
-            return Ok(SlotArray { slots: Some(array), _bitmap: None });
+            return Ok(SlotArray { slots: Some(array), _bitmap: None, is_of_each: false });
         }
         // SAFETY: the bitmap is that of the slots, none of which is past its end. It is kept with the list.
         let list = unsafe { SlotList::list_all(stream, &array, slots.len())? };
-        Ok(SlotArray { slots: Some(Arc::new(list)), _bitmap: Some(array) })
+        Ok(SlotArray { slots: Some(Arc::new(list)), _bitmap: Some(array), is_of_each: false })
     }
 
     fn slot_words(&self, format: SlotFormat, slots: &BitSet) -> Vec<u32> {
@@ -319,6 +401,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let len = slot_array.slots.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
         let (graph, allowed, max_hops) = match self.strategy {
+            LaunchStrategy::BeamOfEach => (whole, DevicePtr::null(), u32::MAX),
+            LaunchStrategy::ScanOfEach { .. } => (whole, DevicePtr::null(), 0),
             LaunchStrategy::Beam { allowed: None } => (whole, self.graph.live(), u32::MAX),
             LaunchStrategy::Beam { allowed: Some(_) } => (whole, slots, u32::MAX),
             LaunchStrategy::ScanPerQuery { .. }
@@ -338,6 +422,11 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             max_hops,
             ..search_args(&self.graph.input(), self.beam, self.launch)
         };
+        let args = match self.strategy {
+            LaunchStrategy::BeamOfEach => SearchArgs { allowed_of_queries: pointers.query_slots, ..args },
+            LaunchStrategy::ScanOfEach { .. } => SearchArgs { lists: pointers.query_slots, ..args },
+            _ => args,
+        };
         let warps = self.launch.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
         // ascending; and the rest is upheld by the caller.
@@ -345,10 +434,12 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             let Some(codes) = self.codes() else {
                 return match self.strategy {
                     LaunchStrategy::Product { .. } => nearest_slots(stream, args, T::KIND, warps, scratch),
-                    LaunchStrategy::ScanInParts { parts, .. } => {
+                    LaunchStrategy::ScanInParts { parts, .. } | LaunchStrategy::ScanOfEach { parts }
+                        if parts > 1 =>
+                    {
                         scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
                     }
-                    LaunchStrategy::Beam { .. } | LaunchStrategy::ScanPerQuery { .. } => stream
+                    _ => stream
                         .launch(&search_kernel(&self.graph.input(), args.frontier_len, self.launch), args),
                 };
             };
@@ -382,6 +473,8 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
+        allowed_of_queries: DevicePtr::null(),
+        lists: DevicePtr::null(),
         results: DevicePtrMut::null(),
         estimated_hits: DevicePtr::null(),
         candidates: DevicePtrMut::null(),

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `batch` | queries in host memory, searched in overlapping chunks |
 //! | `buffers` | the streams and buffers of a chunk in flight |
+//! | `filtered` | queries that have filters of their own, searched for in groups |
+//! | `filter_plans` | the plans of their filters, and the slots of these on the device |
 //! | `device_batch` | queries in device memory, launched without synchronizing |
 //! | `idle` | the buffers of finished calls |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
@@ -14,6 +16,8 @@
 mod batch;
 mod buffers;
 mod device_batch;
+mod filter_plans;
+mod filtered;
 mod idle;
 pub(crate) mod launch;
 pub(crate) mod params;
@@ -30,16 +34,17 @@ use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::Element;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    CpuExecutor, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError, SearchParams, SearchPlan,
-    SearchReport,
+    CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError,
+    SearchParams, SearchPlan, SearchReport,
 };
 
 use crate::graph::{GraphSnapshot, SearchTables, SearchedGraph};
 use crate::{Bytes, Context, DeviceGraph, PoolRetention, Result, Stream};
-use batch::BatchSearch;
+use batch::{BatchSearch, Plans};
 use buffers::{PinnedSearchBuffers, SearchBuffers as _};
 pub use device_batch::DeviceBatch;
 use device_batch::SCRATCH_BYTES;
+use filtered::FilteredSearch;
 pub(crate) use idle::MAX_IDLE;
 use idle::{IdleBuffers, Use};
 use launch::check_shared_memory;
@@ -116,13 +121,17 @@ impl<T: Element> DeviceSearcher<T> {
         params: SearchParams<'a>,
         queries: usize,
     ) -> Result<SearchPlan<'a, T>, SearchError> {
-        let cost_model = cost_model(self.context.device().multiprocessors, graph.copy.vector_storage());
-        SearchPlan::new(graph.host, params, queries, cost_model)
+        SearchPlan::new(graph.host, params, queries, self.cost_model(graph))
+    }
+
+    fn cost_model(&self, graph: GraphView<'_, T>) -> CostModel {
+        cost_model(self.context.device().multiprocessors, graph.copy.vector_storage())
     }
 
     /// Searches for each of `queries` and writes the results to `matches`, `k` entries per query.
     ///
-    /// The results of a query do not depend on the other queries. With a filter, they may depend on how many there are.
+    /// The results of a query do not depend on the other queries. With a filter, they may depend on how many there are. If
+    /// each query has a filter of its own, all are planned by themselves, and searched for in few launches.
     ///
     /// # Errors
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
@@ -133,8 +142,8 @@ impl<T: Element> DeviceSearcher<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let plan = self.plan(graph, params, queries.len())?;
-        self.run(&plan, graph.copy, &QueryQueue::new(queries, params.k, matches, 1)?)
+        params.check_filters(queries.len())?;
+        self.search_queue(graph, &QueryQueue::new(queries, params.k, matches, 1)?, params)
     }
 
     /// Searches for the queries that it takes from `queue`, from which others may take some meanwhile, until there are
@@ -148,6 +157,9 @@ impl<T: Element> DeviceSearcher<T> {
         queue: &QueryQueue<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
+        if let Some(Filter::PerQuery(_)) = params.filter {
+            return self.run_filtered(graph, params, queue);
+        }
         self.run(&self.plan(graph, params, queue.queries_per_device())?, graph.copy, queue)
     }
 
@@ -164,6 +176,9 @@ impl<T: Element> DeviceSearcher<T> {
         queries: &[&[T]],
         params: SearchParams<'_>,
     ) -> Result<Option<StartedSearch<T>>, SearchError> {
+        if let Some(Filter::PerQuery(_)) = params.filter {
+            return Ok(None);
+        }
         let (searched, snapshot) = (graph, graph.snapshot(params.filter));
         let graph = snapshot.view()?;
         let plan = self.plan(graph, params, queries.len())?;
@@ -180,7 +195,8 @@ impl<T: Element> DeviceSearcher<T> {
             None => PinnedSearchBuffers::new(&self.context, of)?,
         };
         let mut used = UsedBuffers { buffers: Some(buffers), idle: Arc::clone(&self.idle), of };
-        let search = BatchSearch { plan: &plan, graph: graph.copy, pool: self.cpu.search_pool() };
+        let plans = Plans::One(&plan);
+        let search = BatchSearch { plans, graph: graph.copy, pool: self.cpu.search_pool() };
         // SAFETY: after an error, and when the result is dropped, the stream of the buffers is synchronized, before the
         // snapshot is dropped, which keeps the tables.
         let queries = unsafe { search.start(queries, used.get_mut())? };
@@ -197,10 +213,21 @@ impl<T: Element> DeviceSearcher<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let plan = self.plan(graph, params, 1)?;
+        params.check_filters(1)?;
+        let params = params.of_query(0);
+        let of_one = params.filter.map(|filter| [filter]);
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;
         let pending = PendingQuery::new(0, query, matches.as_mut());
-        self.run(&plan, graph.copy, &QueryQueue::of(vec![pending]))?;
+        let queue = QueryQueue::of(vec![pending]);
+        match (&of_one, params.filter) {
+            // Columns on the device are for filters of each query, of which this is one.
+            (Some(of_one), Some(Filter::Where(expression)))
+                if graph.host.keys().attributes().bind(expression)?.range().is_some() =>
+            {
+                self.run_filtered(graph, params.filter(&of_one[..]), &queue)?
+            }
+            _ => self.run(&self.plan(graph, params, 1)?, graph.copy, &queue)?,
+        };
         Ok(matches.hits(0).collect())
     }
 
@@ -218,7 +245,7 @@ impl<T: Element> DeviceSearcher<T> {
     /// filter only admits another of them.
     ///
     /// # Errors
-    /// Returns [`SearchError`] if parameters are invalid, the arrays do not have the shapes of [`DeviceBatch`], or the
+    /// Returns [`SearchError`] if parameters are invalid or have a filter for each query, the arrays do not have the shapes of [`DeviceBatch`], or the
     /// device fails.
     ///
     /// # Panics
@@ -235,6 +262,9 @@ impl<T: Element> DeviceSearcher<T> {
         stream.check_owner(arrays.queries);
         stream.check_owner(arrays.results);
         stream.check_owner(arrays.costs);
+        if let Some(Filter::PerQuery(_)) = params.filter {
+            return Err(SearchError::EnqueuedFilters);
+        }
         let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and held until it is marked as read:
         // whatever the launch reads is written or freed after a synchronization of the device.
@@ -243,11 +273,42 @@ impl<T: Element> DeviceSearcher<T> {
         }
     }
 
+    /// Searches by one plan.
     fn run(
         &self,
         plan: &SearchPlan<'_, T>,
         graph: &SearchTables<T, Stream>,
         queue: &QueryQueue<'_, T>,
+    ) -> Result<SearchReport, SearchError> {
+        let search = BatchSearch { plans: Plans::One(plan), graph, pool: self.cpu.search_pool() };
+        self.with_buffers(queue, |sets, add| search.search(queue, sets, add))
+    }
+
+    /// Searches by the filter of each query.
+    fn run_filtered(
+        &self,
+        graph: GraphView<'_, T>,
+        params: SearchParams<'_>,
+        queue: &QueryQueue<'_, T>,
+    ) -> Result<SearchReport, SearchError> {
+        let search = FilteredSearch {
+            host: graph.host,
+            graph: graph.copy,
+            params,
+            cost_model: self.cost_model(graph),
+            pool: self.cpu.search_pool(),
+        };
+        self.with_buffers(queue, |sets, add| search.search(queue, sets, add))
+    }
+
+    /// Calls `search` with a set of buffers, and a function that makes another.
+    fn with_buffers(
+        &self,
+        queue: &QueryQueue<'_, T>,
+        search: impl FnOnce(
+            &mut Vec<PinnedSearchBuffers<T>>,
+            &dyn Fn() -> Result<PinnedSearchBuffers<T>, SearchError>,
+        ) -> Result<SearchReport, SearchError>,
     ) -> Result<SearchReport, SearchError> {
         let of = Use::new(queue.queries_per_device());
         let add = || PinnedSearchBuffers::new(&self.context, of).map_err(SearchError::device);
@@ -255,7 +316,7 @@ impl<T: Element> DeviceSearcher<T> {
         if sets.is_empty() {
             sets.push(add()?);
         }
-        let report = BatchSearch { plan, graph, pool: self.cpu.search_pool() }.search(queue, &mut sets, add);
+        let report = search(&mut sets, &add);
         // After an error chunks may be in flight: their buffers can be reused once these are complete.
         if sets.iter().all(|buffers| report.is_ok() || buffers.stream().synchronize().is_ok()) {
             put_back(&self.idle, of, sets);

@@ -70,6 +70,7 @@ pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostMode
         filter_call_ns: 0.0,
         key_look_up_ns: 0.0,
         keeps_slots: true,
+        keeps_used: true,
         product: Some(ProductCost {
             max_k: MAX_K,
             ns: 300_000.0,
@@ -107,6 +108,23 @@ pub(crate) fn default_launch(queries: usize, multiprocessors: u32, row_bytes: u3
         warps: if is_long && queries <= multiprocessors as usize { LONG_TEAM_WARPS } else { TEAM_WARPS },
         expansions: if is_long { LONG_TEAM_MAILBOXES } else { TEAM_MAILBOXES },
         visited_buckets: TEAM_VISITED_BUCKETS,
+    }
+}
+
+/// What a search for one of `queries` queries costs, each of which has a filter of its own: neither a product nor the slots
+/// of a filter as a set are shared.
+pub(super) fn cost_of_each(cost_model: CostModel, queries: usize) -> CostModel {
+    let is_small = queries <= cost_model.small_batch_max;
+    let share = 1.0 / queries.max(1) as f64;
+    CostModel {
+        hop_ns: cost_model.hop_ns * share,
+        scan_ns: cost_model.scan_ns * share,
+        scan_distance: if is_small { cost_model.small_batch_scan_distance } else { cost_model.scan_distance },
+        small_batch_max: 0,
+        keeps_slots: false,
+        keeps_used: false,
+        product: None,
+        ..cost_model
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
+use jasper_attributes::Column;
 use jasper_core::{
     BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
@@ -14,8 +15,8 @@ use super::table::{CHECKSUM_AT, Section, Sections, header_page};
 use super::{FileError, FileFault, open_index, tuned, with_path};
 use crate::{Graph, needs_terms};
 
-/// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches and
-/// the quantizer.
+/// The contents of an index file, read without opening it: from the header, the section `params`, tuned searches,
+/// the quantizer and the names of attributes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IndexInfo {
@@ -49,6 +50,8 @@ pub struct IndexInfo {
     pub encoded_tuned_searches: Vec<u8>,
     /// Which code vectors have beside them, if any.
     pub quantization: Option<Quantization>,
+    /// The columns of the attributes.
+    pub columns: Vec<Column>,
     /// Whether the vectors are stored, or only their codes.
     pub has_vectors: bool,
     /// [`Graph::fingerprint`] of the graph. Searches with another one were tuned before the index changed.
@@ -123,6 +126,7 @@ impl IndexInfo {
         info.check_lengths(sections)?;
         info.quantization =
             small_sections::quantizer(sections, &info)?.map(|quantizer| quantizer.quantization());
+        info.columns = small_sections::columns(sections)?;
         Ok(info)
     }
 
@@ -159,6 +163,7 @@ impl IndexInfo {
                 None => Vec::new(),
             },
             quantization: None,
+            columns: Vec::new(),
             has_vectors: sections.find(Section::Vectors).is_some(),
             fingerprint: entry.checksum,
             largest_squared_norm: record.largest_squared_norm,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_attributes::Attributes;
+use jasper_attributes::{Attributes, Column};
 use jasper_core::{BitSet, Element, Key, Metric, Slot};
 use jasper_data::ReadAt;
 use jasper_quant::{Quantizer, open};
@@ -123,6 +123,17 @@ fn attributes(sections: &Sections<impl ReadAt>, keys: usize) -> Result<Attribute
         return Err(invalid(format!("it is of {} keys, and the index has {keys}", attributes.len())));
     }
     Ok(attributes)
+}
+
+/// Reads the columns of the attributes, if a file has any, without their values.
+pub(super) fn columns(sections: &Sections<impl ReadAt>) -> Result<Vec<Column>, FileFault> {
+    let Some(entry) = sections.find(Section::Attributes) else { return Ok(Vec::new()) };
+    let read = |bytes: &mut [u8], offset| sections.source.read_exact_at(bytes, entry.offset + offset);
+    Attributes::read_columns(entry.length, read).or_else(|error| {
+        // It is damaged, if its checksum says so.
+        sections.read(Section::Attributes)?;
+        Err(FileFault::invalid(Section::Attributes, error.to_string()))
+    })
 }
 
 /// Reads the start points of a file.

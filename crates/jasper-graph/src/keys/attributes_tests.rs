@@ -1,5 +1,7 @@
 //! Attributes follow their keys.
 
+use std::sync::Arc;
+
 use jasper_attributes::{Expression, Frame, Value, column};
 use jasper_core::{Key, Slot};
 
@@ -97,4 +99,22 @@ fn an_id_belongs_to_one_live_key() {
     map.delete(2).unwrap();
     map.restore(0).unwrap();
     assert_eq!(map.attributes().key_of_id("x"), Some(0));
+}
+
+#[test]
+fn slots_of_expressions_are_kept_until_keys_or_attributes_change() {
+    let mut map = map(0..3);
+    map.set_attributes(&[0, 1, 2], &frame(&["a", "a", "b"])).unwrap();
+    let expression = column("tenant").eq("a");
+    let slots =
+        |map: &KeyMap| map.allowed_slots_where(&expression, &map.attributes().bind(&expression).unwrap());
+    let listed = |map: &KeyMap| slots(map).slots().iter().collect::<Vec<_>>();
+    let first = slots(&map);
+    assert!(Arc::ptr_eq(&first, &slots(&map)));
+    assert_eq!(listed(&map), [0, 1]);
+    map.set_attributes(&[2], &frame(&["a"])).unwrap();
+    assert_eq!(listed(&map), [0, 1, 2]);
+    map.delete(0).unwrap();
+    assert_eq!(listed(&map), [1, 2]);
+    assert_eq!(first.slots().iter().collect::<Vec<_>>(), [0, 1]);
 }

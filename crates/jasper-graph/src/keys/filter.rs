@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use jasper_attributes::Predicate;
+use jasper_attributes::{Attributes, Expression, Predicate};
 use jasper_core::{BitSet, Key, Slot, sync::lock};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -50,6 +50,12 @@ impl KeyFilter {
     /// Whether both are clones of one filter.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The address of the set, which clones share.
+    #[doc(hidden)]
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
     }
 
     /// Whether `key` is in the set.
@@ -155,6 +161,20 @@ impl AllowedSlots {
 /// The slots of the filters that searches have used.
 #[derive(Debug, Default)]
 pub(crate) struct FilterCache(Mutex<CachedFilters>);
+
+/// Most bytes of the slots of expressions that are kept.
+const MAX_EXPRESSION_BYTES: usize = 64 << 20;
+
+/// The slots that expressions select, of one state of keys and attributes.
+#[derive(Debug, Default)]
+pub(crate) struct ExpressionCache(Mutex<CachedExpressions>);
+
+#[derive(Debug, Default)]
+struct CachedExpressions {
+    of: Option<(Attributes, u64)>,
+    slots: FxHashMap<Expression, Arc<AllowedSlots>>,
+    bytes: usize,
+}
 
 #[derive(Debug, Default)]
 struct CachedFilters {
@@ -273,6 +293,36 @@ impl KeyMap {
             _ => self.look_up(filter),
         };
         Arc::clone(known.insert(Arc::new(AllowedSlots { slots, version })))
+    }
+
+    /// The live slots that an expression on attributes selects, of which `predicate` is bound to those of these keys. They are
+    /// kept for later searches, until keys or attributes change: the first are dropped when all take more than 64 MB.
+    pub fn allowed_slots_where(
+        &self,
+        expression: &Expression,
+        predicate: &Predicate<'_>,
+    ) -> Arc<AllowedSlots> {
+        let is_current = |of: &Option<(Attributes, u64)>| {
+            of.as_ref().is_some_and(|(attributes, version)| {
+                *version == self.history.version && attributes.is_same(&self.attributes)
+            })
+        };
+        {
+            let cache = lock(&self.expressions.0);
+            if let Some(known) = cache.slots.get(expression).filter(|_| is_current(&cache.of)) {
+                return Arc::clone(known);
+            }
+        }
+        let slots = Arc::new(AllowedSlots::of_predicate(self, predicate));
+        let bytes = size_of_val(slots.slots.words());
+        let cache = &mut *lock(&self.expressions.0);
+        if !is_current(&cache.of) || cache.bytes + bytes > MAX_EXPRESSION_BYTES {
+            *cache = CachedExpressions::default();
+            cache.of = Some((self.attributes.clone(), self.history.version));
+        }
+        cache.bytes += bytes;
+        cache.slots.insert(expression.clone(), Arc::clone(&slots));
+        slots
     }
 
     /// Whether [`Self::allowed_slots`] of this filter were looked up or [set](Self::set_allowed_slots).

@@ -25,7 +25,7 @@ use crate::parts::SlotSet;
 use crate::{ChangedSlots, Segments};
 use change::Undo;
 pub use filter::{AllowedSlots, KeyFilter};
-use filter::{FilterCache, KeyHistory};
+use filter::{ExpressionCache, FilterCache, KeyHistory};
 use further::FurtherKeys;
 use locations::KeyLocations;
 
@@ -57,6 +57,7 @@ pub struct KeyMap {
     /// Changes not yet taken by [`crate::Graph::take_changes`]; `None` while there is no copy to update.
     pub(crate) changes: Option<ChangedSlots>,
     pub(crate) filters: FilterCache,
+    pub(crate) expressions: ExpressionCache,
     pub(crate) history: KeyHistory,
 }
 
@@ -123,6 +124,7 @@ impl KeyMap {
             undo: None,
             changes: None,
             filters: FilterCache::default(),
+            expressions: ExpressionCache::default(),
             history: KeyHistory::default(),
         }
     }
@@ -257,7 +259,7 @@ impl KeyMap {
             return None;
         }
         let locations = self.locations.get_or_init(|| KeyLocations::new(self));
-        let has_it = |&slot: &usize| self.has_key(Slot::from_index(slot)) && self.first.at(slot) == key;
+        let has_it = |&slot: &usize| self.first.at(slot) == key && self.has_key(Slot::from_index(slot));
         // The number of a vector is its slot if no vectors before it are identical.
         let guess = usize::try_from(key).ok().filter(|&slot| slot < self.first.len());
         let found = guess.filter(has_it).or_else(|| {

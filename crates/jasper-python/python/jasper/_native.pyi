@@ -144,6 +144,14 @@ class Index:
         distances: Distances = "auto",
         rerank: int | None = None,
     ) -> Future[Matches]: ...
+    def explain(
+        self,
+        filter: FilterLike | None = None,
+        k: int = 10,
+        *,
+        beam_width: int | None = None,
+        queries: int = 1,
+    ) -> Report: ...
     def search_by_key(
         self,
         key: int | str,

@@ -12,7 +12,7 @@ use jasper_cuda::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor,
+    BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Explanation,
     GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
     NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError,
     consolidate, insert, transaction, without_edges,
@@ -227,6 +227,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         kernels.load()?;
         self.kernels.set_complete();
         Ok(())
+    }
+
+    fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        self.graph.search(params.filter, |graph| {
+            Ok(self.searcher.plan(graph.view()?, params.of_query(0), queries)?.explain())
+        })
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use jasper_core::Slot;
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, MatchesMut, MemorySpace,
-    NewVectors, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, MatchesMut,
+    MemorySpace, NewVectors, SearchError, SearchParams, SearchReport,
 };
 
 use super::{Backend, HostBackend, StartedSearch};
@@ -130,6 +130,10 @@ impl Backend<u8> for Faulty {
 
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<u8>> {
         Arc::into_inner(self).unwrap().inner.into_graphs()
+    }
+
+    fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        self.inner.explain(params, queries)
     }
 
     fn search_one(&self, query: &[u8], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

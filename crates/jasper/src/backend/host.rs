@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jasper_core::{Element, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, HostGraph, InsertReport, MatchesMut,
-    MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact, consolidate, insert,
-    without_edges,
+    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, HostGraph, InsertReport,
+    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact, consolidate,
+    insert, without_edges,
 };
 
 use super::Backend;
@@ -55,6 +55,10 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
         vec![this.graph.into_inner()]
+    }
+
+    fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        self.graph.explain(params, queries)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

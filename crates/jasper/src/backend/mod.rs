@@ -24,8 +24,9 @@ use std::time::Duration;
 use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, Filter, Hit, InsertReport, Matches, MatchesMut,
-    MemorySpace, NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, Explanation, Filter, Hit, InsertReport, Matches,
+    MatchesMut, MemorySpace, NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams,
+    SearchReport,
 };
 
 use crate::bench::DevicePeaks;
@@ -133,6 +134,9 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     fn warm_up(&self) -> Result<(), DeviceError> {
         Ok(())
     }
+
+    /// How a search for several queries would be executed; if each has a filter, that for the first.
+    fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError>;
 
     /// Searches for one query.
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;

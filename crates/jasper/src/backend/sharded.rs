@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use jasper_core::{Element, Key, Slot, sync};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Hit, InsertReport, Matches, MatchesMut,
-    MemorySpace, NewVectors, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, Matches,
+    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport,
 };
 
 use super::sources::{RowsByShard, ShardVectors, SharedRows};
@@ -236,6 +236,15 @@ impl<T: Element> Backend<T> for Sharded<T> {
 
     fn warm_up(&self) -> Result<(), DeviceError> {
         self.shards.iter().try_for_each(|shard| shard.warm_up())
+    }
+
+    fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        let (first, others) = self.shards.split_first().expect("there is a shard");
+        let mut sum = first.explain(params, queries)?;
+        for shard in others {
+            sum += shard.explain(params, queries)?;
+        }
+        Ok(sum)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

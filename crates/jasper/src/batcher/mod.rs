@@ -70,11 +70,36 @@ impl<T: Element> Query<T> {
         Some(Self { vector: vector.to_vec(), params, filter })
     }
 
+    fn filter(&self) -> Option<Filter<'_>> {
+        self.filter.as_ref().map(|filter| match filter {
+            OwnedFilter::Keys(keys) => Filter::Keys(keys),
+            OwnedFilter::Where(expression) => Filter::Where(expression),
+        })
+    }
+
     fn params(&self) -> SearchParams<'_> {
-        match &self.filter {
-            Some(OwnedFilter::Keys(keys)) => self.params.filter(keys),
-            Some(OwnedFilter::Where(expression)) => self.params.filter(expression),
-            None => self.params,
+        self.filter().map_or(self.params, |filter| self.params.filter(filter))
+    }
+}
+
+/// The filters of a batch, in which all queries have one or none has.
+struct BatchFilters<'a>(Vec<Filter<'a>>);
+
+impl<'a> BatchFilters<'a> {
+    fn new<T: Element>(batch: &[&'a Query<T>]) -> Self {
+        let mut filters: Vec<_> = batch.iter().filter_map(|query| query.filter()).collect();
+        if filters.iter().all(|filter| *filter == filters[0]) {
+            filters.truncate(1);
+        }
+        Self(filters)
+    }
+
+    /// The parameters of the batch, which are those of each of its queries but for the filter.
+    fn params<'b>(&'b self, of_each: SearchParams<'b>) -> SearchParams<'b> {
+        match &self.0[..] {
+            [] => of_each,
+            [of_all] => of_each.filter(*of_all),
+            filters => of_each.filter(filters),
         }
     }
 }
@@ -88,12 +113,15 @@ impl<T: Element> BatchRunner for Runner<T> {
     type Started = Box<dyn StartedSearch>;
 
     fn are_compatible(&self, first: &Query<T>, other: &Query<T>) -> bool {
-        first.params() == other.params() && first.vector.len() == other.vector.len()
+        first.params == other.params
+            && first.filter.is_some() == other.filter.is_some()
+            && first.vector.len() == other.vector.len()
     }
 
     /// Where the search cannot be started, `run` reports the error.
     fn start(&self, batch: &[&Query<T>]) -> Option<Box<dyn StartedSearch>> {
-        self.0.start_search(&vectors(batch), batch[0].params()).ok().flatten()
+        let filters = BatchFilters::new(batch);
+        self.0.start_search(&vectors(batch), filters.params(batch[0].params)).ok().flatten()
     }
 
     /// After an error, `run` reports it.
@@ -102,7 +130,8 @@ impl<T: Element> BatchRunner for Runner<T> {
     }
 
     fn run(&self, batch: &[&Query<T>], answer: &mut dyn FnMut(usize, Answer)) {
-        let params = batch[0].params();
+        let filters = BatchFilters::new(batch);
+        let params = filters.params(batch[0].params);
         let together = (batch.len() > 1).then(|| {
             let search = |matches: MatchesMut<'_>| self.0.search_batch(&vectors(batch), params, matches);
             Matches::filled(batch.len(), params.k, search)
@@ -113,7 +142,7 @@ impl<T: Element> BatchRunner for Runner<T> {
         }
         // One by one, each caller gets its own error.
         for (number, query) in batch.iter().enumerate() {
-            answer(number, self.0.search_one(&query.vector, params));
+            answer(number, self.0.search_one(&query.vector, query.params()));
         }
     }
 }

@@ -20,8 +20,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, ScalarQuantizer,
-    UpdateError, ingest, link_on_host,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, ScalarQuantizer, UpdateError, ingest,
+    link_on_host,
 };
 
 use crate::auto_quantize::CANDIDATES;
@@ -503,60 +503,6 @@ impl<'a> IndexBuilder<'a> {
             let (index, source) = error.into_parts();
             BuildError::Move { index: Box::new(index), source }
         })
-    }
-
-    /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
-    /// part. A [`Device::Cuda`] need not exist. [`DeviceChoice::Auto`] means the device on which [`Self::build`] would
-    /// build now.
-    ///
-    /// The move to a named device comes after the build and is not in the plan. It needs the memory that
-    /// [`Index::to_device`] needs; [`BuildError::Move`] has the index if there is too little.
-    ///
-    /// # Errors
-    /// Returns [`BuildError`] if a parameter is out of bounds.
-    pub fn memory_plan(
-        &self,
-        element: ElementKind,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
-        with_element!(element, T => self.plan_typed::<T>(count, dimension))
-    }
-
-    fn plan_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        let shards = self.shard_count()?;
-        if shards > 1 {
-            return self.plan_shards::<T>(count, dimension, shards);
-        }
-        let spec = self.spec(count, dimension)?;
-        let exact_linking = self.links_exactly::<T>();
-        match self.device {
-            DeviceChoice::Device(Device::Cuda(ordinal)) => {
-                self.plan::<T>(&spec, exact_linking, Some(ordinal))
-            }
-            _ => self.choose_device::<T>(&spec, exact_linking).map(|plan| plan.memory),
-        }
-    }
-
-    /// Checks the [`Self::memory_plan`] against the free memory of the host and the device, as [`Self::build`] does
-    /// first. Whether the index will fit on a named device is not checked.
-    ///
-    /// # Errors
-    /// Returns [`BuildError::Memory`] if there is not enough memory.
-    pub fn check_memory(
-        &self,
-        element: ElementKind,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
-        with_element!(element, T => self.check_typed::<T>(count, dimension))
-    }
-
-    fn check_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
-        match self.shard_count()? {
-            1 => Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory),
-            shards => self.check_shards::<T>(count, dimension, shards),
-        }
     }
 
     fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {

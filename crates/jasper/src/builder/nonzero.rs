@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 
+use jasper_attributes::AttributeError;
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_vamana::UpdateError;
 
@@ -25,6 +26,12 @@ impl IndexBuilder<'_> {
             return self.build_all(vectors, progress);
         }
         let keys = nonzero.keys(self.keys)?;
+        if let Some(all) = self.attributes
+            && all.len() != vectors.len()
+        {
+            let error = AttributeError::Rows { rows: all.len(), keys: vectors.len() };
+            return Err(UpdateError::from(error).into());
+        }
         let attributes = self.attributes.map(|all| all.select(&nonzero.rows));
         let builder = IndexBuilder { attributes: attributes.as_ref(), ..self.clone().keys(&keys) };
         let mut index = builder.build_all(&nonzero, progress)?;

@@ -259,9 +259,8 @@ impl<T: Element> Changes<T> {
             Record::SetAttributes(keys, attributes) => {
                 check_keys(keys, KeyMap::live_slot)?;
                 self.check_ids(keys, attributes)?;
-                let shards = self.backend.shards_or_self().into_iter();
                 let check = |graph: &Graph<T>| graph.keys().attributes().check(keys, attributes, true);
-                shards.map(|shard| shard.read(check)).collect::<Result<(), _>>().map_err(UpdateError::from)
+                Ok(self.backend.shards_or_self().into_iter().try_for_each(|shard| shard.read(check))?)
             }
             Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
             Record::Undelete(keys) => check_keys(keys, KeyMap::restorable_slot),

@@ -1,7 +1,7 @@
 //! Searches.
 
 use jasper_core::{Element, Key, Vectors};
-use jasper_vamana::{Hit, Matches, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{Explanation, Hit, Matches, SearchError, SearchParams, SearchReport};
 
 use super::target::{Kind, Target};
 use super::{Index, typed, vector_error};
@@ -19,7 +19,7 @@ impl Index {
     /// Returns [`SearchError`] if
     /// - the query has another dimension or a value that is not finite or that the element type cannot hold, is too long
     ///   for distances to be finite, or is zero under the cosine metric;
-    /// - `k` is 0, `k` or the beam width is above [`Self::max_beam_width`], or launch parameters are out of range;
+    /// - `k` is 0, `k` or the beam width is above [that of the device](crate::report::DeviceInfo::max_beam_width), or launch parameters are out of range;
     /// - it asks for more than the [limits](Self::set_limits) allow;
     /// - the key of the target is unknown, or its vector was dropped;
     /// - more keys are within the radius of the target than the limits, or the widest beam of a CUDA device, allow to find;
@@ -104,6 +104,29 @@ impl Index {
         typed!(self, index => queries
             .with_matrix(|queries| index.search_batch_into(queries, params, keys, distances))
             .map_err(vector_error)?)
+    }
+
+    /// Returns how a search for several queries would be executed, and how many keys its filter allows; if each query has a
+    /// filter, that of the first. [`Matches::report`] says what a search did.
+    ///
+    /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+    /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(5000, 0);
+    /// use jasper::attributes::{Frame, column};
+    ///
+    /// let years = Frame::new(5000).column("year", 0..5000)?;
+    /// let index = IndexBuilder::new(Metric::L2).attributes(&years).build(MatrixView::new(&vectors, 16)?)?;
+    /// let recent = column("year").ge(4990);
+    /// let few = index.explain(SearchParams::new(5).filter(&recent), 1)?;
+    /// assert_eq!((few.allowed, few.beam_width), (10, None));
+    /// assert_eq!(few.to_string(), "10 of 5000 keys pass: exact scan of these");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::search`].
+    pub fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        typed!(self, index => index.backend.explain(params, queries))
     }
 
     /// Queues a search and returns a future at once, for callers that serve many requests without a thread for each.

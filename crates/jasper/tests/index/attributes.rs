@@ -1,10 +1,13 @@
 //! Attributes: filters by them find exactly what passes, whatever changes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use jasper::attributes::{AttributeError, ColumnKind, Expression, Frame, Value, column};
 use jasper::bench::synthetic::Clusters;
 use jasper::{
-    Filter, Hit, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, SearchError,
-    SearchParams, UpdateError,
+    DeleteKeys, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NewKeys, OpenOptions,
+    SearchError, SearchParams, UpdateError,
 };
 
 const DIMENSION: usize = 12;
@@ -87,7 +90,7 @@ fn wait<R>(pending: jasper::Pending<R>) -> R {
         if let std::task::Poll::Ready(result) = pending.as_mut().poll(&mut context) {
             return result;
         }
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -248,4 +251,69 @@ fn what_does_not_fit_is_refused_by_name() {
     let batch = index.search_batch(view(&rows[..2 * DIMENSION]), SearchParams::new(1).filter(&filters[..]));
     assert!(matches!(batch, Err(SearchError::Filters { given: 1, queries: 2 })));
     assert!(builder.build(view(&rows)).is_err(), "50 rows for 60 vectors");
+}
+
+/// Each vector is near the center of its tenant, far from those of the others, so that a distance tells whose it is.
+#[test]
+fn no_search_finds_a_vector_of_another_tenant_while_keys_change_theirs() {
+    const TENANTS: u64 = 8;
+    const KEYS: u64 = 400;
+    let vector = |key: Key, tenant: u64| -> [f32; 2] { [1000.0 * tenant as f32, key as f32 / KEYS as f32] };
+    let of_tenant = |tenant: u64| Frame::new(1).column("tenant", [tenant as i64]).unwrap();
+    let rows: Vec<f32> = (0..KEYS).flat_map(|key| vector(key, key % TENANTS)).collect();
+    let first = Frame::new(KEYS as usize).column("tenant", (0..KEYS as i64).map(|key| key % TENANTS as i64));
+    let index = IndexBuilder::new(Metric::L2)
+        .threads(2)
+        .attributes(&first.unwrap())
+        .build(MatrixView::new(&rows, 2).unwrap())
+        .unwrap();
+    let stop = AtomicBool::new(false);
+    let check = |found: &[Hit]| assert!(found.iter().all(|hit| hit.distance < 4.0), "{found:?}");
+    let filters: Vec<Expression> = (0..TENANTS as i64).map(|tenant| column("tenant").eq(tenant)).collect();
+    let params = SearchParams::new(40).beam_width(20);
+    thread::scope(|scope| {
+        let searchers = [0, 1].map(|batches| {
+            let (index, stop, filters) = (&index, &stop, &filters);
+            scope.spawn(move || {
+                let mut searches = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    if batches == 1 {
+                        let queries: Vec<f32> = (0..TENANTS).flat_map(|tenant| vector(0, tenant)).collect();
+                        let each: Vec<Filter<'_>> = filters.iter().map(Filter::from).collect();
+                        let queries = MatrixView::new(&queries, 2).unwrap();
+                        let found = index.search_batch(queries, params.filter(&each[..])).unwrap();
+                        found.iter().for_each(|hits| check(&hits.collect::<Vec<_>>()));
+                    } else {
+                        let tenant = searches % TENANTS;
+                        let filter = params.filter(&filters[tenant as usize]);
+                        check(&index.search(&vector(7, tenant), filter).unwrap());
+                    }
+                    searches += 1;
+                }
+                searches
+            })
+        });
+        for round in 1..4 {
+            for key in (0..KEYS).step_by(3) {
+                let tenant = (key + round) % TENANTS;
+                match key % 4 {
+                    0 => drop(index.delete(DeleteKeys::Present(&[key])).unwrap()),
+                    _ => drop(index.upsert(&vector(key, tenant), (&[key], &of_tenant(tenant))).unwrap()),
+                }
+                if key % 60 == 0 {
+                    // Nothing of a change that fails is ever seen.
+                    let refused = index.upsert(&[0.0_f32; 3], (&[key], &of_tenant(0)));
+                    assert!(refused.is_err());
+                }
+            }
+            index.consolidate().unwrap();
+            index.compact().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(searchers.into_iter().all(|searcher| searcher.join().unwrap() > 0));
+    });
+    for key in index.keys() {
+        let Value::Integer(tenant) = index.attributes(&[key]).value(0, "tenant") else { panic!("key {key}") };
+        assert_eq!(index.vector(key).unwrap(), vector(key, tenant as u64));
+    }
 }

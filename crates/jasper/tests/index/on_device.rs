@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::bench::Measure;
-use jasper::memory::plan_on_device;
 use jasper::{
     BuildError, CudaSet, Device, DeviceChoice, DeviceError, DeviceOptions, Distances, Element, ElementKind,
     Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric, NewKeys, Quantization, SearchError,
@@ -235,14 +234,16 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 #[test]
 fn what_a_device_has_to_hold_is_told_beforehand() {
     let index = index::<f32>(Metric::L2);
-    let bytes = |index: &Index, vectors| plan_on_device(index, vectors).unwrap().total(MemorySpace::Device);
+    let bytes = |index: &Index, vectors| {
+        jasper::memory::plan_on_device(index, vectors).unwrap().total(MemorySpace::Device)
+    };
     // 12 coordinates are a multiple of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
     assert_eq!(rows, 900 * 12 * 4);
     let bare = bytes(&index, MemorySpace::Device);
     assert_eq!(bytes(&index, MemorySpace::Host), bare - rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-    let plan = plan_on_device(&index, MemorySpace::Device).unwrap();
+    let plan = jasper::memory::plan_on_device(&index, MemorySpace::Device).unwrap();
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));
     assert_eq!(codes, 900 * 32);

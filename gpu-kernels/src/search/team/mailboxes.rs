@@ -109,7 +109,11 @@ impl Mailboxes {
     }
 
     /// The number of chunks of start points of the search for `query`.
-    pub(super) fn start_chunks(&self, args: &SearchArgs, query: u32) -> u32 {
-        args.start_points(query).1.div_ceil(self.stride)
+    ///
+    /// # Safety
+    /// The arguments are valid, and `query` is below `queries_len`.
+    pub(super) unsafe fn start_chunks(&self, args: &SearchArgs, query: u32) -> u32 {
+        // SAFETY: upheld by the caller.
+        unsafe { args.start_points(query) }.1.div_ceil(self.stride)
     }
 }

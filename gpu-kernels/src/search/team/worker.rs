@@ -67,11 +67,11 @@ impl Worker {
         if self.mailbox >= self.mailboxes.len {
             return;
         }
-        let chunks = self.mailboxes.start_chunks(args, query);
         let (mut last, mut computed) = (0, 0);
         // SAFETY: the warp is converged, since conditions are the same in all lanes; the memory is this worker's from a
         // request until it is done.
         unsafe {
+            let chunks = self.mailboxes.start_chunks(args, query);
             loop {
                 last = self.wait_for_request(last);
                 let request = Request::from_bits(last);
@@ -119,7 +119,10 @@ impl Worker {
     }
 
     /// The slots that a request is for: the neighbors of a vertex, or a chunk of start points.
-    fn requested_slots(
+    ///
+    /// # Safety
+    /// The arguments are valid, and `query` is below `queries_len`.
+    unsafe fn requested_slots(
         &self,
         args: &SearchArgs,
         query: u32,
@@ -128,7 +131,8 @@ impl Worker {
     ) -> RequestedSlots {
         let stride = self.mailboxes.stride;
         if is_start {
-            let ((list, len), before) = (args.start_points(query), vertex_or_chunk * stride);
+            // SAFETY: upheld by the caller.
+            let ((list, len), before) = (unsafe { args.start_points(query) }, vertex_or_chunk * stride);
             RequestedSlots { first: list.add(before as usize), len: stride.min(len - before) }
         } else {
             RequestedSlots {

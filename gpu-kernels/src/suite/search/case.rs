@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use super::graphs::{self, UploadedGraph};
 use crate::graph::{DistanceForm, NO_SLOT};
-use crate::search::{DeviceHit, NO_HIT, SearchArgs};
+use crate::search::{DeviceHit, NO_HIT, QuerySlots, SearchArgs};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// No bound on visited vertices.
@@ -22,7 +22,7 @@ pub(super) struct SearchCase {
     /// Whether queries are given as rows of the graph.
     pub(super) names_rows: bool,
     /// Slots that may be results; all if `None`.
-    pub(super) allowed: Option<BitSet>,
+    pub(super) allowed: Option<Allowed>,
     pub(super) k: u32,
     pub(super) beam_width: u32,
     pub(super) frontier_len: u32,
@@ -34,8 +34,53 @@ pub(super) struct SearchCase {
     pub(super) candidates_len: u32,
     /// Whether results of an earlier search fill the places that are left.
     pub(super) has_estimated_hits: bool,
-    /// Start points of each query, with gaps; those of the graph if `None`.
+    /// Start points of each query, with gaps; those of the graph if `None`. Unless they are [lists](Self::has_lists), all
+    /// queries have as many.
     pub(super) start_points: Option<Vec<Vec<Option<Slot>>>>,
+    /// Whether the start points are given as lists of any length, of which queries may share one.
+    pub(super) has_lists: bool,
+}
+
+/// Slots that may be results.
+#[derive(Clone, Debug)]
+pub(super) enum Allowed {
+    /// Of every query.
+    OfAll(BitSet),
+    /// Of each query: query i has those of number i modulo their length.
+    OfQueries(Vec<OfQuery>),
+}
+
+/// Slots that may be results of a query.
+#[derive(Clone, Debug)]
+pub(super) enum OfQuery {
+    Bitmap(BitSet),
+    /// Those of `len` ranks from `first` on. The ranks of the slots are the same for all queries.
+    Ranks {
+        ranks: Vec<u32>,
+        first: u32,
+        len: u32,
+    },
+}
+
+impl OfQuery {
+    fn random(rng: &mut impl Rng, slots: usize, ranks: &[u32]) -> Self {
+        if rng.random() {
+            let share = *[0.0, 0.5, 1.0].choose(rng).expect("there are some");
+            return Self::Bitmap((0..slots).filter(|_| rng.random_bool(share)).collect());
+        }
+        let first = rng.random_range(0..=slots as u32);
+        Self::Ranks { ranks: ranks.to_vec(), first, len: rng.random_range(0..=slots as u32 - first) }
+    }
+
+    fn allows(&self, slot: Slot) -> bool {
+        match self {
+            Self::Bitmap(slots) => slots.contains(slot.index()),
+            Self::Ranks { ranks, first, len } => match ranks[slot.index()] {
+                QuerySlots::ANY_RANK => true,
+                rank => (*first..first + len).contains(&rank),
+            },
+        }
+    }
 }
 
 /// The output of a kernel for all queries.
@@ -66,14 +111,32 @@ impl SearchCase {
         let beam_width = if is_whole { frontier_len } else { rng.random_range(1..=frontier_len) };
         let mut slot = || Slot::from_index(rng.random_range(0..slots));
         let queries: Vec<_> = (0..2).map(|_| slot()).collect();
-        let allowed = rng.random::<bool>().then(|| (0..slots).filter(|_| rng.random()).collect());
+        let allowed = match rng.random_range(0..4) {
+            0 => None,
+            1 => Some(Allowed::OfAll((0..slots).filter(|_| rng.random()).collect())),
+            _ => {
+                let mut ranks: Vec<u32> = (0..slots as u32).collect();
+                ranks.shuffle(rng);
+                for rank in &mut ranks {
+                    match rng.random_range(0..16) {
+                        0 => *rank = QuerySlots::ANY_RANK,
+                        1 => *rank = QuerySlots::NO_RANK,
+                        _ => {}
+                    }
+                }
+                let of_query = (0..2).map(|_| OfQuery::random(rng, slots, &ranks));
+                Some(Allowed::OfQueries(of_query.collect()))
+            }
+        };
         // A bound that some searches reach, and one that none does.
         let max_hops =
             *[rng.random_range(0..20), slots as u32, TO_THE_END].choose(rng).expect("there are some");
         let candidates_len = if rng.random() { 0 } else { rng.random_range(1..=frontier_len) };
+        let has_lists = rng.random();
         let start_points = (rng.random_range(0..4) == 0).then(|| {
-            let len = rng.random_range(1..40);
+            let common_len = rng.random_range(1..40);
             let mut of_query = || {
+                let len = if has_lists { rng.random_range(0..80) } else { common_len };
                 let mut all: Vec<_> = (0..slots.max(len)).map(|i| (i < slots).then_some(i)).collect();
                 all.shuffle(rng);
                 all[..len].iter().map(|slot| slot.map(Slot::from_index)).collect()
@@ -94,7 +157,28 @@ impl SearchCase {
             candidates_len,
             has_estimated_hits: rng.random(),
             start_points,
+            has_lists,
         }
+    }
+
+    /// Whether a slot may be a result of query `i`.
+    pub(super) fn allows(&self, i: usize, slot: Slot) -> bool {
+        match &self.allowed {
+            None => true,
+            Some(Allowed::OfAll(slots)) => slots.contains(slot.index()),
+            Some(Allowed::OfQueries(of_queries)) => of_queries[i % of_queries.len()].allows(slot),
+        }
+    }
+
+    /// Where the list of each query is in the start points of all.
+    fn query_lists(&self, start_points: DevicePtr<u32>) -> Vec<QuerySlots> {
+        let mut first = 0;
+        let lists = self.start_points.iter().flatten().map(|list| {
+            let len = list.len() as u32;
+            first += len;
+            QuerySlots::list(start_points, first - len, len)
+        });
+        lists.collect()
     }
 
     /// The start points of query `i`.
@@ -122,11 +206,29 @@ impl SearchCase {
         let queries = stream.upload(&graphs::rows(graph, self.queries.iter().copied())).unwrap();
         let names: Vec<u32> = self.queries.iter().map(|slot| slot.get()).collect();
         let names = self.names_rows.then(|| stream.upload(&names).unwrap());
-        let allowed = self.allowed.as_ref().map(|allowed| {
-            let mut words = allowed.words().to_vec();
+        let bitmap = |slots: &BitSet| {
+            let mut words = slots.words().to_vec();
             words.resize(graph.slots().div_ceil(32), 0);
             stream.upload(&words).unwrap()
-        });
+        };
+        let (of_all, of_queries): (_, &[OfQuery]) = match &self.allowed {
+            None => (None, &[]),
+            Some(Allowed::OfAll(slots)) => (Some(bitmap(slots)), &[]),
+            Some(Allowed::OfQueries(of_queries)) => (None, of_queries),
+        };
+        let tables: Vec<_> = of_queries
+            .iter()
+            .map(|of_query| match of_query {
+                OfQuery::Bitmap(slots) => bitmap(slots),
+                OfQuery::Ranks { ranks, .. } => stream.upload(ranks).unwrap(),
+            })
+            .collect();
+        let allowed_of_queries =
+            of_queries.iter().zip(&tables).cycle().take(len).map(|(of_query, table)| match *of_query {
+                OfQuery::Bitmap(_) => QuerySlots::bitmap(table.input()),
+                OfQuery::Ranks { first, len, .. } => QuerySlots::ranks(table.input(), first, len),
+            });
+        let allowed_of_queries = stream.upload(&allowed_of_queries.collect::<Vec<_>>()).unwrap();
         let mut results = stream.allocate::<DeviceHit>(len * self.k as usize).unwrap();
         let mut work = stream.allocate::<[u32; 2]>(len).unwrap();
         let mut expanded = (self.max_hops != TO_THE_END).then(|| {
@@ -142,15 +244,27 @@ impl SearchCase {
             stream.upload(&start_points.collect::<Vec<_>>()).unwrap()
         });
         let mut graph = on_device.args();
+        let mut lists = None;
         if let Some(start_points) = &start_points {
-            (graph.start_points, graph.start_points_len) =
-                (start_points.input(), (start_points.len() / len) as u32);
+            if self.has_lists {
+                // Those of the graph are not used, whatever they are.
+                lists = Some(stream.upload(&self.query_lists(start_points.input())).unwrap());
+            } else {
+                (graph.start_points, graph.start_points_len) =
+                    (start_points.input(), (start_points.len() / len) as u32);
+            }
         }
         let args = SearchArgs {
             graph,
             queries: if names.is_some() { graph.vectors } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
-            allowed: allowed.as_ref().map_or(DevicePtr::null(), |allowed| allowed.input()),
+            allowed: of_all.as_ref().map_or(DevicePtr::null(), |of_all| of_all.input()),
+            allowed_of_queries: if of_queries.is_empty() {
+                DevicePtr::null()
+            } else {
+                allowed_of_queries.input()
+            },
+            lists: lists.as_ref().map_or(DevicePtr::null(), |lists| lists.input()),
             results: results.output(),
             estimated_hits: estimated_hits
                 .as_ref()
@@ -165,7 +279,11 @@ impl SearchCase {
             max_hops: self.max_hops,
             expansions: self.expansions,
             visited_buckets: self.visited_buckets,
-            start_points_stride: if start_points.is_some() { graph.start_points_len } else { 0 },
+            start_points_stride: if start_points.is_some() && lists.is_none() {
+                graph.start_points_len
+            } else {
+                0
+            },
             start_point_parts: 1,
             candidates_len: self.candidates_len,
             distances_so_far: 0,

@@ -72,9 +72,7 @@ impl QueryCheck<'_> {
         if case.form != DistanceForm::HalfSquaredL2 {
             assert_eq!(output.candidates[i * candidates_len..][..candidates_len], slots, "{}", context());
         }
-        let is_allowed = |near: &&Neighbor| {
-            case.allowed.as_ref().is_none_or(|allowed| allowed.contains(near.slot().index()))
-        };
+        let is_allowed = |near: &&Neighbor| case.allows(i, near.slot());
         let k = case.k as usize;
         let nearest: Vec<Neighbor> = entries.iter().filter(is_allowed).take(k).copied().collect();
         let (found, estimated_hits) = output.results[i * k..][..k].split_at(nearest.len());

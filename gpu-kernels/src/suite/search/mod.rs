@@ -20,13 +20,13 @@ use crate::Stream;
 use crate::graph::DistanceForm;
 use crate::graph::DistanceOpKind;
 use crate::search::{MAX_BEAM_WIDTH, Search};
-use case::{SearchCase, TO_THE_END};
+use case::{Allowed, SearchCase, TO_THE_END};
 use compare::agrees;
 pub use quantized::{
     searches_by_estimates_agree_with_the_cpu, wide_searches_by_estimates_agree_with_the_cpu,
 };
 
-pub use scans::scans_agree_with_a_search_for_each_query;
+pub use scans::{scans_agree_with_a_search_for_each_query, scans_of_lists_agree_with_one_after_another};
 pub use sq4::searches_by_sq4_agree_with_those_by_sq8;
 
 /// The forms that a kernel supports.
@@ -204,7 +204,8 @@ pub fn searches_find_nothing_where_nothing_is(stream: &impl Stream, seed: u64) {
             ..SearchCase::random(&mut rng, kernel.variant.max_frontier_len(), DistanceForm::SquaredL2, 9)
         };
         agrees(stream, &cpu, kernel, &graph, &SearchCase { queries: Vec::new(), ..case.clone() });
-        agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(BitSet::new()), ..case.clone() });
+        let nothing = Allowed::OfAll(BitSet::new());
+        agrees(stream, &cpu, kernel, &graph, &SearchCase { allowed: Some(nothing), ..case.clone() });
         for slot in graph.keys().vertices().collect::<Vec<_>>() {
             graph.adjacency_mut().set_neighbors(slot, &[]);
         }

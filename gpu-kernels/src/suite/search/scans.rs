@@ -73,6 +73,7 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
         candidates_len: 0,
         has_estimated_hits: false,
         start_points: None,
+        has_lists: false,
     };
     let kernel = |args: &SearchArgs, warps| {
         Search::for_rows(T::KIND, case.form.op(), args.graph.shape.row_bytes(), k, warps)
@@ -96,6 +97,68 @@ fn agrees<T: Element>(stream: &impl Stream, metric: Metric, number: usize, seed:
                 });
                 is_same(&found, &expected, &format!("{name}, {parts} parts"));
             }
+        }
+    }
+}
+
+/// Scans of a list for each query, some of them equal and one empty, in parts and not, against one after another.
+///
+/// # Panics
+/// If they differ, or the stream fails.
+pub fn scans_of_lists_agree_with_one_after_another(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    let graph = graphs::random::<u8>(&mut rng, Metric::L2, 20, 300);
+    let mut list = |len: usize| {
+        let mut slots: Vec<_> = (0..graph.slots()).map(|slot| Some(Slot::from_index(slot))).collect();
+        slots.shuffle(&mut rng);
+        slots.truncate(len);
+        slots
+    };
+    let (long, short) = (list(290), list(31));
+    let lists = vec![long.clone(), list(0), short, long, list(3), list(100)];
+    let k = 7;
+    let case = SearchCase {
+        form: DistanceForm::SquaredL2,
+        queries: (0..lists.len()).map(|i| Slot::from_index(i * 17)).collect(),
+        names_rows: false,
+        allowed: None,
+        k,
+        beam_width: k,
+        frontier_len: k,
+        max_hops: 0,
+        expansions: 2,
+        visited_buckets: 0,
+        candidates_len: 0,
+        has_estimated_hits: false,
+        start_points: Some(lists),
+        has_lists: true,
+    };
+    let kernel = |args: &SearchArgs, warps| {
+        Search::for_rows(u8::KIND, case.form.op(), args.graph.shape.row_bytes(), k, warps)
+    };
+    let whole = |case: &SearchCase, warps| {
+        case.launch(stream, &graph, |args| {
+            let kernel = kernel(&args, warps);
+            // SAFETY: the arguments are of buffers that live until this has run.
+            unsafe { stream.launch(&kernel, args) }
+        })
+    };
+    let one_by_one =
+        case.queries.iter().zip(case.start_points.iter().flatten()).flat_map(|(&query, list)| {
+            let (queries, start_points) = (vec![query], Some(vec![list.clone()]));
+            whole(&SearchCase { queries, start_points, ..case.clone() }, 1).results
+        });
+    let expected: Vec<_> = one_by_one.collect();
+    for warps in [1, 8] {
+        assert_eq!(whole(&case, warps).results, expected, "{warps} warps");
+        for parts in [2, 5] {
+            let found = case.launch(stream, &graph, |args| {
+                let len = parts as usize * k as usize * case.queries.len();
+                let mut candidates = stream.allocate(len)?;
+                // SAFETY: as above; there is room for the candidates.
+                unsafe { scan_in_parts(stream, args, parts, candidates.output(), u8::KIND, warps) }
+            });
+            assert_eq!(found.results, expected, "{warps} warps, {parts} parts");
         }
     }
 }

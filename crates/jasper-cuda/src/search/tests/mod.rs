@@ -1,5 +1,6 @@
 //! Compares batches in the emulator with the CPU executor.
 
+mod each;
 mod emulated_buffers;
 mod filters;
 mod queue;
@@ -14,23 +15,24 @@ use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
-use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH};
+use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, QuerySlots};
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, NO_KEY, f16, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    ChangeHooks, CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, QueryQueue, SearchError,
-    SearchParams, SearchPlan, SearchReport, bulk_build, consolidate, quantize,
+    ChangeHooks, CostModel, CpuExecutor, Distances, Hit, LaunchParams, Matches, MatchesMut, PendingQuery,
+    QueryQueue, SearchError, SearchParams, SearchPlan, SearchReport, bulk_build, consolidate, quantize,
 };
 use rand::RngExt;
 
-use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT};
+use super::batch::{BatchSearch, MAX_CHUNKS_IN_FLIGHT, Plans};
 use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
 use super::device_batch::{self, SCRATCH_BYTES};
 use super::hit_from_device;
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, check_shared_memory};
+use super::params::cost_of_each;
 use crate::graph::SlotFormat;
 use crate::{DeviceBatch, DeviceGraph, MemorySpace};
 use emulated_buffers::EmulatedBuffers;
@@ -85,7 +87,7 @@ impl Both {
         let (mut matches, mut sets) = (Matches::new(queries.len(), params.k)?, vec![buffers()?]);
         let queries: Vec<&[T]> = queries.rows().collect();
         let queue = QueryQueue::new(&queries, params.k, matches.as_mut(), 1)?;
-        let batch = BatchSearch { plan: &plan, graph: copy.searched(), pool: self.cpu.pool() };
+        let batch = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: self.cpu.pool() };
         let report = batch.search(&queue, &mut sets, buffers)?;
         assert!(sets.len() <= MAX_CHUNKS_IN_FLIGHT);
         Ok((entries(&matches), report))

@@ -24,7 +24,7 @@ fn queries_that_a_failing_device_took_are_answered_by_another() {
     let plan = SearchPlan::new(&graph, params, 150, AS_CPU).unwrap();
     let search = |queue: &QueryQueue<'_, u8>, waits: &AtomicUsize| {
         let buffers = || EmulatedBuffers::new(&both.stream).map(|buffers| buffers.failing_after(waits));
-        BatchSearch { plan: &plan, graph: copy.searched(), pool: both.cpu.pool() }.search(
+        BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() }.search(
             queue,
             &mut vec![buffers()?],
             buffers,

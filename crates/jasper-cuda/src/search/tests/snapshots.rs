@@ -64,7 +64,8 @@ impl InUse {
         let mut matches = Matches::new(queries.len(), 1).unwrap();
         let queue = QueryQueue::new(&queries, 1, matches.as_mut(), 1).unwrap();
         let buffers = || EmulatedBuffers::new(&self.both.stream);
-        let search = BatchSearch { plan: &plan, graph: snapshot.tables(), pool: self.both.cpu.pool() };
+        let search =
+            BatchSearch { plans: Plans::One(&plan), graph: snapshot.tables(), pool: self.both.cpu.pool() };
         search.search(&queue, &mut vec![buffers().unwrap()], buffers).unwrap();
         let is_found =
             |&key: &Key| matches.hits(key as usize).any(|hit| (hit.key, hit.distance) == (key, 0.0));

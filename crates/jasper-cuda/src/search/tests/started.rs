@@ -32,7 +32,7 @@ fn a_started_search_answers_each_query_when_its_results_are_written() {
 
     let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
-    let search = BatchSearch { plan: &plan, graph: copy.searched(), pool: both.cpu.pool() };
+    let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };
     assert!(can_start(&plan));
     let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
     // SAFETY: the emulator runs a launch before it returns.
@@ -68,7 +68,7 @@ fn a_started_search_does_not_answer_what_tombstones_leave_short() {
     let narrow = CostModel { max_beam_width: 20, ..CostModel::CPU };
     let plan = SearchPlan::new(&graph, SearchParams::new(20).beam_width(20), 1, narrow).unwrap();
     assert!(can_start(&plan));
-    let search = BatchSearch { plan: &plan, graph: copy.searched(), pool: both.cpu.pool() };
+    let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };
     let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
     // SAFETY: the emulator runs a launch before it returns.
     let mut started = unsafe { search.start(&[&queries[..6]], &mut buffers) }.unwrap();
@@ -94,7 +94,7 @@ fn a_started_search_finds_all_keys_of_a_vertex() {
     let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
     assert!(can_start(&plan));
-    let search = BatchSearch { plan: &plan, graph: copy.searched(), pool: both.cpu.pool() };
+    let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };
     let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
     // SAFETY: as above.
     let mut started = unsafe { search.start(&rows, &mut buffers) }.unwrap();

@@ -26,8 +26,8 @@ use std::time::Duration;
 use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress, sync};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    ChangeHooks, CompactReport, ConsolidateReport, Hit, InsertReport, MatchesMut, MemorySpace, NewVectors,
-    OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
+    ChangeHooks, CompactReport, ConsolidateReport, Explanation, Hit, InsertReport, MatchesMut, MemorySpace,
+    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
 };
 
 use super::sources::SharedRows;
@@ -275,6 +275,10 @@ impl<T: Element> Backend<T> for Replicated<T> {
             Err(error) if is_fault(&error) => self.leave_out(replica, error),
             result => result,
         })
+    }
+
+    fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        self.least_busy().backend.explain(params, queries)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {

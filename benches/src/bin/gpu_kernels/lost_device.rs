@@ -68,7 +68,11 @@ fn what_the_host_holds_is_saved_after_a_device_is_lost() {
     }
     if DeviceProperties::list().is_ok_and(|devices| !devices.is_empty()) {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["what_the_host_holds_is_saved_after_a_device_is_lost", "--exact", "--nocapture"])
+            .args([
+                "lost_device::what_the_host_holds_is_saved_after_a_device_is_lost",
+                "--exact",
+                "--nocapture",
+            ])
             .env(CHILD, "1")
             .output()
             .unwrap();

@@ -1,0 +1,265 @@
+//! Filters of each query on a device, against the CPU.
+
+use std::collections::BTreeSet;
+
+use jasper_attributes::{Expression, Frame, Value, column};
+use jasper_core::Key;
+use jasper_vamana::Filter;
+
+use super::*;
+use crate::search::filter_plans::{FilterPlans, PlannedFor};
+use crate::search::filtered::FilteredSearch;
+use crate::search::params::cost_model;
+
+impl Both {
+    /// The results on the emulated device of queries with filters of their own.
+    fn filtered<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        queries: &[T],
+        params: SearchParams<'_>,
+    ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
+        let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
+        let buffers = || EmulatedBuffers::new(&self.stream);
+        let queries: Vec<&[T]> = queries.chunks(graph.dimension()).collect();
+        let (mut matches, mut sets) = (Matches::new(queries.len(), params.k)?, vec![buffers()?]);
+        let queue = QueryQueue::new(&queries, params.k, matches.as_mut(), 1)?;
+        let search = FilteredSearch {
+            host: graph,
+            graph: copy.searched(),
+            params,
+            cost_model: self.cost_model,
+            pool: self.cpu.pool(),
+        };
+        let report = search.search(&queue, &mut sets, buffers)?;
+        assert!(queue.is_empty());
+        Ok((entries(&matches), report))
+    }
+
+    /// Searches with both, where the CPU takes the plan of each query, and compares. Returns the results.
+    fn each_agrees<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
+        let (found, report) = self.filtered(graph, queries, params).unwrap();
+        let rows: Vec<&[T]> = queries.chunks(graph.dimension()).collect();
+        let pending: Vec<_> = rows
+            .iter()
+            .enumerate()
+            .map(|(i, row)| PendingQuery::new(i, row, MatchesMut::default()))
+            .collect();
+        let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).unwrap();
+        let on = PlannedFor {
+            tables: copy.searched(),
+            stream: &self.stream,
+            cost_model: cost_of_each(self.cost_model, rows.len()),
+            pool: self.cpu.pool(),
+        };
+        let plans = FilterPlans::new(graph, params, &pending, &on).unwrap();
+        let mut scanned = 0;
+        for (pending, found) in pending.iter().zip(found.chunks(params.k)) {
+            let of_query = params.of_query(pending.row);
+            let mut plan = SearchPlan::new(graph, of_query, 1, on.cost_model).unwrap();
+            plan.strategy = plans.order(pending, false).0.strategy();
+            let mut expected = Matches::new(1, params.k).unwrap();
+            let on_cpu = self.cpu.search_planned(&plan, &[pending.vector], expected.as_mut()).unwrap();
+            scanned += on_cpu.scanned;
+            let expected = entries(&expected);
+            let name = format!("{} {}, {params:?}, query {}", T::KIND, graph.metric(), pending.row);
+            if graph.metric() == Metric::Cosine || !T::EXACT_SUMS {
+                let distances = found.iter().zip(&expected).all(|(a, b)| {
+                    a.distance == b.distance
+                        || (a.distance - b.distance).abs() <= 1e-5 * b.distance.abs().max(1.0)
+                });
+                assert!(distances, "{name}: {found:?} for {expected:?}");
+            } else {
+                assert_eq!(found, expected, "{name}");
+            }
+            let keys: Vec<Key> = found.iter().map(|hit| hit.key).filter(|&key| key != NO_KEY).collect();
+            assert!(
+                keys.iter().all(|&key| plan.params.filter.is_none_or(|filter| allows(graph, filter, key)))
+            );
+            assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "{name}");
+        }
+        assert_eq!(report.scanned, scanned);
+        found
+    }
+}
+
+fn allows<T: Element>(graph: &Graph<T>, filter: Filter<'_>, key: Key) -> bool {
+    match filter {
+        Filter::Keys(keys) => keys.contains(key),
+        Filter::Where(expression) => graph.keys().attributes().bind(expression).unwrap().matches(key),
+        Filter::Predicate(allows) => allows(key),
+        Filter::PerQuery(_) => unreachable!("a query has one filter"),
+    }
+}
+
+/// Gives each live key a number that is its own, and a label of one in `labels`.
+fn set_attributes<T: Element>(graph: &mut Graph<T>, labels: u64) {
+    let keys: Vec<Key> = graph.keys().live_slots().flat_map(|slot| graph.keys().keys_of(slot)).collect();
+    let numbers = keys.iter().map(|&key| (key as i64 * 7919) % 10_007);
+    let of_labels = keys.iter().map(|&key| match key % labels {
+        0 => Value::Null,
+        label => Value::from(format!("label {label}").as_str()),
+    });
+    let frame = Frame::new(keys.len()).column("number", numbers).unwrap().column("label", of_labels).unwrap();
+    graph.keys_mut().set_attributes(&keys, &frame).unwrap();
+}
+
+fn random_filters(n: usize, most: i64, seed: u64) -> Vec<Expression> {
+    let mut rng = rng(seed);
+    let mut random = |i: usize| {
+        let first = rng.random_range(-100..10_007_i64);
+        // Of all lengths, empty ones included.
+        let len = (10_100_f64.powf(rng.random_range(0.0..1.0))) as i64;
+        let within = column("number").ge(first).and(column("number").le(first.saturating_add(len.min(most))));
+        match i % 5 {
+            0 => column("label").eq(format!("label {}", rng.random_range(0..6))),
+            1 => within.and(column("label").is_null().not()),
+            2 => Expression::all(),
+            _ => within,
+        }
+    };
+    let mut filters: Vec<_> = (0..n).map(&mut random).collect();
+    // Some are equal.
+    filters.extend_from_within(..n / 3);
+    filters
+}
+
+fn each_of_random_filters_agrees<T: Element>(seed: u64) {
+    let mut both = Both::new(seed);
+    for (metric, dimension) in [(Metric::L2, 19), (Metric::Cosine, 9)] {
+        let mut rows = whole::<T>(500, dimension, seed + 1);
+        rows.extend_from_within(..60 * dimension);
+        let mut graph = built(&rows, dimension, metric, &both);
+        set_attributes(&mut graph, 5);
+        (0..560).step_by(9).for_each(|key| graph.keys_mut().delete(key).unwrap());
+        let expressions = random_filters(15, i64::MAX / 2, seed + 2);
+        let queries = whole::<T>(expressions.len(), dimension, seed + 3);
+        let filters: Vec<Filter<'_>> = expressions.iter().map(Filter::from).collect();
+        for storage in [MemorySpace::Device, MemorySpace::Host] {
+            both.vectors = storage;
+            for (k, width) in [(1, 8), (7, 20), (40, 64)] {
+                let params = SearchParams::new(k).beam_width(width).filter(&filters[..]);
+                for cost in [AS_CPU, cost_model(2, MemorySpace::Device)] {
+                    both.cost_model = cost;
+                    both.each_agrees(&graph, &queries, params);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_query_is_answered_by_its_own_expression() {
+    each_of_random_filters_agrees::<u8>(60);
+    each_of_random_filters_agrees::<f32>(61);
+}
+
+#[test]
+fn each_query_is_answered_by_its_own_keys_or_predicate() {
+    let both = Both::new(62);
+    let graph = built(&whole::<i8>(600, 12, 63), 12, Metric::L2, &both);
+    let sets = [
+        KeyFilter::from_iter(0..600),
+        KeyFilter::from_iter([]),
+        KeyFilter::from_iter((0..600).step_by(2)),
+        KeyFilter::from_iter([5, 599, 10_000]),
+        KeyFilter::from_iter(100..400),
+    ];
+    let odd = |key: Key| key % 2 == 1;
+    let none = |_: Key| false;
+    let mut filters: Vec<Filter<'_>> = sets.iter().map(Filter::from).collect();
+    filters.extend([Filter::from(&odd), Filter::from(&none), filters[2], Filter::from(&odd), filters[0]]);
+    let queries = whole::<i8>(filters.len(), 12, 64);
+    let params = SearchParams::new(9).beam_width(16).filter(&filters[..]);
+    // The second time, the sets of keys are kept as slots.
+    for _ in 0..2 {
+        let found = both.each_agrees(&graph, &queries, params);
+        assert!(found.chunks(9).enumerate().all(|(i, hits)| (hits[0].key == NO_KEY) == [1, 6].contains(&i)));
+    }
+}
+
+/// Each query of a quantized graph, with and without its vectors.
+#[test]
+fn each_query_of_a_quantized_graph_is_answered_by_its_own_filter() {
+    let both = Both::new(65);
+    let mut graph = built(&whole::<f32>(400, 24, 66), 24, Metric::L2, &both);
+    set_attributes(&mut graph, 7);
+    quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
+    let expressions = random_filters(10, 9000, 67);
+    let filters: Vec<Filter<'_>> = expressions.iter().map(Filter::from).collect();
+    let queries = whole::<f32>(filters.len(), 24, 68);
+    let params = SearchParams::new(6).beam_width(30).filter(&filters[..]);
+    both.each_agrees(&graph, &queries, params);
+    both.each_agrees(&graph, &queries, params.distances(Distances::Quantized { rerank: 10 }));
+    graph.drop_vectors();
+    both.each_agrees(&graph, &queries, params);
+}
+
+/// A beam search whose filter excludes what is near leaves too few results, and a scan completes them.
+#[test]
+fn queries_that_are_left_short_are_scanned() {
+    let both = Both::new(69);
+    let set = Clusters::new(16, 70);
+    let rows: Vec<u8> = set.rows(900, 0);
+    let graph = built(&rows, 16, Metric::L2, &both);
+    let queries: Vec<u8> = set.rows_of(&[3; 6], 1);
+    let nearest = both.agree(&graph, &queries[..16], SearchParams::new(450).beam_width(900));
+    let near: BTreeSet<Key> = nearest.iter().map(|hit| hit.key).collect();
+    let far = KeyFilter::from_iter((0..900).filter(|key| !near.contains(key)));
+    let all = KeyFilter::from_iter(0..900);
+    let filters = [&far, &all, &far, &all, &far, &far].map(Filter::from);
+    let params = SearchParams::new(5).beam_width(10).filter(&filters[..]);
+    let (found, report) = both.filtered(&graph, &queries, params).unwrap();
+    assert!(report.scanned > 0, "{report:?}");
+    for (i, hits) in found.chunks(5).enumerate() {
+        assert!(
+            hits.iter().all(|hit| hit.key != NO_KEY && (filters[i] != filters[0] || far.contains(hit.key)))
+        );
+    }
+}
+
+/// Filters of all kinds of a batch, each query alone and in a batch: the same strategy gives the same results.
+#[test]
+fn results_do_not_depend_on_the_filters_of_other_queries() {
+    let mut both = Both::new(71);
+    both.cost_model = CostModel { hop_ns: 0.0, scan_ns: 0.0, small_batch_max: 0, ..AS_CPU };
+    let mut graph = built(&whole::<u8>(500, 16, 72), 16, Metric::L2, &both);
+    set_attributes(&mut graph, 4);
+    let expressions = random_filters(12, 9000, 73);
+    let filters: Vec<Filter<'_>> = expressions.iter().map(Filter::from).collect();
+    let queries = whole::<u8>(filters.len(), 16, 74);
+    let params = SearchParams::new(5).beam_width(12);
+    let (together, _) = both.filtered(&graph, &queries, params.filter(&filters[..])).unwrap();
+    for (i, query) in queries.chunks(16).enumerate() {
+        let (alone, _) = both.filtered(&graph, query, params.filter(&filters[i..=i])).unwrap();
+        assert_eq!(alone, together[i * 5..][..5], "query {i}");
+    }
+}
+
+#[test]
+fn errors_of_a_filter_leave_all_queries_unanswered() {
+    let both = Both::new(75);
+    let mut graph = built(&whole::<u8>(100, 16, 76), 16, Metric::L2, &both);
+    set_attributes(&mut graph, 4);
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let all = Expression::all();
+    let filters = [Filter::from(&all), Filter::from(&all)];
+    let rows = whole::<u8>(3, 16, 77);
+    let queries: Vec<&[u8]> = rows.chunks(16).collect();
+    let params = SearchParams::new(2).filter(&filters[..]);
+    let buffers = || EmulatedBuffers::new(&both.stream);
+    let mut matches = Matches::new(3, 2).unwrap();
+    let queue = QueryQueue::new(&queries, 2, matches.as_mut(), 1).unwrap();
+    let search = FilteredSearch {
+        host: &graph,
+        graph: copy.searched(),
+        params,
+        cost_model: AS_CPU,
+        pool: both.cpu.pool(),
+    };
+    let error = search.search(&queue, &mut vec![buffers().unwrap()], buffers).unwrap_err();
+    assert!(matches!(error, SearchError::Filters { given: 2, queries: 3 }), "{error}");
+    let mut left = Vec::new();
+    queue.take(usize::MAX, &mut left);
+    assert_eq!(left.len(), 3);
+}
