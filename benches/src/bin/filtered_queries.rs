@@ -112,8 +112,7 @@ impl Bench {
         let (rows, queries): (Vec<f16>, Vec<f16>) = (set.rows(vectors, 0), set.rows(options.queries, 1));
         let begun = Instant::now();
         let device = if options.cpu { Device::Cpu } else { Device::Cuda(0) };
-        let index =
-            IndexBuilder::new(Metric::L2).device(device).build(&MatrixView::new(&rows, DIMENSION)?)?;
+        let index = IndexBuilder::new(Metric::L2).device(device).build(MatrixView::new(&rows, DIMENSION)?)?;
         let numbers: Vec<i64> = permutation(vectors, 2).into_iter().map(i64::from).collect();
         let mut frame = Frame::new(vectors).column("number", numbers.iter().copied())?;
         for labels in [10_000, 1000, 100, 10, 2] {

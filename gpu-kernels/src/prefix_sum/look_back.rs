@@ -248,7 +248,7 @@ mod tests {
     fn aggregates_are_added_back_to_the_nearest_prefix() {
         for tile in [1, 4, 5, 32, 33, 64, 65, 100] {
             for prefix in [0, 1, 27, 31, 32, 36, 67, 99].into_iter().filter(|prefix| *prefix < tile) {
-                let expected = vec![(prefix + 1..=tile).sum(); 32];
+                let expected = vec![(prefix + 1..=tile).sum::<u32>(); 32];
                 assert_eq!(find(prefix, tile, Column::sum_before), expected, "{prefix} of {tile}");
                 assert_eq!(find(prefix, tile, Column::sum_before_by_warp), expected, "{prefix} of {tile}");
             }

@@ -14,7 +14,7 @@ use crate::changes::small::{SMALL, SmallChange};
 use crate::typed::TypedIndex;
 
 impl Index {
-    /// Adds vectors, each under the key at the same position, or under [new keys](NewKeys::Next).
+    /// Adds vectors, each under the key at the same position, or under [new keys](crate::NewKeys::Next).
     ///
     /// ```
     /// # use jasper::{ElementKind, IndexBuilder, MatrixView, Metric};
