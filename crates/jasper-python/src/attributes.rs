@@ -16,8 +16,8 @@ const MAX_DEPTH: usize = 200;
 
 #[pymethods]
 impl Index {
-    /// Sets attributes of keys, or of ids. Attributes that are not given stay as they are, and so do vectors. Attributes are as of
-    /// Index.build.
+    /// Sets attributes of keys, or of ids. Attributes that are not given stay as they are, and so do vectors. Attributes
+    /// are as of Index.build.
     ///
     /// >>> import jasper
     /// >>> index = jasper.Index.build([[1.0, 2.0], [3.0, 4.0]])
@@ -38,8 +38,8 @@ impl Index {
         })
     }
 
-    /// The attributes of keys, such as those of hits, or of ids: a dictionary with a list of values for each column, None where there
-    /// is none.
+    /// The attributes of keys, such as those of hits, or of ids: a dictionary with a list of values for each column, None
+    /// where there is none.
     ///
     /// >>> import jasper
     /// >>> index = jasper.Index.build([[1.0], [2.0]], attributes={"year": [1999, None], "tags": [["a"], ["a", "b"]]})

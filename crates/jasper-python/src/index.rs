@@ -73,7 +73,8 @@ impl Index {
         lock::released(py, || self.locked(call))
     }
 
-    /// The keys that a caller names by themselves or by ids. Ids that the index does not have are left out if `ignore_missing`.
+    /// The keys that a caller names by themselves or by ids. Ids that the index does not have are left out if
+    /// `ignore_missing`.
     pub(crate) fn named(
         &self,
         py: Python<'_>,

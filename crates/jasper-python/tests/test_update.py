@@ -57,9 +57,11 @@ def test_lookups(index, vectors):
     assert sorted(index) == list(range(1000))
     assert 3 in index and np.int64(3) in index
     assert not any(key in index for key in (1000, -1, 2**70, 0.5, "3", None))
-    for wrong in (-1, 2**70, 0.5, "3"):
+    for wrong in (-1, 2**70, 0.5, None):
         with pytest.raises(jasper.ParameterError, match="must be an integer from 0 to"):
             index[wrong]
+    with pytest.raises(jasper.UnknownKeyError, match='id "3" is not in the index'):
+        index["3"]
     with pytest.raises(KeyError, match="key 1000 is not in the index"):
         index[1000]
     with pytest.raises(jasper.UnknownKeyError):

@@ -40,8 +40,10 @@ class JasperVectorStore(VectorStore):
     the values of a list, or what a dictionary demands: {"year": {"$gte": 2020, "$lt": 2024}}. Operators are $eq, $ne, $gt,
     $gte, $lt, $lte, $in, $nin, $between, $exists, $contains, $not_contains, $contains_any, $contains_all and $not; "$and"
     and "$or" of lists of filters, and "$not" of one, combine filters. A key without a value passes $ne, $nin and $not. filter
-    may also be a function of a document, which is called with all of them. Scores are distances: 1 - cos, squared L2, or negated inner products. Relevance scores are cosines,
-    inner products, or 1 - d / sqrt(2) of L2 distances d.
+    may also be a function of a document, which is called with all of them.
+
+    Scores are distances: 1 - cos, squared L2, or negated inner products. Relevance scores are cosines, inner products, or
+    1 - d / sqrt(2) of L2 distances d.
 
     embedding
         Makes vectors of texts.
