@@ -51,7 +51,7 @@ impl Version {
 /// A column.
 pub(crate) struct DeviceColumn<S: Stream> {
     /// The values in the order of the slots.
-    values: Vec<i64>,
+    values: SortedValues,
     order: S::Buffer<u32>,
     ranks: S::Buffer<u32>,
 }
@@ -71,14 +71,14 @@ impl<S: Stream> DeviceColumn<S> {
         }
         let (order, ranks) = (stream.upload(&order)?, stream.upload(&ranks)?);
         stream.synchronize()?;
-        Ok(Self { values, order, ranks })
+        Ok(Self { values: SortedValues::new(values), order, ranks })
     }
 
     /// The index of the first slot that a range selects, and their number.
     pub(crate) fn find(&self, range: ColumnRange) -> (u32, u32) {
-        let first = self.values.partition_point(|&value| value < range.least);
-        let len = self.values[first..].partition_point(|&value| value <= range.most);
-        (first as u32, len as u32)
+        let first = self.values.count(|value| value < range.least);
+        let end = self.values.count(|value| value <= range.most);
+        (first as u32, (end - first) as u32)
     }
 
     /// The slots that are selected, as a list.
@@ -89,6 +89,38 @@ impl<S: Stream> DeviceColumn<S> {
     /// The slots that are selected, by their ranks.
     pub(crate) fn ranks(&self, first: u32, len: u32) -> QuerySlots {
         QuerySlots::ranks(self.ranks.input(), first, len)
+    }
+}
+
+/// Values of a node of [`SortedValues`].
+const NODE: usize = 64;
+
+/// Ascending values, which are searched as a tree: a binary search of a million misses the caches ten times.
+struct SortedValues {
+    /// The values; then every 64th of them, and so on.
+    levels: Vec<Vec<i64>>,
+}
+
+impl SortedValues {
+    fn new(values: Vec<i64>) -> Self {
+        let mut levels = vec![values];
+        while let Some(last) = levels.last().filter(|last| last.len() > NODE) {
+            let sampled = last.iter().copied().step_by(NODE).collect();
+            levels.push(sampled);
+        }
+        Self { levels }
+    }
+
+    /// How many of the first values are `before`, after which none is.
+    fn count(&self, before: impl Fn(i64) -> bool) -> usize {
+        let mut found = 0;
+        for (depth, level) in self.levels.iter().rev().enumerate() {
+            // The last value of the level above that is `before` is followed by those of its node.
+            let first = if depth == 0 { 0 } else { found.max(1) * NODE - NODE };
+            let node = &level[first..level.len().min(first + NODE)];
+            found = first + node.partition_point(|&value| before(value));
+        }
+        found
     }
 }
 
@@ -155,5 +187,22 @@ impl<S: Stream> DeviceColumns<S> {
         let Ok(made) = DeviceColumn::new(stream, keys, words, ordered) else { return false };
         columns.insert(column, Arc::new(made));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorted_values_are_counted_as_one_by_one() {
+        for len in [0, 1, 63, 64, 65, 128, 4095, 4096, 4097, 10_000] {
+            let values: Vec<i64> = (0..len).map(|i| i / 7 * 3 - 500).collect();
+            let sorted = SortedValues::new(values.clone());
+            for bound in (-510..4000).step_by(if len > 1000 { 17 } else { 1 }) {
+                let expected = values.iter().filter(|&&value| value < bound).count();
+                assert_eq!(sorted.count(|value| value < bound), expected, "{bound} of {len}");
+            }
+        }
     }
 }
