@@ -77,7 +77,7 @@ def test_wrong_queries_are_refused(shared, queries, message):
         (dict(distances="best"), jasper.ParameterError, 'distances ("best") must be'),
         (dict(distances="exact", rerank=3), jasper.ParameterError, "rerank is for quantized distances"),
         (dict(distances="quantized"), jasper.ParameterError, "the index has no codes"),
-        (dict(filter="a"), jasper.ParameterError, "keys are <U1"),
+        (dict(filter="a"), jasper.ParameterError, "expected an operator"),
         (dict(filter=[-1]), jasper.ParameterError, "key -1"),
         (dict(out=(np.zeros(3), np.zeros(3))), jasper.ParameterError, "out must be"),
     ],
@@ -285,6 +285,6 @@ def test_bools_are_a_mask_whatever_has_them(shared, vectors, make):
 
 
 def test_what_is_neither_keys_nor_a_mask_is_refused(shared, vectors):
-    for filter in (True, [[True, False]], pd.DataFrame({"a": [True], "b": [False]}), [True, None], ["a"]):
+    for filter in (True, [["a"]], pd.DataFrame({"a": [True], "b": [False]}), [True, None], ["a"]):
         with pytest.raises(jasper.ParameterError):
             shared.search(vectors[0], filter=filter)

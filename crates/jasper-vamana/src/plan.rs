@@ -27,6 +27,8 @@ pub struct SearchPlan<'a, T: Element> {
     /// The slots that the filter allows, if they are kept for other searches; `None` otherwise.
     pub key_filter_slots: Option<Arc<AllowedSlots>>,
     filter: BoundFilter<'a>,
+    /// Whether a vertex may be returned only if the filter allows its first key.
+    first_keys_only: bool,
     /// The vertices that may be returned, once a scan has listed them.
     listed: Arc<OnceLock<Vec<Slot>>>,
     cost_model: CostModel,
@@ -200,6 +202,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             rerank,
             key_filter_slots,
             filter,
+            first_keys_only: false,
             listed,
             cost_model,
             work,
@@ -228,6 +231,13 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         choose(graph, *params, least_len, allowed, cost_model, &self.work)
     }
 
+    /// The plan for results that have no key but the first of a vertex: only vertices may be returned whose first key the
+    /// filter allows, so that no result has the key of another tenant with the same vector.
+    #[must_use]
+    pub fn for_first_keys(&self) -> Self {
+        Self { key_filter_slots: None, first_keys_only: true, listed: Arc::default(), ..self.clone() }
+    }
+
     /// The plan for queries that this one leaves with fewer than `k` hits: a scan.
     #[must_use]
     pub fn as_scan(&self) -> Self {
@@ -253,6 +263,10 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     pub fn allows(&self, slot: Slot) -> bool {
         match self.key_filter_set() {
             Some(slots) => slots.contains(slot.index()),
+            None if self.first_keys_only => {
+                let keys = self.graph.keys();
+                keys.is_live(slot) && self.allows_key(keys.first_key(slot))
+            }
             None => self.graph.keys().keys_of(slot).any(|key| self.allows_key(key)),
         }
     }
@@ -513,6 +527,21 @@ mod tests {
         let found = [(Slot::new(501), 1.0), (Slot::new(3), 2.0), (Slot::new(500), 3.0)];
         assert_eq!(plan.fill(found.into_iter(), &mut matches.as_mut()), 1);
         assert_eq!(matches.hits(0).collect::<Vec<_>>(), [Hit { key: 500, distance: 3.0 }]);
+    }
+
+    #[test]
+    fn a_vertex_may_be_allowed_by_its_first_key_only() {
+        let mut graph = graph(10);
+        graph.keys_mut().assign(100, Slot::new(3)).unwrap();
+        graph.keys_mut().assign(101, Slot::new(4)).unwrap();
+        let keys: KeyFilter = [4, 100].into_iter().collect();
+        let params = SearchParams::new(2).filter(&keys);
+        let plan =
+            SearchPlan::new(&graph, params, 1, CostModel { keeps_slots: true, ..CostModel::CPU }).unwrap();
+        let allowed = |plan: &SearchPlan<'_, u8>| -> Vec<u32> {
+            (0..10).filter(|&slot| plan.allows(Slot::new(slot))).collect()
+        };
+        assert_eq!((allowed(&plan), allowed(&plan.for_first_keys())), (vec![3, 4], vec![4]));
     }
 
     #[test]

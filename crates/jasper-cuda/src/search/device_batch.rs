@@ -75,6 +75,9 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
 ) -> Result<(), SearchError> {
     let (row_len, k) = (graph.row_len(), plan.params.k);
     let count = arrays.count(row_len, k)?;
+    let is_filtered = plan.params.filter.is_some() && plan.graph.keys().duplicate_keys() > 0;
+    let first_keys = is_filtered.then(|| plan.for_first_keys());
+    let plan = first_keys.as_ref().unwrap_or(plan);
     let known = OnceCell::new();
     let allowed = || plan.key_filter_set().unwrap_or_else(|| known.get_or_init(|| allowed(plan, pool)));
     let launch = SearchLaunch::new(plan, graph, allowed, stream.multiprocessors(), count)?;

@@ -241,8 +241,8 @@ impl<T: Element> DeviceSearcher<T> {
     /// keeps the memory.
     ///
     /// Unlike [`Self::search_batch`], results that a filter or tombstones leave short are not completed by a scan,
-    /// because that depends on the results. A vertex with several keys is one result, with its first key, even if a
-    /// filter only admits another of them.
+    /// because that depends on the results. A vertex with several keys is one result, with its first key, and none
+    /// if a filter only admits another of them.
     ///
     /// # Errors
     /// Returns [`SearchError`] if parameters are invalid or have a filter for each query, the arrays do not have the shapes of [`DeviceBatch`], or the
