@@ -107,7 +107,7 @@ impl<'a> BoundFilter<'a> {
         match self {
             Self::None => true,
             Self::Keys(keys) => keys.contains(key),
-            Self::Where(predicate) => predicate.matches(key),
+            Self::Where(predicate) => predicate.matches_live(key),
             // Called by threads of a search, for which another has locked the graph.
             Self::Predicate(allows) => reading(|| allows(key)),
         }
@@ -117,11 +117,11 @@ impl<'a> BoundFilter<'a> {
     pub(crate) fn estimate(&self) -> Option<(usize, usize)> {
         match self {
             Self::Keys(keys) => Some((keys.len(), keys.len())),
-            Self::Where(predicate) => {
+            Self::Where(predicate) if predicate.has_columns() => {
                 let estimate = predicate.estimate();
                 Some((estimate.likely, estimate.most))
             }
-            Self::None | Self::Predicate(_) => None,
+            Self::None | Self::Where(_) | Self::Predicate(_) => None,
         }
     }
 }

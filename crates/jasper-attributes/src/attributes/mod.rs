@@ -100,6 +100,16 @@ impl Attributes {
         }
     }
 
+    /// The id that a removed key would have again if it were restored.
+    pub fn removed_id(&self, key: Key) -> Option<String> {
+        let row = self.keys.find_removed(key)?;
+        let ids = self.columns.iter().find_map(|stored| match &stored.values {
+            Values::Ids(ids) => Some(ids),
+            _ => None,
+        })?;
+        ids.get(row).map(str::to_owned)
+    }
+
     /// Restores a removed key and its values.
     ///
     /// # Errors

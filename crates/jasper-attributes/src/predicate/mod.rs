@@ -137,11 +137,23 @@ impl<'a> Predicate<'a> {
         Ok(Self { keys, columns, test: bind::bind(columns, expression, true)? })
     }
 
+    /// Whether there are columns. Without any, [`Attributes`](crate::Attributes) need not know the keys, so that nothing can
+    /// be counted or selected, and only [`Self::matches_live`] means something.
+    pub fn has_columns(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
     /// Whether a key is live and the expression true for it. Takes some nanoseconds per comparison, and the time to fetch the
     /// row from memory.
     #[inline]
     pub fn matches(&self, key: Key) -> bool {
         self.keys.find(key).is_some_and(|row| self.test.holds(row, key))
+    }
+
+    /// [`Self::matches`] of a key that is known to be live, also if there are no columns, and no test is of a row.
+    #[inline]
+    pub fn matches_live(&self, key: Key) -> bool {
+        if self.columns.is_empty() { self.test.holds(0, key) } else { self.matches(key) }
     }
 }
 

@@ -161,6 +161,10 @@ impl<S: Stream> DeviceColumns<S> {
         selected: usize,
     ) -> bool {
         let State { of, columns, listed, stream } = &mut *lock(&self.0);
+        if of.as_ref().is_some_and(|of| of.keys > keys.version()) {
+            // A search of an older snapshot.
+            return false;
+        }
         if !of.as_ref().is_some_and(|of| of.is_of(keys, words)) {
             columns.clear();
             listed.clear();

@@ -66,6 +66,7 @@ impl KeyMap {
     /// attributes, whatever it had before it was deleted.
     pub fn assign_unused(&mut self, key: Key, slot: Slot) {
         if !self.attributes.is_empty() {
+            self.attributes.remove(key);
             self.attributes.add_keys([key]);
         }
         self.assign_with_attributes(key, slot);

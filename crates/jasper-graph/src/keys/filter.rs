@@ -260,6 +260,9 @@ impl KeyHistory {
     }
 }
 
+/// About the bytes of an expression and its entry.
+const EXPRESSION_BYTES: usize = 512;
+
 impl KeyMap {
     /// The live slots with a key in `filter`.
     ///
@@ -314,7 +317,7 @@ impl KeyMap {
             }
         }
         let slots = Arc::new(AllowedSlots::of_predicate(self, predicate));
-        let bytes = size_of_val(slots.slots.words());
+        let bytes = size_of_val(slots.slots.words()) + EXPRESSION_BYTES;
         let cache = &mut *lock(&self.expressions.0);
         if !is_current(&cache.of) || cache.bytes + bytes > MAX_EXPRESSION_BYTES {
             *cache = CachedExpressions::default();

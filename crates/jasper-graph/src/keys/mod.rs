@@ -298,6 +298,13 @@ impl KeyMap {
     /// # Errors
     /// Returns [`AttributeError`]; nothing is set.
     pub fn set_attributes(&mut self, keys: &[Key], frame: &Frame) -> Result<(), AttributeError> {
+        let adds_column = frame.columns().any(|(_, kind)| kind.is_some());
+        if self.attributes.is_empty() && !adds_column {
+            // There is nothing to set.
+            self.attributes.check(keys, frame, true)?;
+            let unknown = keys.iter().find(|&&key| self.slot_of(key).is_none());
+            return unknown.map_or(Ok(()), |&key| Err(AttributeError::UnknownKey(key)));
+        }
         let before = self.attributes.clone();
         if self.attributes.is_empty() {
             let live: Vec<Key> = self.live_slots().flat_map(|slot| self.keys_of(slot)).collect();
@@ -306,8 +313,18 @@ impl KeyMap {
         self.attributes.set(keys, frame).inspect_err(|_| self.attributes = before)
     }
 
+    /// Puts attributes back that these keys had before, and nothing but [`Self::set_attributes`] has changed since.
+    #[doc(hidden)]
+    pub fn put_back_attributes(&mut self, before: Attributes) {
+        self.attributes = before;
+    }
+
     /// Returns the live slots with a key that a predicate on [attributes](Self::attributes) selects, ascending.
     pub fn slots_where(&self, predicate: &Predicate<'_>) -> Vec<Slot> {
+        if !predicate.has_columns() {
+            let is_selected = |slot: &Slot| self.keys_of(*slot).any(|key| predicate.matches_live(key));
+            return self.live_slots().filter(is_selected).collect();
+        }
         let mut slots: Vec<Slot> =
             predicate.select().into_iter().filter_map(|key| self.slot_of(key)).collect();
         slots.sort_unstable();
@@ -360,8 +377,9 @@ impl KeyMap {
             return Err(KeyError::Live(key));
         }
         let slot = self.deleted.get(&key).copied().ok_or(KeyError::Unknown(key))?;
-        restore_attributes(&mut self.attributes.clone(), key)?;
-        Ok(slot)
+        let id = self.attributes.removed_id(key);
+        let is_taken = id.is_some_and(|id| self.attributes.key_of_id(&id).is_some());
+        if is_taken { Err(KeyError::IdTaken(key)) } else { Ok(slot) }
     }
 
     /// The deleted keys and their slots.

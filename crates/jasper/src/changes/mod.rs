@@ -12,13 +12,13 @@
 
 pub(crate) mod small;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use jasper_attributes::{AttributeError, ColumnKind, Frame, Value};
+use jasper_attributes::{AttributeError, Attributes, ColumnKind, Frame, Value};
 use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress, sync};
 use jasper_graph::{FileError, FileFault, Graph, KeyError, KeyMap, SaveStats};
 use jasper_vamana::{
@@ -263,12 +263,30 @@ impl<T: Element> Changes<T> {
                 Ok(self.backend.shards_or_self().into_iter().try_for_each(|shard| shard.read(check))?)
             }
             Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
-            Record::Undelete(keys) => check_keys(keys, KeyMap::restorable_slot),
+            Record::Undelete(keys) => {
+                check_keys(keys, KeyMap::restorable_slot)?;
+                self.check_restored_ids(keys)
+            }
             _ => Ok(()),
         }
     }
 
-    /// Checks that no id is that of a key in another shard: each shard checks its own.
+    /// Checks that no two of these deleted keys had one id, and that no live key has it, in any shard.
+    fn check_restored_ids(&self, keys: &[Key]) -> Result<(), UpdateError> {
+        let shards = self.backend.shards_or_self();
+        let mut seen = HashSet::new();
+        for &key in keys {
+            let own = shards[self.backend.shard_of(key)];
+            let Some(id) = own.read(|graph| graph.keys().attributes().removed_id(key)) else { continue };
+            let has_id = |graph: &Graph<T>| graph.keys().attributes().key_of_id(&id).is_some();
+            if shards.iter().any(|shard| shard.read(has_id)) || !seen.insert(id) {
+                return Err(KeyError::IdTaken(key).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no id is given twice, or is that of a key in another shard: each shard checks its own.
     fn check_ids(&self, keys: &[Key], attributes: &Frame) -> Result<(), UpdateError> {
         let shards = self.backend.shards();
         if shards.len() < 2 {
@@ -280,8 +298,12 @@ impl<T: Element> Changes<T> {
             return Ok(());
         };
         let keys: HashSet<Key> = keys.iter().copied().collect();
+        let mut rows = HashMap::new();
         for row in 0..attributes.len() {
             let Value::Keyword(id) = attributes.value(row, &column) else { continue };
+            if let Some(first) = rows.insert(id.clone(), row) {
+                return Err(AttributeError::DuplicateId { column, id, rows: [first, row] }.into());
+            }
             for shard in shards {
                 let holder = shard.read(|graph| graph.keys().attributes().key_of_id(&id));
                 if let Some(key) = holder.filter(|key| !keys.contains(key)) {
@@ -298,24 +320,25 @@ impl<T: Element> Changes<T> {
         self.change(Some(&record), &mut no_progress, |_, _| {
             self.check_change(&record)?;
             let shards = self.backend.shards_or_self();
-            let mut undo: Vec<(Vec<Key>, Frame)> = Vec::new();
+            let mut undo = Vec::new();
             for (number, shard) in shards.iter().enumerate() {
                 let rows: Vec<usize> =
                     (0..keys.len()).filter(|&row| self.backend.shard_of(keys[row]) == number).collect();
                 let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
-                let before = shard.read(|graph| graph.keys().attributes().rows(&keys));
+                let before = shard.read(|graph| graph.keys().attributes().clone());
                 let of_shard = attributes.select(&rows);
                 let set = |graph: &mut Graph<T>| graph.keys_mut().set_attributes(&keys, &of_shard);
                 let set = shard.change(set).map_err(UpdateError::from);
                 if let Err(error) = set.and_then(|set| Ok(set?)) {
                     // Only a device can fail: the attributes were checked.
-                    for (shard, (keys, before)) in shards.iter().zip(undo) {
-                        let _ = shard
-                            .change(|graph: &mut Graph<T>| graph.keys_mut().set_attributes(&keys, &before));
+                    for (shard, before) in shards.iter().zip(undo) {
+                        let _ = shard.change(|graph: &mut Graph<T>| {
+                            graph.keys_mut().put_back_attributes(Attributes::clone(&before))
+                        });
                     }
                     return Err(error);
                 }
-                undo.push((keys, before));
+                undo.push(before);
             }
             Ok(())
         })

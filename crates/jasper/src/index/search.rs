@@ -1,7 +1,7 @@
 //! Searches.
 
 use jasper_core::{Element, Key, Vectors};
-use jasper_vamana::{Explanation, Hit, Matches, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{Explanation, Filter, Hit, Matches, SearchError, SearchParams, SearchReport};
 
 use super::target::{Kind, Target};
 use super::{Index, typed, vector_error};
@@ -126,6 +126,9 @@ impl Index {
     /// # Errors
     /// As [`Self::search`].
     pub fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+        if let Some(Filter::PerQuery([])) = params.filter {
+            return Err(SearchError::Filters { given: 0, queries });
+        }
         typed!(self, index => index.backend.explain(params, queries))
     }
 

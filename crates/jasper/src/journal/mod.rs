@@ -263,6 +263,7 @@ fn is_refusal(error: &UpdateError) -> bool {
     match error {
         UpdateError::Vector(error) => !matches!(error, VectorError::Memory(_)),
         UpdateError::Key(_)
+        | UpdateError::Attributes(_)
         | UpdateError::RepeatedKey(_)
         | UpdateError::KeyCount { .. }
         | UpdateError::Quantize(_)

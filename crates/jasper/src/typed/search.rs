@@ -29,6 +29,7 @@ impl<T: Element> TypedIndex<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Pending<Result<Vec<Hit>, SearchError>>, SearchError> {
+        params.check_filters(1)?;
         self.limits().check(&params, 1)?;
         Ok(Pending::new(self.batcher.submit(query, params)?))
     }

@@ -218,10 +218,41 @@ fn ids_name_keys() {
         index.insert(&rows[60 * DIMENSION..61 * DIMENSION], (&[900], &ids(7..8))).unwrap();
         assert_eq!(index.key_of("doc 7"), Some(900));
         assert!(index.set_attributes(&[3], &ids(7..8)).is_err());
-        if shards == 1 {
-            assert!(index.undelete(&[7]).unwrap_err().to_string().contains("another key has its id"));
+        assert!(index.undelete(&[7]).unwrap_err().to_string().contains("another key has its id"));
+        // Two deleted keys with one id: neither comes back.
+        index.delete(&[900]).unwrap();
+        assert!(index.undelete(&[7, 900]).is_err());
+        assert!(!index.contains(7) && !index.contains(900));
+        index.undelete(&[7]).unwrap();
+        assert_eq!(index.key_of("doc 7"), Some(7));
+        let twice = Frame::new(2).column_of("id", ColumnKind::Id, ["new", "new"]).unwrap();
+        let rows = view(&rows[62 * DIMENSION..64 * DIMENSION]);
+        for keys in [[1000, 1001], [1002, 1005]] {
+            assert!(index.insert(rows, (&keys, &twice)).is_err());
         }
     }
+}
+
+#[test]
+fn expressions_without_columns_select_keys() {
+    let rows: Vec<f32> = Clusters::new(DIMENSION, 3).rows(50, 0);
+    let index = IndexBuilder::new(Metric::L2).build(view(&rows)).unwrap();
+    let keys = |expression: &Expression| {
+        let params = SearchParams::new(50).filter(expression);
+        let mut keys: Vec<Key> =
+            index.search(&rows[..DIMENSION], params).unwrap().iter().map(|hit| hit.key).collect();
+        let in_batch = index.search_batch(view(&rows[..2 * DIMENSION]), params).unwrap();
+        assert!(in_batch.hits(0).map(|hit| hit.key).eq(keys.iter().copied()));
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(keys(&Expression::all()), (0..50).collect::<Vec<_>>());
+    assert_eq!(keys(&Expression::keys([3, 8, 99])), [3, 8]);
+    assert_eq!(keys(&Expression::keys(3..50).not()), [0, 1, 2]);
+    // A frame without values adds no column.
+    index.set_attributes(&[7], &Frame::new(1).column("year", [None::<i64>]).unwrap()).unwrap();
+    assert!(index.columns().is_empty());
+    assert!(index.set_attributes(&[99], &Frame::new(1)).is_err());
 }
 
 #[test]
@@ -250,6 +281,9 @@ fn what_does_not_fit_is_refused_by_name() {
     let filters = [Filter::from(&filter)];
     let batch = index.search_batch(view(&rows[..2 * DIMENSION]), SearchParams::new(1).filter(&filters[..]));
     assert!(matches!(batch, Err(SearchError::Filters { given: 1, queries: 2 })));
+    let none: [Filter<'_>; 0] = [];
+    let params = SearchParams::new(1).filter(&none[..]);
+    assert!(index.explain(params, 1).is_err() && index.submit(&rows[..DIMENSION], params).is_err());
     assert!(builder.build(view(&rows)).is_err(), "50 rows for 60 vectors");
 }
 

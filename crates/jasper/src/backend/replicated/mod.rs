@@ -297,6 +297,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
+        params.check_filters(queries.len())?;
         let replica_count = self.in_use().len().min(queries.len() / FEWEST_QUERIES).max(1);
         let queue = QueryQueue::new(queries, params.k, matches, replica_count)?;
         let mut sum = SearchReport::default();
