@@ -110,7 +110,7 @@ impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> Source<R> {
         io::Error::new(io::ErrorKind::InvalidData, DecodeError { position, what })
     }
 
-    /// Goes on after so many bytes; returns where they are.
+    /// Skips bytes; returns their offset.
     fn skip(&mut self, bytes: u64) -> io::Result<u64> {
         if bytes > self.len - self.position {
             return Err(self.invalid("bytes are missing"));

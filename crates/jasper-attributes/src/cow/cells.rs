@@ -55,7 +55,7 @@ impl<T: Cell> Cells<T> {
         Arc::make_mut(self.0.get_mut(row / PART)).0[row % PART] = value;
     }
 
-    /// Writes so many rows.
+    /// Writes the first `rows` rows.
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>, mut rows: usize) {
         for part in self.0.iter() {
             let part = &part.0[..rows.min(PART)];

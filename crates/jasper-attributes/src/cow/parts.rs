@@ -33,7 +33,7 @@ impl<T: Clone + Default> Parts<T> {
     }
 }
 
-/// Makes a list so long at least.
+/// Extends a list to at least `len` items.
 fn extend<T: Clone + Default>(items: &mut Arc<[T]>, len: usize) {
     if items.len() < len {
         *items = items.iter().cloned().chain(repeat_n(T::default(), len - items.len())).collect();

@@ -50,7 +50,7 @@ impl FrameColumn {
 }
 
 impl Frame {
-    /// A frame of so many rows, without columns.
+    /// Creates a frame with this number of rows and no columns.
     pub fn new(rows: usize) -> Self {
         Self { rows, columns: Vec::new() }
     }

@@ -49,7 +49,7 @@ const CASES: [Case; 7] = [
         key % 50 == 1 || key % 50 == 2 || (1..=key % 4).any(|tag| tag * (key % 3) == 2)
     }),
     ("not tenant = 'tenant 7'", |key| key % 50 != 7),
-    ("tenant = 'nobody'", |_| false),
+    ("tenant = 'unknown'", |_| false),
     ("tenant = 'tenant 3' and not year is null and year between 1990 and 2100", |key| {
         key % 50 == 3 && key % 7 > 0
     }),
