@@ -302,14 +302,6 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         self.filter.estimate().map(|(likely, _)| likely)
     }
 
-    /// Checks that both arrays of `matches` have `k` entries per query.
-    ///
-    /// # Errors
-    /// Returns [`SearchError::Buffer`].
-    pub fn check_size(&self, queries: usize, matches: &MatchesMut<'_>) -> Result<(), SearchError> {
-        matches.check(queries, self.params.k)
-    }
-
     /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest
     /// first. Returns the number of hits written.
     pub fn fill(&self, found: impl Iterator<Item = (Slot, f32)>, row: &mut MatchesMut<'_>) -> usize {
