@@ -57,5 +57,5 @@ pub use attributes::Attributes;
 pub use error::{AttributeError, DecodeError, ExpressionError};
 pub use expression::{ColumnRef, Expression, column};
 pub use frame::Frame;
-pub use predicate::{ColumnRange, Estimate, Predicate};
+pub use predicate::{ColumnTest, Estimate, Predicate};
 pub use value::{Column, ColumnKind, Value};

@@ -126,11 +126,20 @@ impl CostModel {
         self.product(work, vertices).is_some_and(|product| product < self.scan_alone(work, vertices))
     }
 
+    /// The time that each query takes to test slots, of which a scan computes distances to those that pass: half of the least
+    /// time of a distance each.
+    pub(crate) fn tests(&self, work: &Workload, slots: usize) -> f64 {
+        work.queries as f64 * slots as f64 * self.scanned(work).ns / 2.0
+    }
+
     /// The time of a scan of each query by itself.
     fn scan_alone(&self, work: &Workload, vertices: usize) -> f64 {
-        let is_small = work.queries <= self.small_batch_max;
-        let distance = if is_small { self.small_batch_scan_distance } else { self.scan_distance };
-        self.scan_ns + work.queries as f64 * vertices as f64 * distance.of_row(work.row_bytes)
+        let distance = self.scanned(work).of_row(work.row_bytes);
+        self.scan_ns + work.queries as f64 * vertices as f64 * distance
+    }
+
+    fn scanned(&self, work: &Workload) -> DistanceCost {
+        if work.queries <= self.small_batch_max { self.small_batch_scan_distance } else { self.scan_distance }
     }
 
     /// The time of a scan as a product; `None` if that is impossible.

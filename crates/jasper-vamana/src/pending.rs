@@ -19,12 +19,14 @@ pub struct PendingQuery<'a, T> {
     pub out: MatchesMut<'a>,
     /// Number of results.
     pub filled: usize,
+    /// Whether a scan found vertices of which the filter allows no key, in whose place there may be others.
+    pub is_short: bool,
 }
 
 impl<'a, T> PendingQuery<'a, T> {
     /// A query without results.
     pub fn new(row: usize, vector: &'a [T], out: MatchesMut<'a>) -> Self {
-        Self { row, vector, out, filled: 0 }
+        Self { row, vector, out, filled: 0, is_short: false }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use jasper_attributes::ColumnRange;
 use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
 use jasper_graph::{AllowedSlots, Graph};
 
@@ -221,13 +220,15 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         Explanation { keys: self.graph.keys().len(), allowed, most_allowed, beam_width }
     }
 
-    /// The strategy of a plan that is the same, but for a filter that selects this many keys.
-    pub fn strategy_of(&self, keys: usize) -> Strategy {
+    /// The strategy of a plan that is the same, but for a filter that selects about `keys` keys, and for which a scan tests
+    /// `tested` slots; none if it cannot be scanned.
+    pub fn strategy_of(&self, keys: usize, tested: Option<usize>) -> Strategy {
         let Self { graph, params, cost_model, .. } = self;
         let live = graph.keys().live();
         let share_of_live = if live == 0 { 1.0 } else { (keys as f64 / live as f64).min(1.0) };
         let least_len = least_len(params.k, self.rerank, cost_model.max_beam_width);
-        let allowed = Allowed { share_of_live, listing_ns: 0.0 };
+        let listing_ns = tested.map_or(f64::INFINITY, |tested| cost_model.tests(&self.work, tested));
+        let allowed = Allowed { share_of_live, listing_ns };
         choose(graph, *params, least_len, allowed, cost_model, &self.work)
     }
 
@@ -289,28 +290,25 @@ impl<'a, T: Element> SearchPlan<'a, T> {
         })
     }
 
-    /// The range of values of one column of attributes that the filter is, if it is one.
-    pub fn column_range(&self) -> Option<ColumnRange> {
-        match &self.filter {
-            BoundFilter::Where(predicate) => predicate.range(),
-            _ => None,
-        }
-    }
-
-    /// About how many keys the filter allows, if that is known without asking it for each key.
-    pub fn likely_keys(&self) -> Option<usize> {
-        self.filter.estimate().map(|(likely, _)| likely)
-    }
-
     /// Writes the hits of one query into its `row`: the keys that may be returned of the vertices `found`, nearest
     /// first. Returns the number of hits written.
     pub fn fill(&self, found: impl Iterator<Item = (Slot, f32)>, row: &mut MatchesMut<'_>) -> usize {
+        self.fill_with(found, row, |key| self.allows_key(key))
+    }
+
+    /// [`Self::fill`] for a filter that allows the keys for which a function returns true.
+    pub fn fill_with(
+        &self,
+        found: impl Iterator<Item = (Slot, f32)>,
+        row: &mut MatchesMut<'_>,
+        allows: impl Fn(Key) -> bool,
+    ) -> usize {
         let metric = self.graph.metric();
         let hits = found.flat_map(|(slot, distance)| {
             let distance = metric.clamp(distance);
             self.graph.keys().keys_of(slot).map(move |key| Hit { key, distance })
         });
-        row.fill(hits.filter(|hit| self.allows_key(hit.key)))
+        row.fill(hits.filter(|hit| allows(hit.key)))
     }
 
     /// Whether a query with `filled` hits may have more, which a scan would find.

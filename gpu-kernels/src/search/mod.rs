@@ -15,6 +15,7 @@
 //! | `visited` | the visited cache |
 //! | `distances` | distance computers: of exact distances, or of estimates from codes (quantized vectors) |
 //! | `shared_layout` | shared memory |
+//! | `slots` | [`ListPart`] and [`SlotTest`]: what a query scans, and what may be its results |
 //! | `results` | the output |
 //!
 //! A quantized search reads codes, a fraction of the bytes of vectors. The entries nearest by estimated distance, its
@@ -23,6 +24,7 @@
 
 mod quantized;
 mod shared_layout;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +52,7 @@ cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
 } }
 
 pub use quantized::QuantizedSearchArgs;
+pub use slots::{ListPart, SlotTest};
 
 #[cfg(feature = "kernels")]
 use cuda_std::prelude::*;
@@ -86,68 +89,17 @@ impl DeviceHit {
 /// No result: no key, at infinite distance.
 pub const NO_HIT: DeviceHit = DeviceHit { key: u64::MAX, distance: f32::INFINITY, slot: NO_SLOT };
 
-/// Slots that one query of a launch has for itself: the vertices that it scans, or those that may be its results.
-#[repr(C, align(16))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
-pub struct QuerySlots {
-    /// The address of a table of u32 in device memory.
-    pub table: u64,
-    /// The first element, or the least number.
-    pub first: u32,
-    /// How many there are.
-    pub len: u32,
-}
-
-impl QuerySlots {
-    /// The [`Self::len`] that makes the table of what a query may return a bitmap.
-    pub const BITMAP: u32 = u32::MAX;
-    /// A rank that every query may return: the host decides about the keys of the vertex.
-    pub const ANY_RANK: u32 = u32::MAX;
-    /// A rank that no query may return.
-    pub const NO_RANK: u32 = u32::MAX - 1;
-
-    /// The slots of a scan: `len` elements of `list`, from `first` on.
-    pub fn list(list: DevicePtr<u32>, first: u32, len: u32) -> Self {
-        Self { table: list.at(0) as u64, first, len }
-    }
-
-    /// What a query may return, as a bit per slot.
-    pub fn bitmap(words: DevicePtr<u32>) -> Self {
-        Self { table: words.at(0) as u64, first: 0, len: Self::BITMAP }
-    }
-
-    /// What a query may return: the slots whose ranks are the `len` from `first` on, below [`Self::NO_RANK`], and those
-    /// of [`Self::ANY_RANK`]. `ranks` has an element for each slot.
-    pub fn ranks(ranks: DevicePtr<u32>, first: u32, len: u32) -> Self {
-        Self { table: ranks.at(0) as u64, first, len }
-    }
-
-    /// The slots of query `query`.
-    ///
-    /// # Safety
-    /// The array has an element for the query.
-    #[cfg(feature = "kernels")]
-    unsafe fn load(of_queries: DevicePtr<Self>, query: u32) -> (DevicePtr<u32>, u32, u32) {
-        // SAFETY: upheld by the caller.
-        let [low, high, first, len] =
-            unsafe { global::load_readonly(of_queries.cast::<[u32; 4]>().at(query as usize)) };
-        let table = u64::from(high) << 32 | u64::from(low);
-        (DevicePtr::new(table as *const u32), first, len)
-    }
-}
-
 /// Arguments of every search kernel. A kernel serves several uses; fields that a use does not set are null, 0 or 1:
 ///
 /// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `beam_width`, `frontier_len` and `form` |
 /// | --- | --- |
-/// | beam search | `allowed` or `allowed_of_queries`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
+/// | beam search | `allowed` or `tests`, `costs`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the search for a new vertex, whose neighbors it finds | `query_rows`, `costs`, `expanded_entries`, `max_hops`, `expansions`, `visited_buckets` |
 /// | the first launch of a quantized search | those of a beam search, `candidates` and `candidates_len` |
-/// | its second launch, the rerank | `allowed` or `allowed_of_queries`, `costs`, `estimated_hits`, `start_points_stride` |
+/// | its second launch, the rerank | `allowed` or `tests`, `costs`, `estimated_hits`, `start_points_stride` |
 /// | a scan of some slots, which are the start points | `costs` |
-/// | a scan of other slots for each query | `lists`, `costs` |
-/// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride` or `lists`, `start_point_parts` |
+/// | a scan of other slots for each query | `lists`, `tests`, `costs` |
+/// | the first launch of a scan in parts | `candidates`, `candidates_len`, `start_points_stride` or `lists` and `tests`, `start_point_parts` |
 /// | its second launch, over the candidates of all parts | `costs`, `start_points_stride`, `distances_so_far` |
 ///
 /// Where `max_hops` is 0, no vertex is expanded, and `expansions` and `visited_buckets` have no effect on results.
@@ -163,12 +115,12 @@ pub struct SearchArgs {
     pub query_rows: DevicePtr<u32>,
     /// `[words]`: a bit per slot: whether it may be a result. Null if all slots may.
     pub allowed: DevicePtr<u32>,
-    /// `[queries]`: which slots may be results of each query, by bitmaps or ranks, instead of `allowed`. Null if
-    /// `allowed` is for all queries.
-    pub allowed_of_queries: DevicePtr<QuerySlots>,
-    /// `[queries_len / start_point_parts]`: the start points of each query, instead of those of the graph. Null if
-    /// `start_points_stride` says which these are.
-    pub lists: DevicePtr<QuerySlots>,
+    /// `[queries_len / start_point_parts][tests_per_query]`: which slots may be results of each query, and which of its
+    /// `lists` are scanned, instead of `allowed`. Null if `allowed` is for all queries.
+    pub tests: DevicePtr<SlotTest>,
+    /// `[queries_len / start_point_parts][lists_per_query]`: the start points of each query, instead of those of the graph.
+    /// Null if `start_points_stride` says which these are.
+    pub lists: DevicePtr<ListPart>,
     /// `[queries][k]`: the results, nearest first. If fewer than `k` are found, `estimated_hits` fill the rest.
     pub results: DevicePtrMut<DeviceHit>,
     /// `[queries][k]`: for a rerank, the results of the first launch, by estimated distances. Null for [`NO_HIT`].
@@ -183,6 +135,10 @@ pub struct SearchArgs {
     pub expanded_entries: DevicePtrMut<u64>,
     /// Number of queries.
     pub queries_len: u32,
+    /// Tests of a query.
+    pub tests_per_query: u32,
+    /// Parts of the list of a query.
+    pub lists_per_query: u32,
     /// Results per query, at most `frontier_len`; 0 if only candidates are wanted.
     pub k: u32,
     /// The nearest entries of the frontier, which are expanded: 1 to `frontier_len`.
@@ -213,44 +169,106 @@ pub struct SearchArgs {
 
 #[cfg(feature = "kernels")]
 impl SearchArgs {
-    /// The start points of a query: the address of the first, and their number.
+    /// The number of start points of a query.
     ///
     /// # Safety
     /// The arguments are valid, and `query` is below `queries_len`.
-    unsafe fn start_points(&self, query: u32) -> (DevicePtr<u32>, u32) {
-        let (mut list, mut len) = (self.graph.start_points, self.graph.start_points_len);
-        let mut stride = self.start_points_stride;
+    unsafe fn start_points_len(&self, query: u32) -> u32 {
+        // SAFETY: upheld by the caller.
+        unsafe { self.start_points_of_part(query).1 }
+    }
+
+    /// Start point `index` of a query; [`NO_SLOT`](crate::graph::NO_SLOT) past the last, and for slots of a list that may not
+    /// be results.
+    ///
+    /// # Safety
+    /// The arguments are valid, and `query` is below `queries_len`.
+    unsafe fn start_point(&self, query: u32, index: u32) -> u32 {
+        // SAFETY: upheld by the caller; the element is one of the start points.
+        unsafe {
+            let (first, len) = self.start_points_of_part(query);
+            if index >= len {
+                return NO_SLOT;
+            }
+            if self.lists.is_null() {
+                let (of, parts) = (query * self.start_points_stride, self.start_point_parts);
+                let first = if parts == 1 { of } else { first };
+                return global::load_readonly(self.graph.start_points.at((first + index) as usize));
+            }
+            let query = query / self.start_point_parts;
+            let slot = self.listed(query, first + index);
+            let is_excluded =
+                slot < self.graph.capacity && !self.tests.is_null() && !self.allows(query, slot);
+            if is_excluded { NO_SLOT } else { slot }
+        }
+    }
+
+    /// The first start point of a query, or of a part of them, among all of the query, and their number.
+    ///
+    /// # Safety
+    /// The arguments are valid, and `query` is below `queries_len`.
+    unsafe fn start_points_of_part(&self, query: u32) -> (u32, u32) {
+        let parts = self.start_point_parts;
+        let (mut len, mut stride) = (self.graph.start_points_len, self.start_points_stride);
         if !self.lists.is_null() {
             // SAFETY: upheld by the caller.
-            let (table, first, list_len) =
-                unsafe { QuerySlots::load(self.lists, query / self.start_point_parts) };
-            (list, len) = (table.add(first as usize), list_len);
-            stride = if self.start_point_parts == 1 { 0 } else { len.div_ceil(self.start_point_parts) };
+            len = unsafe { self.listed_len(query / parts) };
+            stride = len.div_ceil(parts);
         }
-        if self.start_point_parts == 1 {
-            return (list.add((query * stride) as usize), len);
+        if parts == 1 {
+            return (0, len);
         }
         // The last parts of a short list are empty.
-        let first = (query % self.start_point_parts * stride).min(len);
-        (list.add(first as usize), stride.min(len - first))
+        let first = (query % parts * stride).min(len);
+        (first, stride.min(len - first))
+    }
+
+    /// The number of slots in the lists of a query.
+    ///
+    /// # Safety
+    /// The arguments are valid, there are lists, and `query` is one of them.
+    unsafe fn listed_len(&self, query: u32) -> u32 {
+        let (mut part, mut len) = (query * self.lists_per_query, 0);
+        let end = part + self.lists_per_query;
+        while part < end {
+            // SAFETY: upheld by the caller.
+            len += unsafe { ListPart::load(self.lists, part) }.1;
+            part += 1;
+        }
+        len
+    }
+
+    /// Slot `index` of the lists of a query.
+    ///
+    /// # Safety
+    /// The arguments are valid, there are lists, `query` is one of them, and `index` is below its [`Self::listed_len`].
+    unsafe fn listed(&self, query: u32, mut index: u32) -> u32 {
+        let mut part = query * self.lists_per_query;
+        loop {
+            // SAFETY: upheld by the caller: one of the parts has the index.
+            unsafe {
+                let (slots, len) = ListPart::load(self.lists, part);
+                if index < len {
+                    return global::load_readonly(slots.at(index as usize));
+                }
+                index -= len;
+            }
+            part += 1;
+        }
     }
 
     /// Whether a vertex may be a result of a query.
     ///
     /// # Safety
-    /// The arguments are valid, `query` is below `queries_len`, and the vertex is one of the graph.
+    /// The arguments are valid, `query` is one of `queries_len / start_point_parts`, and the vertex is one of the graph.
     unsafe fn allows(&self, query: u32, vertex: u32) -> bool {
         // SAFETY: upheld by the caller; there is a bit or a rank per slot.
         unsafe {
-            if self.allowed_of_queries.is_null() {
+            if self.tests.is_null() {
                 return self.allowed.is_null() || bits::contains(self.allowed, vertex);
             }
-            let (table, first, len) = QuerySlots::load(self.allowed_of_queries, query);
-            if len == QuerySlots::BITMAP {
-                return bits::contains(table, vertex);
-            }
-            let rank = global::load_readonly(table.at(vertex as usize));
-            rank.wrapping_sub(first) < len || rank == QuerySlots::ANY_RANK
+            let tests = self.tests.add((query * self.tests_per_query) as usize);
+            SlotTest::all_hold(tests, self.tests_per_query, vertex)
         }
     }
 }

@@ -65,8 +65,8 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
         let mut cost = SearchCost { hops: 0, distances: 0 };
         let mut start_points_done = 0;
         loop {
-            if start_points_done < args.start_points(query).1 {
-                unvisited.push_unvisited(args, start_point(args, query, start_points_done + lane));
+            if start_points_done < args.start_points_len(query) {
+                unvisited.push_unvisited(args, args.start_point(query, start_points_done + lane));
                 start_points_done += WARP_SIZE;
             } else {
                 let hops = unvisited.expand(args, query, &mut frontier, cost.hops);
@@ -79,18 +79,6 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
         }
         frontier.flush();
         results::write(args, query, &frontier, cost);
-    }
-}
-
-/// Start point `index` of a query; [`NO_SLOT`] past the last.
-///
-/// # Safety
-/// The arguments are valid, and `query` is below `queries_len`.
-unsafe fn start_point(args: &SearchArgs, query: u32, index: u32) -> u32 {
-    // SAFETY: upheld by the caller; and one of the start points.
-    unsafe {
-        let (list, len) = args.start_points(query);
-        if index < len { global::load_readonly(list.at(index as usize)) } else { NO_SLOT }
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
     let lane = warp::lane_id();
     let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
     let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
-    let (mut first, mut found) = (0, 0);
+    let (mut first, mut found, of_query) = (0, 0, query / args.start_point_parts);
     // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
     // are below the number of slots.
     unsafe {
@@ -50,7 +50,8 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
                 let slot = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
                 global::store(candidates.at((first + lane) as usize), slot);
             }
-            let is_result = !is_candidate && entry != NO_ENTRY && args.allows(query, neighbor::slot(entry));
+            let is_result =
+                !is_candidate && entry != NO_ENTRY && args.allows(of_query, neighbor::slot(entry));
             let lanes = warp::ballot(is_result);
             let place = found + rank_in(lanes);
             if is_result && place < args.k {

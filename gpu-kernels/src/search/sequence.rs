@@ -3,7 +3,7 @@
 
 use jasper_core::ElementKind;
 
-use super::{DeviceHit, QuantizedSearch, QuantizedSearchArgs, QuerySlots, Search, SearchArgs};
+use super::{DeviceHit, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
 use crate::graph::GraphArgs;
 use crate::{DevicePtr, DevicePtrMut, Stream};
 
@@ -136,6 +136,8 @@ pub unsafe fn scan_in_parts<S: Stream>(
     };
     let second = SearchArgs {
         distances_so_far: len,
+        // The candidates passed.
+        tests: DevicePtr::null(),
         ..search.scan_candidates(candidates.cast_const(), parts * search.k)
     };
     let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
@@ -150,7 +152,7 @@ impl SearchArgs {
     /// The same search among candidates of each query, `[queries][len]`. It expands nothing.
     pub(crate) fn scan_candidates(self, candidates: DevicePtr<u32>, len: u32) -> Self {
         // Without a filter, every candidate may be a result, so `k` entries are enough.
-        let allows_all = self.allowed.is_null() && self.allowed_of_queries.is_null();
+        let allows_all = self.allowed.is_null() && self.tests.is_null();
         let frontier_len = if allows_all { self.k } else { self.k.max(len) };
         Self {
             graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },
@@ -167,8 +169,6 @@ impl SearchArgs {
     /// The search for `len` of the queries, from `first` on.
     pub(crate) fn for_queries(&self, first: usize, len: u32) -> Self {
         let start_points = self.graph.start_points.add(first * self.start_points_stride as usize);
-        let of_queries =
-            |slots: DevicePtr<QuerySlots>| if slots.is_null() { slots } else { slots.add(first) };
         Self {
             graph: GraphArgs { start_points, ..self.graph },
             queries: self.queries.add(first * self.graph.shape.row_bytes() as usize),
@@ -179,8 +179,16 @@ impl SearchArgs {
                 self.estimated_hits.add(first * self.k as usize)
             },
             costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
-            allowed_of_queries: of_queries(self.allowed_of_queries),
-            lists: of_queries(self.lists),
+            tests: if self.tests.is_null() {
+                self.tests
+            } else {
+                self.tests.add(first * self.tests_per_query as usize)
+            },
+            lists: if self.lists.is_null() {
+                self.lists
+            } else {
+                self.lists.add(first * self.lists_per_query as usize)
+            },
             queries_len: len,
             ..*self
         }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use jasper_core::Key;
 use rayon::prelude::*;
 
-use crate::columns::{Stored, Values, is_bulk};
+use crate::columns::{Postings, Stored, Values, is_bulk};
+use crate::cow::RowSet;
 use crate::keys::Keys;
 use crate::predicate::Predicate;
 use crate::{AttributeError, Column, Expression, ExpressionError, Frame, Value};
@@ -250,23 +251,18 @@ impl Attributes {
     }
 
     /// The live keys with a value of a column, by value and in a fixed order where values are equal, each with a number that
-    /// is ordered as values are: that of [`Predicate::range`]. None for columns of lists and ids.
-    pub fn ordered(&self, column: usize) -> Option<Vec<(i64, Key)>> {
-        match &self.columns.get(column)?.values {
+    /// is ordered as values are: that of [`Predicate::clauses`]. A key is there once for each string of a list. None for a
+    /// column of ids.
+    pub fn ordered(&self, column: usize) -> Option<Box<dyn Iterator<Item = (i64, Key)> + '_>> {
+        Some(match &self.columns.get(column)?.values {
             Values::Numbers(numbers) => {
                 let rows = numbers.ordered.rows(i64::MIN, i64::MAX);
-                Some(rows.map(|row| (numbers.get(row), self.keys.key(row))).collect())
+                Box::new(rows.map(|row| (numbers.get(row), self.keys.key(row))))
             }
-            Values::Words(words) => {
-                let codes = 1..=words.dictionary.len() as u32;
-                let rows = codes.flat_map(|code| {
-                    let rows = words.postings.get(code).into_iter().flat_map(|rows| rows.iter());
-                    rows.map(move |row| (i64::from(code), row))
-                });
-                Some(rows.map(|(code, row)| (code, self.keys.key(row))).collect())
-            }
-            Values::Tags(_) | Values::Ids(_) => None,
-        }
+            Values::Words(words) => words_in_order(&self.keys, &words.postings),
+            Values::Tags(tags) => words_in_order(&self.keys, &tags.postings),
+            Values::Ids(_) => return None,
+        })
     }
 
     /// Whether this is a clone of `other` or of what it was cloned from, and no column of either has changed since.
@@ -278,6 +274,13 @@ impl Attributes {
     pub fn memory(&self) -> usize {
         self.keys.memory() + self.columns.iter().map(Stored::memory).sum::<usize>()
     }
+}
+
+/// The keys of each word, by its code.
+fn words_in_order<'a>(keys: &'a Keys, postings: &'a Postings) -> Box<dyn Iterator<Item = (i64, Key)> + 'a> {
+    let of_code =
+        move |(code, rows): (u32, &'a RowSet)| rows.iter().map(move |row| (i64::from(code), keys.key(row)));
+    Box::new(postings.iter().flat_map(of_code))
 }
 
 impl fmt::Debug for Attributes {

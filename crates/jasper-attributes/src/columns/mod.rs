@@ -134,6 +134,11 @@ impl Stored {
 }
 
 impl Values {
+    /// The address of the values, which tells columns apart.
+    pub(crate) fn address(&self) -> *const () {
+        each!(self, inner => std::ptr::from_ref(inner).cast())
+    }
+
     #[inline]
     pub(crate) fn is_null(&self, row: u32) -> bool {
         each!(self, inner => inner.is_null(row))

@@ -38,6 +38,11 @@ impl Postings {
         self.0.get(code as usize / PART).map(|part| &part[code as usize % PART])
     }
 
+    /// The codes and their rows, by ascending codes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &RowSet)> {
+        (0..).zip(self.0.iter().flat_map(|part| part.iter()))
+    }
+
     /// Number of rows of a code.
     pub(crate) fn count(&self, code: u32) -> usize {
         self.get(code).map_or(0, RowSet::len)

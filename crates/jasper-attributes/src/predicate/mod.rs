@@ -1,8 +1,8 @@
 //! Expressions bound to attributes.
 
 mod bind;
+mod clauses;
 mod estimate;
-mod range;
 mod select;
 
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::cow::RowSet;
 use crate::keys::Keys;
 use crate::{Expression, ExpressionError};
 
+pub use clauses::ColumnTest;
 pub use estimate::Estimate;
-pub use range::ColumnRange;
 
 /// An expression bound to attributes: names are resolved to columns, strings to their codes.
 ///

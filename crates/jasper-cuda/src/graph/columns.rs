@@ -1,37 +1,44 @@
-//! Columns of attributes in device memory, in which a filter by a range of values is a range of numbers.
+//! Columns of attributes in device memory, by which kernels test filters.
 //!
 //! ```text
-//! order    slots of all keys with a value, by value      a scan reads the part of it that a range selects
-//! ranks    for each slot, its index in the order         a beam search compares the rank of what it has found
+//! order     slots of all keys with a value, by value         a scan reads the part of it that a range selects
+//! of slots  the index of each slot in the order, or          a beam search tests what it has found, and a scan the
+//!           the codes of the strings in its list             slots in the order of another column
 //! ```
 //!
-//! So filters by a label or by a range take neither a list nor a bitmap, however many there are. A column is made when
-//! filters on it would have had as many slots listed as there are keys: then that has taken as long.
+//! So filters by conditions on columns take neither a list nor a bitmap, however many there are. A column is made when filters
+//! on it would have had as many slots listed as there are keys: then that has taken as long.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use gpu_kernels::search::QuerySlots;
+use gpu_kernels::search::{ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, Stream};
-use jasper_attributes::{Attributes, ColumnRange};
-use jasper_core::{Key, sync::lock};
+use jasper_attributes::{Attributes, ColumnKind};
+use jasper_core::{Slot, sync::lock};
 use jasper_graph::KeyMap;
 use rustc_hash::FxHashMap;
 
-/// Most columns that are kept for searches that have them no more.
+/// Most columns that are kept: of more, those made first are dropped.
 const MAX_COLUMNS: usize = 8;
 
 /// The columns that searches have made, until keys or attributes change.
 pub(crate) struct DeviceColumns<S: Stream>(Mutex<State<S>>);
 
+/// Columns, by their numbers.
+pub(crate) type MadeColumns<S> = Vec<(usize, Arc<DeviceColumn<S>>)>;
+
 struct State<S: Stream> {
     /// What the columns are of.
     of: Option<Version>,
-    columns: FxHashMap<usize, Arc<DeviceColumn<S>>>,
+    /// Those made first are first.
+    columns: MadeColumns<S>,
+    /// Columns that are being made.
+    making: Vec<usize>,
     /// The slots that filters on columns which are not there would have had listed.
     listed: FxHashMap<usize, usize>,
     /// Allocates and frees the memory.
-    stream: Option<S>,
+    stream: Option<Arc<S>>,
 }
 
 /// A state of keys and attributes.
@@ -50,46 +57,154 @@ impl Version {
 
 /// A column.
 pub(crate) struct DeviceColumn<S: Stream> {
-    /// The values in the order of the slots.
-    values: SortedValues,
+    /// Where values are in the order of the slots.
+    places: Places,
     order: S::Buffer<u32>,
-    ranks: S::Buffer<u32>,
+    of_slots: S::Buffer<u32>,
+}
+
+/// Where values are in an order.
+enum Places {
+    /// Of numbers.
+    Sorted(SortedValues),
+    /// Of codes, which are small: where each begins, and the end. Keys of lists are in several places.
+    Starts { starts: Vec<u32>, has_lists: bool },
+}
+
+/// The places in the order of a column that a range of values selects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColumnPart {
+    /// The first place.
+    pub(crate) first: u32,
+    /// How many there are.
+    pub(crate) len: u32,
+    /// The least value of the range.
+    least: i64,
 }
 
 impl<S: Stream> DeviceColumn<S> {
-    /// Uploads a column: keys in the order of their values.
-    fn new(stream: &S, keys: &KeyMap, words: usize, ordered: Vec<(i64, Key)>) -> Result<Self, S::Error> {
-        let (mut values, mut order) = (Vec::with_capacity(ordered.len()), Vec::with_capacity(ordered.len()));
-        let mut ranks = vec![QuerySlots::NO_RANK; words * 32];
+    /// Uploads a column. Returns nothing if it cannot be there: it is of ids, or there is no memory.
+    fn new(stream: &S, keys: &KeyMap, words: usize, column: usize) -> Option<Self> {
+        let kind = keys.attributes().columns().nth(column)?.kind;
+        let ordered = keys.attributes().ordered(column)?;
+        let is_sorted = matches!(kind, ColumnKind::Integer | ColumnKind::Float | ColumnKind::Timestamp);
+        let has_lists = kind == ColumnKind::Keywords;
+        let (mut order, mut values, mut starts) = (Vec::new(), Vec::new(), vec![0]);
         for (value, key) in ordered {
             let Some(slot) = keys.slot_of(key) else { continue };
-            // A vertex with several keys has several ranks: the host decides which of them a filter allows.
-            ranks[slot.index()] =
-                if keys.has_further_keys(slot) { QuerySlots::ANY_RANK } else { order.len() as u32 };
-            values.push(value);
+            if is_sorted {
+                values.push(value);
+            } else {
+                starts.resize(usize::try_from(value).ok()? + 1, order.len() as u32);
+            }
             order.push(slot.get());
         }
-        let (order, ranks) = (stream.upload(&order)?, stream.upload(&ranks)?);
-        stream.synchronize()?;
-        Ok(Self { values: SortedValues::new(values), order, ranks })
+        u32::try_from(order.len() + words * 32 + 1).ok()?;
+        starts.push(order.len() as u32);
+        let places = if is_sorted {
+            Places::Sorted(SortedValues::new(values))
+        } else {
+            Places::Starts { starts, has_lists }
+        };
+        let of_slots = match &places {
+            Places::Starts { starts, has_lists: true } => codes_of_slots(keys, words, &order, starts),
+            _ => ranks_of_slots(keys, words, &order),
+        };
+        // What fails here is no more than memory for a column, or fails again in the search.
+        let (order, of_slots) = (stream.upload(&order).ok()?, stream.upload(&of_slots).ok()?);
+        stream.synchronize().ok()?;
+        Some(Self { places, order, of_slots })
     }
 
-    /// The index of the first slot that a range selects, and their number.
-    pub(crate) fn find(&self, range: ColumnRange) -> (u32, u32) {
-        let first = self.values.count(|value| value < range.least);
-        let end = self.values.count(|value| value <= range.most);
-        (first as u32, (end - first) as u32)
+    /// The part with values from the least to the most.
+    pub(crate) fn find(&self, least: i64, most: i64) -> ColumnPart {
+        let (first, end) = match &self.places {
+            Places::Sorted(values) => {
+                (values.count(|value| value < least) as u32, values.count(|value| value <= most) as u32)
+            }
+            Places::Starts { starts, .. } => {
+                let at = |code: i64| starts[code.clamp(0, starts.len() as i64 - 1) as usize];
+                (at(least), at(most.saturating_add(1)))
+            }
+        };
+        ColumnPart { first, len: end.saturating_sub(first), least }
     }
 
-    /// The slots that are selected, as a list.
-    pub(crate) fn list(&self, first: u32, len: u32) -> QuerySlots {
-        QuerySlots::list(self.order.input(), first, len)
+    /// Whether the values are of lists.
+    fn has_lists(&self) -> bool {
+        matches!(self.places, Places::Starts { has_lists: true, .. })
     }
 
-    /// The slots that are selected, by their ranks.
-    pub(crate) fn ranks(&self, first: u32, len: u32) -> QuerySlots {
-        QuerySlots::ranks(self.ranks.input(), first, len)
+    /// The slots of a part.
+    pub(crate) fn list(&self, part: ColumnPart) -> ListPart {
+        ListPart::new(self.order.input(), part.first, part.len)
     }
+
+    /// Whether a slot is in a part, which is of one value if there are lists.
+    pub(crate) fn test(&self, part: ColumnPart) -> SlotTest {
+        if self.has_lists() {
+            SlotTest::code(self.of_slots.input(), part.least as u32)
+        } else {
+            SlotTest::ranks(self.of_slots.input(), part.first, part.len)
+        }
+    }
+}
+
+/// What stands for the values of a slot, if it is known without them.
+fn known(keys: &KeyMap, slot: Slot) -> Option<u32> {
+    if keys.has_further_keys(slot) {
+        // The host decides which of them a filter allows.
+        Some(SlotTest::ANY)
+    } else if !keys.is_live(slot) {
+        Some(SlotTest::NO_KEY)
+    } else {
+        None
+    }
+}
+
+/// For each of the slots of a bitmap of `words`, its index in the order.
+fn ranks_of_slots(keys: &KeyMap, words: usize, order: &[u32]) -> Vec<u32> {
+    let slots = (0..words * 32).map(Slot::from_index);
+    let mut ranks: Vec<u32> = slots.map(|slot| known(keys, slot).unwrap_or(SlotTest::NO_RANK)).collect();
+    for (&slot, rank) in order.iter().zip(0..) {
+        if ranks[slot as usize] != SlotTest::ANY {
+            ranks[slot as usize] = rank;
+        }
+    }
+    ranks
+}
+
+/// For each of the slots of a bitmap of `words`, where the codes of its list begin, then the end of the last, and the codes.
+fn codes_of_slots(keys: &KeyMap, words: usize, order: &[u32], starts: &[u32]) -> Vec<u32> {
+    let slots = words * 32;
+    let known = |slot: usize| known(keys, Slot::from_index(slot));
+    let mut lens = vec![0_u32; slots];
+    order.iter().for_each(|&slot| lens[slot as usize] += 1);
+    let mut table = Vec::with_capacity(slots + 1 + order.len());
+    let mut end = slots as u32 + 1;
+    for (slot, len) in lens.iter().enumerate() {
+        table.push(end);
+        end += if known(slot).is_some() { 1 } else { *len };
+    }
+    table.push(end);
+    table.resize(end as usize, 0);
+    let mut next: Vec<u32> = table[..slots].to_vec();
+    for slot in 0..slots {
+        if let Some(code) = known(slot) {
+            table[next[slot] as usize] = code;
+            next[slot] = u32::MAX;
+        }
+    }
+    for (code, range) in starts.windows(2).enumerate() {
+        for &slot in &order[range[0] as usize..range[1] as usize] {
+            let next = &mut next[slot as usize];
+            if *next != u32::MAX {
+                table[*next as usize] = code as u32;
+                *next += 1;
+            }
+        }
+    }
+    table
 }
 
 /// Values of a node of [`SortedValues`].
@@ -126,8 +241,8 @@ impl SortedValues {
 
 impl<S: Stream> Default for DeviceColumns<S> {
     fn default() -> Self {
-        let (columns, listed) = (FxHashMap::default(), FxHashMap::default());
-        Self(Mutex::new(State { of: None, columns, listed, stream: None }))
+        let (columns, making, listed) = (Vec::new(), Vec::new(), FxHashMap::default());
+        Self(Mutex::new(State { of: None, columns, making, listed, stream: None }))
     }
 }
 
@@ -138,59 +253,76 @@ impl<S: Stream> fmt::Debug for DeviceColumns<S> {
 }
 
 impl<S: Stream> DeviceColumns<S> {
-    /// The columns that are there, by their numbers. `words` is the length of a bitmap of all slots.
+    /// The columns that are there. `words` is the length of a bitmap of all slots.
     ///
     /// Launches that read one must be complete before it is dropped.
-    pub(crate) fn made(&self, keys: &KeyMap, words: usize) -> FxHashMap<usize, Arc<DeviceColumn<S>>> {
+    pub(crate) fn made(&self, keys: &KeyMap, words: usize) -> MadeColumns<S> {
         let State { of, columns, .. } = &*lock(&self.0);
-        if of.as_ref().is_some_and(|of| of.is_of(keys, words)) {
-            columns.clone()
-        } else {
-            FxHashMap::default()
-        }
+        if of.as_ref().is_some_and(|of| of.is_of(keys, words)) { columns.clone() } else { Vec::new() }
     }
 
-    /// Makes a column, if filters that select `selected` keys make it worth its while, and if there is memory. Returns
-    /// whether it is there.
+    /// Makes a column, if filters that would have had `listed` slots listed make it worth its while, and if there is memory.
+    /// Returns whether it is there.
     pub(crate) fn make(
         &self,
         of_search: &S,
         keys: &KeyMap,
         words: usize,
         column: usize,
-        selected: usize,
+        listed: usize,
     ) -> bool {
-        let State { of, columns, listed, stream } = &mut *lock(&self.0);
+        let Some(stream) = self.begin(of_search, keys, words, column, listed) else {
+            return self.made(keys, words).iter().any(|(number, _)| *number == column);
+        };
+        // Searches go on meanwhile.
+        let made = DeviceColumn::new(&*stream, keys, words, column);
+        let State { of, columns, making, .. } = &mut *lock(&self.0);
+        making.retain(|number| *number != column);
+        let Some(made) = made.filter(|_| of.as_ref().is_some_and(|of| of.is_of(keys, words))) else {
+            return false;
+        };
+        if columns.len() >= MAX_COLUMNS {
+            columns.remove(0);
+        }
+        columns.push((column, Arc::new(made)));
+        true
+    }
+
+    /// Counts slots that were listed for a column. Returns the stream to make it with if that is worth its while and has not
+    /// begun.
+    fn begin(
+        &self,
+        of_search: &S,
+        keys: &KeyMap,
+        words: usize,
+        column: usize,
+        selected: usize,
+    ) -> Option<Arc<S>> {
+        let State { of, columns, making, listed, stream } = &mut *lock(&self.0);
         if of.as_ref().is_some_and(|of| of.keys > keys.version()) {
             // A search of an older snapshot.
-            return false;
+            return None;
         }
         if !of.as_ref().is_some_and(|of| of.is_of(keys, words)) {
             columns.clear();
             listed.clear();
             *of = Some(Version { attributes: keys.attributes().clone(), keys: keys.version(), words });
         }
-        if columns.contains_key(&column) {
-            return true;
+        if making.contains(&column) || columns.iter().any(|(number, _)| *number == column) {
+            return None;
         }
         let so_far = listed.entry(column).or_default();
         *so_far = so_far.saturating_add(selected);
-        if *so_far < keys.live() || columns.len() >= MAX_COLUMNS {
-            return false;
+        if *so_far < keys.live() {
+            return None;
         }
         *so_far = 0;
         let stream = match stream {
             Some(stream) => stream,
-            None => match of_search.another() {
-                Ok(another) => stream.insert(another),
-                Err(_) => return false,
-            },
+            None => stream.insert(Arc::new(of_search.another().ok()?)),
         };
-        let Some(ordered) = keys.attributes().ordered(column) else { return false };
-        // What fails here is no more than memory for a column, or fails again in the search.
-        let Ok(made) = DeviceColumn::new(stream, keys, words, ordered) else { return false };
-        columns.insert(column, Arc::new(made));
-        true
+        making.push(column);
+        Some(Arc::clone(stream))
     }
 }
 

@@ -45,7 +45,7 @@ use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
 pub(crate) use codes::{CodeTable, DeviceCodes};
-pub(crate) use columns::{DeviceColumn, DeviceColumns};
+pub(crate) use columns::{ColumnPart, DeviceColumns, MadeColumns};
 pub(crate) use edges::{EdgeRows, HostRows, WORD_ALIGN};
 use edges::{RecentRows, UndoLog};
 pub(crate) use filters::{DeviceFilters, SlotFormat};

@@ -85,6 +85,14 @@ impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
         }
     }
 
+    /// Whether a scan [was short](PendingQuery::is_short), and there is another for that.
+    fn is_short(self, query: &PendingQuery<'_, T>) -> bool {
+        match self {
+            Self::One(_) => false,
+            Self::OfFilters(plans) => plans.is_short(query),
+        }
+    }
+
     /// Writes the hits of a query: of the vertices that were found, the keys that its filter allows. Returns their number.
     fn fill(self, query: &mut PendingQuery<'_, T>, found: impl Iterator<Item = (Slot, f32)>) -> usize {
         match self {
@@ -243,8 +251,11 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
         let query_buffers = buffers.query_buffers(&sizes).map_err(SearchError::device)?;
         if let Plans::OfFilters(plans) = self.plans {
-            for (query, slots) in chunk.iter().zip(&mut *query_buffers.query_slots) {
-                *slots = plans.slots_of(query, launch.is_scan());
+            let of_each = launch.of_each();
+            for (i, query) in chunk.iter().enumerate() {
+                let lists = &mut query_buffers.lists[i * of_each.lists..][..of_each.lists];
+                let tests = &mut query_buffers.tests[i * of_each.tests..][..of_each.tests];
+                plans.write_slots(query, launch.is_scan(), lists, tests);
             }
         }
         prepare(self.plans.graph(), chunk, query_buffers.queries, row_len, self.pool)?;
@@ -284,8 +295,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             report.reranked += if i < chunk.len() { 0 } else { u64::from(cost[1]) };
         }
         if let (Plans::OfFilters(plans), true) = (self.plans, launch.leaves_out_distances()) {
-            report.cost.distances +=
-                chunk.iter().map(|query| u64::from(plans.slots_of(query, true).len)).sum::<u64>();
+            report.cost.distances += chunk.iter().map(|query| plans.scanned_slots(query)).sum::<u64>();
         }
         let (plans, k) = (self.plans, launch.k());
         let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
@@ -368,10 +378,13 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
             let needs_scan = |query: &PendingQuery<'_, T>, filled| search.plans.needs_scan(query, filled);
             if launch.is_scan() {
                 // If no slot is allowed, nothing was scanned: the launch only checked the queries.
-                report.scanned = chunk.queries.iter().filter(|query| needs_scan(query, 0)).count();
-                chunk.queries.clear();
+                let is_done =
+                    |query: &&PendingQuery<'_, T>| needs_scan(query, 0) && !search.plans.is_short(query);
+                report.scanned = chunk.queries.iter().filter(is_done).count();
+                chunk.queries.retain(|query| search.plans.is_short(query));
+            } else {
+                chunk.queries.retain(|query| needs_scan(query, query.filled));
             }
-            chunk.queries.retain(|query| needs_scan(query, query.filled));
             let answers = &mut lock(batch).answers;
             answers.report += report;
             answers.to_scan.append(&mut chunk.queries);
@@ -472,7 +485,9 @@ fn take_results<T: Element, S: gpu_kernels::Stream>(
     let graph = plans.graph();
     query.filled = if results.iter().any(|hit| graph.keys().has_further_keys(Slot::new(hit.slot))) {
         let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
-        plans.fill(query, found.map(|hit| (Slot::new(hit.slot), hit.distance)))
+        let filled = plans.fill(query, found.map(|hit| (Slot::new(hit.slot), hit.distance)));
+        query.is_short = filled < results.len() && results.last().is_some_and(|hit| hit.slot != NO_SLOT);
+        filled
     } else {
         query.out.fill(first_keys(graph.metric(), results))
     };

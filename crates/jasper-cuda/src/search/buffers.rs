@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
-use gpu_kernels::search::{DeviceHit, QuerySlots};
+use gpu_kernels::search::{DeviceHit, ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
 use jasper_core::{Element, padded_len};
 
@@ -65,8 +65,10 @@ pub(crate) struct QueryBuffers<'a, T> {
     pub(crate) levels: &'a mut [u32],
     /// `[queries]`
     pub(crate) query_factors: &'a mut [QueryFactors],
-    /// `[queries]`, if each query has slots of its own.
-    pub(crate) query_slots: &'a mut [QuerySlots],
+    /// `[queries][lists]`
+    pub(crate) lists: &'a mut [ListPart],
+    /// `[queries][tests]`
+    pub(crate) tests: &'a mut [SlotTest],
 }
 
 /// The results of a launch.
@@ -103,7 +105,8 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
     queries_on_device: Buffer<T>,
     levels: Pinned<u32>,
     query_factors: Pinned<QueryFactors>,
-    query_slots: Pinned<QuerySlots>,
+    lists: Pinned<ListPart>,
+    tests: Pinned<SlotTest>,
     results: Pinned<DeviceHit>,
     costs: Pinned<u32>,
     candidates: Buffer<u32>,
@@ -127,7 +130,8 @@ impl<T: Pod> PinnedSearchBuffers<T> {
             queries_on_device: stream.allocate(0)?,
             levels: Pinned::zeroed(context, 0)?,
             query_factors: Pinned::zeroed(context, 0)?,
-            query_slots: Pinned::zeroed(context, 0)?,
+            lists: Pinned::zeroed(context, 0)?,
+            tests: Pinned::zeroed(context, 0)?,
             results: Pinned::zeroed(context, 0)?,
             costs: Pinned::zeroed(context, 0)?,
             candidates: stream.allocate(0)?,
@@ -146,7 +150,8 @@ impl<T: Pod> PinnedSearchBuffers<T> {
         let pinned = size_of_val::<[T]>(&self.queries)
             + size_of_val::<[u32]>(&self.levels)
             + size_of_val::<[QueryFactors]>(&self.query_factors)
-            + size_of_val::<[QuerySlots]>(&self.query_slots)
+            + size_of_val::<[ListPart]>(&self.lists)
+            + size_of_val::<[SlotTest]>(&self.tests)
             + size_of_val::<[DeviceHit]>(&self.results)
             + size_of_val::<[u32]>(&self.costs)
             + self.stream.staging_bytes();
@@ -215,8 +220,8 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
             levels: &mut grow_pinned(context, &mut self.levels, sizes.levels)?[..sizes.levels],
             query_factors: &mut grow_pinned(context, &mut self.query_factors, sizes.query_factors)?
                 [..sizes.query_factors],
-            query_slots: &mut grow_pinned(context, &mut self.query_slots, sizes.query_slots)?
-                [..sizes.query_slots],
+            lists: &mut grow_pinned(context, &mut self.lists, sizes.lists)?[..sizes.lists],
+            tests: &mut grow_pinned(context, &mut self.tests, sizes.tests)?[..sizes.tests],
         })
     }
 
@@ -232,7 +237,8 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
             rerank_costs: costs.add(sizes.costs),
             levels: self.levels.input(),
             query_factors: self.query_factors.input(),
-            query_slots: self.query_slots.input(),
+            lists: self.lists.input(),
+            tests: self.tests.input(),
             candidates: grow_buffer(&self.stream, &mut self.candidates, sizes.candidates)?.output(),
             estimated_hits: grow_buffer(&self.stream, &mut self.estimated_hits, sizes.estimated_hits)?
                 .output(),

@@ -99,7 +99,8 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
             rerank_costs: DevicePtrMut::null(),
             levels: DevicePtr::null(),
             query_factors: DevicePtr::null(),
-            query_slots: DevicePtr::null(),
+            lists: DevicePtr::null(),
+            tests: DevicePtr::null(),
             candidates: candidates.output(),
             estimated_hits: DevicePtrMut::null(),
         };

@@ -2,13 +2,11 @@
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use bytemuck::cast_slice;
-use gpu_kernels::search::QuerySlots;
+use gpu_kernels::search::{ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, Stream};
-use jasper_attributes::ColumnRange;
 use jasper_core::{Element, Slot, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
@@ -18,12 +16,14 @@ use jasper_vamana::{
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::graph::{DeviceColumn, SearchTables};
+use super::column_filter::ColumnFilter;
+use super::launch::OfEach;
+use crate::graph::{MadeColumns, SearchTables};
 
 /// Up to this many filters, one thread plans them in less time than waking up the pool takes.
 const MAX_PLANNED_ALONE: usize = 16;
 /// Slots of a scan from which on it is ordered by its first value: what takes longer than that.
-const ORDERED_SCAN: u32 = 4096;
+const ORDERED_SCAN: usize = 4096;
 
 /// The plans of some queries.
 pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
@@ -32,12 +32,12 @@ pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
     base: SearchPlan<'a, T>,
     /// The plan of each query; none after an error.
     plans: Vec<Option<FilterPlan<'a, T>>>,
-    /// The columns on the device of which filters are ranges.
-    columns: Vec<Arc<DeviceColumn<S>>>,
+    /// The columns on the device.
+    columns: MadeColumns<S>,
     /// The number of the plan of each query, by the number of the query. Queries with equal filters share one, if their slots
     /// are to be uploaded.
     of_rows: Vec<u32>,
-    /// Whether there are filters that are no ranges.
+    /// Whether there are filters that columns do not test.
     has_lists: bool,
 }
 
@@ -49,8 +49,8 @@ struct FilterPlan<'a, T: Element> {
 
 /// The slots that a filter allows.
 enum FilterSlots<'a, T: Element> {
-    /// A part of a column on the device.
-    Range(SlotRange),
+    /// Those that columns on the device select.
+    Columns(ColumnFilter<'a>),
     /// Others, which are uploaded.
     Listed(Box<ListedSlots<'a, T>>),
 }
@@ -58,17 +58,26 @@ enum FilterSlots<'a, T: Element> {
 /// Slots that are listed by a plan.
 struct ListedSlots<'a, T: Element> {
     plan: SearchPlan<'a, T>,
-    /// Where they are on the device, in the launches that are made now.
-    uploaded: QuerySlots,
+    /// Where they are on the device, in the launches that are made now: a list for a scan, or a bitmap.
+    list: ListPart,
+    bitmap: SlotTest,
 }
 
-/// A part of the order of a column.
-#[derive(Clone, Copy)]
-struct SlotRange {
-    /// The index of the column.
-    column: usize,
-    first: u32,
-    len: u32,
+impl<'a, T: Element> ListedSlots<'a, T> {
+    fn new(plan: SearchPlan<'a, T>) -> FilterSlots<'a, T> {
+        FilterSlots::Listed(Box::new(Self { plan, list: ListPart::default(), bitmap: SlotTest::ALL }))
+    }
+}
+
+/// What queries are searched for in: as planned, then those that are left with fewer than `k` results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// As planned.
+    Planned,
+    /// Scans.
+    Scans,
+    /// Scans of slots that the host lists.
+    ListedScans,
 }
 
 /// How queries are searched for: those with the same value share launches.
@@ -97,7 +106,7 @@ impl Group {
     }
 }
 
-/// Arrays on the device that [`FilterPlans::slots_of`] leads to.
+/// Arrays on the device that [`FilterPlans::write_slots`] leads to.
 pub(crate) struct UploadedSlots<S: Stream> {
     words: Option<S::Buffer<u32>>,
 }
@@ -143,32 +152,57 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         let mut columns = on.tables.columns.made(keys, words);
         let mut planned = Planned::new(&base, params, queries, &columns, on)?;
         let mut is_made = false;
-        for (column, selected) in planned.missing() {
-            is_made |= on.tables.columns.make(on.stream, keys, words, column, selected);
+        for (column, listed) in planned.missing {
+            is_made |= on.tables.columns.make(on.stream, keys, words, column, listed);
         }
         if is_made {
             columns = on.tables.columns.made(keys, words);
-            planned = Planned::new(&base, params, queries, &columns, on)?;
+            planned.plans = Planned::new(&base, params, queries, &columns, on)?.plans;
         }
-        let Planned { plans, columns, has_lists } = planned;
-        let mut plans = Self { params, base, plans, columns, of_rows, has_lists };
-        if has_lists {
-            plans.share_lists(filters, queries, on.pool);
-        }
+        let mut plans = Self { params, base, plans: planned.plans, columns, of_rows, has_lists: false };
+        plans.share_lists(queries, on.pool);
         Ok(plans)
+    }
+
+    /// Before the scans of these queries, plans those anew whose slots columns cannot list: no clause is one of parts of columns,
+    /// or a scan [was short](PendingQuery::is_short).
+    ///
+    /// # Errors
+    /// Returns the errors of [`SearchPlan::new`].
+    pub(crate) fn list_others(
+        &mut self,
+        queries: &[PendingQuery<'_, T>],
+        pool: &ThreadPool,
+    ) -> Result<(), SearchError> {
+        for query in queries {
+            let number = self.number(query);
+            if let FilterSlots::Columns(filter) = &self.plan(number).slots
+                && (query.is_short || filter.listed_slots().is_none())
+            {
+                let params = self.params.of_query(query.row);
+                let plan = SearchPlan::new(self.base.graph, params, 1, self.base.cost_model())?;
+                let slots = ListedSlots::new(plan);
+                self.plans[number] = Some(FilterPlan { strategy: Strategy::Scan, slots });
+            }
+        }
+        self.share_lists(queries, pool);
+        Ok(())
     }
 
     /// Lets queries with equal filters share a plan if their slots are to be uploaded, and lists the slots of scans.
     #[expect(clippy::mutable_key_type, reason = "sets of keys are compared by their addresses")]
-    fn share_lists(&mut self, filters: &[Filter<'_>], queries: &[PendingQuery<'_, T>], pool: &ThreadPool) {
+    fn share_lists(&mut self, queries: &[PendingQuery<'_, T>], pool: &ThreadPool) {
+        let Some(Filter::PerQuery(filters)) = self.params.filter else { return };
         let mut known = FxHashMap::default();
-        for (query, number) in queries.iter().zip(0..) {
+        for query in queries {
+            let number = self.of_rows[query.row];
             if self.listed(number as usize).is_some() {
                 let filter = &filters[query.row];
                 let hashed = HashedFilter { hash: hash_of(filter), filter };
                 self.of_rows[query.row] = *known.entry(hashed).or_insert(number);
             }
         }
+        self.has_lists |= !known.is_empty();
         let numbers: Vec<u32> = known.into_values().collect();
         let list = |&number: &u32| {
             let of = self.plan(number as usize);
@@ -187,11 +221,16 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// Whether a query with `filled` hits may have more, which a scan would find.
     pub(crate) fn needs_scan(&self, query: &PendingQuery<'_, T>, filled: usize) -> bool {
         match &self.plan(self.number(query)).slots {
-            FilterSlots::Range(range) => {
-                filled < self.base.params.k.min(range.len as usize).min(self.base.graph.keys().len())
+            FilterSlots::Columns(filter) => {
+                filled < self.base.params.k.min(filter.most_keys()).min(self.base.graph.keys().len())
             }
             FilterSlots::Listed(listed) => listed.plan.needs_scan(filled),
         }
+    }
+
+    /// Whether a scan [that is short](PendingQuery::is_short) was of slots that columns select, so that the host lists others.
+    pub(crate) fn is_short(&self, query: &PendingQuery<'_, T>) -> bool {
+        query.is_short && matches!(&self.plan(self.number(query)).slots, FilterSlots::Columns(_))
     }
 
     /// Writes the hits of a query: of the vertices that were found, the keys that its filter allows. Returns their number.
@@ -200,26 +239,58 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         query: &mut PendingQuery<'_, T>,
         found: impl Iterator<Item = (Slot, f32)>,
     ) -> usize {
-        let plan;
-        let plan = match &self.plan(self.number(query)).slots {
-            FilterSlots::Listed(listed) => &listed.plan,
-            FilterSlots::Range(_) => {
-                let params = self.params.of_query(query.row);
-                plan = SearchPlan::new(self.base.graph, params, 1, self.base.cost_model());
-                plan.as_ref().expect("the filter was bound before")
+        match &self.plan(self.number(query)).slots {
+            FilterSlots::Listed(listed) => listed.plan.fill(found, &mut query.out),
+            FilterSlots::Columns(filter) => {
+                self.base.fill_with(found, &mut query.out, |key| filter.allows(key))
             }
-        };
-        plan.fill(found, &mut query.out)
+        }
     }
 
-    /// The slots of a query on the device: those that a scan reads, or those that a beam search may return.
-    pub(crate) fn slots_of(&self, query: &PendingQuery<'_, T>, is_scan: bool) -> QuerySlots {
+    /// What each of some queries has for itself.
+    pub(crate) fn of_each(&self, queries: &[PendingQuery<'_, T>], is_scan: bool) -> OfEach {
+        let mut all = OfEach::default();
+        for query in queries {
+            let (lens, len) = match &self.plan(self.number(query)).slots {
+                FilterSlots::Columns(filter) => (filter.lens(is_scan), filter.most_keys()),
+                FilterSlots::Listed(listed) if is_scan => ((1, 0), listed.list.len as usize),
+                FilterSlots::Listed(_) => ((0, 1), 0),
+            };
+            all.lists = all.lists.max(lens.0);
+            all.tests = all.tests.max(lens.1);
+            all.longest = all.longest.max(len);
+        }
+        all
+    }
+
+    /// Writes where the slots of a query are on the device: those that a scan reads, and which of them, or of what a beam search
+    /// finds, may be results.
+    pub(crate) fn write_slots(
+        &self,
+        query: &PendingQuery<'_, T>,
+        is_scan: bool,
+        lists: &mut [ListPart],
+        tests: &mut [SlotTest],
+    ) {
         match &self.plan(self.number(query)).slots {
-            FilterSlots::Listed(listed) => listed.uploaded,
-            &FilterSlots::Range(SlotRange { column, first, len }) => {
-                let column = &self.columns[column];
-                if is_scan { column.list(first, len) } else { column.ranks(first, len) }
+            FilterSlots::Columns(filter) => {
+                filter.write_lists(&self.columns, lists);
+                filter.write_tests(&self.columns, is_scan, tests);
             }
+            FilterSlots::Listed(listed) => {
+                lists.fill(ListPart::default());
+                tests.fill(SlotTest::ALL);
+                lists.iter_mut().take(1).for_each(|out| *out = listed.list);
+                tests.iter_mut().take(usize::from(!is_scan)).for_each(|out| *out = listed.bitmap);
+            }
+        }
+    }
+
+    /// The slots that a scan of a query reads.
+    pub(crate) fn scanned_slots(&self, query: &PendingQuery<'_, T>) -> u64 {
+        match &self.plan(self.number(query)).slots {
+            FilterSlots::Columns(filter) => filter.most_keys() as u64,
+            FilterSlots::Listed(listed) => listed.list.len.into(),
         }
     }
 
@@ -234,21 +305,24 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     fn listed(&self, number: usize) -> Option<&ListedSlots<'a, T>> {
         match &self.plan(number).slots {
             FilterSlots::Listed(listed) => Some(listed),
-            FilterSlots::Range(_) => None,
+            FilterSlots::Columns(_) => None,
         }
     }
 
-    fn group_of(&self, query: &PendingQuery<'_, T>, rest: bool) -> Group {
-        if rest { Group::Scan } else { Group::new(self.plan(self.number(query)).strategy) }
+    fn group_of(&self, query: &PendingQuery<'_, T>, pass: Pass) -> Group {
+        match pass {
+            Pass::Planned => Group::new(self.plan(self.number(query)).strategy),
+            Pass::Scans | Pass::ListedScans => Group::Scan,
+        }
     }
 
     /// The order of queries in launches: by group, and long scans by filter, so that those with one filter read its vectors
-    /// from caches. Of the `rest`, queries that were left with fewer than `k` results, all are scans.
-    pub(crate) fn order(&self, query: &PendingQuery<'_, T>, rest: bool) -> (Group, u32, u32) {
-        let (number, group) = (self.number(query), self.group_of(query, rest));
+    /// from caches.
+    pub(crate) fn order(&self, query: &PendingQuery<'_, T>, pass: Pass) -> (Group, u32, u32) {
+        let (number, group) = (self.number(query), self.group_of(query, pass));
         match (group, &self.plan(number).slots) {
-            (Group::Scan, FilterSlots::Range(range)) if range.len >= ORDERED_SCAN => {
-                (group, range.first, number as u32)
+            (Group::Scan, FilterSlots::Columns(filter)) if filter.most_keys() >= ORDERED_SCAN => {
+                (group, filter.first_listed(), number as u32)
             }
             _ => (group, 0, number as u32),
         }
@@ -259,13 +333,13 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     pub(crate) fn last_batch(
         &self,
         queries: &[PendingQuery<'_, T>],
-        rest: bool,
+        pass: Pass,
         bitmap_len: usize,
         max_words: usize,
     ) -> (Group, Range<usize>) {
         let len = queries.len();
-        let group = self.group_of(&queries[len - 1], rest);
-        let start = queries.partition_point(|query| self.group_of(query, rest) < group);
+        let group = self.group_of(&queries[len - 1], pass);
+        let start = queries.partition_point(|query| self.group_of(query, pass) < group);
         if !self.has_lists {
             return (group, start..len);
         }
@@ -338,10 +412,10 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         for (number, place) in written.into_iter().zip(places) {
             let plan = self.plans[number].as_mut().expect("errors were returned");
             if let FilterSlots::Listed(listed) = &mut plan.slots {
-                listed.uploaded = match group {
-                    Group::Scan => QuerySlots::list(all, place.start as u32, place.len() as u32),
-                    Group::Beam { .. } => QuerySlots::bitmap(all.add(place.start)),
-                };
+                match group {
+                    Group::Scan => listed.list = ListPart::new(all, place.start as u32, place.len() as u32),
+                    Group::Beam { .. } => listed.bitmap = SlotTest::bitmap(all.add(place.start)),
+                }
             }
         }
         Ok(UploadedSlots { words: Some(words) })
@@ -356,44 +430,48 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 }
 
 /// Plans of queries, each by itself.
-struct Planned<'a, T: Element, S: Stream> {
+struct Planned<'a, T: Element> {
     plans: Vec<Option<FilterPlan<'a, T>>>,
-    columns: Vec<Arc<DeviceColumn<S>>>,
-    has_lists: bool,
+    /// The columns that would test filters and are not on the device, and how many slots are listed for these.
+    missing: FxHashMap<usize, usize>,
 }
 
-impl<'a, T: Element, S: Stream> Planned<'a, T, S> {
-    fn new(
+impl<'a, T: Element> Planned<'a, T> {
+    fn new<S: Stream>(
         base: &SearchPlan<'a, T>,
         params: SearchParams<'a>,
         queries: &[PendingQuery<'_, T>],
-        columns: &FxHashMap<usize, Arc<DeviceColumn<S>>>,
+        columns: &MadeColumns<S>,
         on: &PlannedFor<'_, T, S>,
     ) -> Result<Self, SearchError> {
-        let (numbers, columns): (Vec<usize>, Vec<_>) =
-            columns.iter().map(|(&number, column)| (number, Arc::clone(column))).unzip();
-        let find = |range: ColumnRange| -> Option<SlotRange> {
-            let column = numbers.iter().position(|&number| number == range.column)?;
-            let (first, len) = columns[column].find(range);
-            Some(SlotRange { column, first, len })
-        };
-        let (failed, has_lists) = (Mutex::new(None), AtomicBool::new(false));
+        let keys = base.graph.keys();
+        let (failed, missing) = (Mutex::new(None), Mutex::new(FxHashMap::default()));
         let plan_one = |query: &PendingQuery<'_, T>| -> Result<FilterPlan<'a, T>, SearchError> {
             let params = params.of_query(query.row);
-            if let Some(Filter::Where(expression)) = params.filter
-                && let Some(range) = base.graph.keys().attributes().bind(expression)?.range()
-                && let Some(found) = find(range)
-            {
-                // The count is exact.
-                let strategy = base.strategy_of(found.len as usize);
-                let strategy = rounded(strategy, on.cost_model.max_beam_width);
-                return Ok(FilterPlan { strategy, slots: FilterSlots::Range(found) });
+            let mut clauses = None;
+            if let Some(Filter::Where(expression)) = params.filter {
+                let predicate = keys.attributes().bind(expression)?;
+                clauses = predicate.clauses();
+                if let Some(clauses) = &clauses
+                    && let Some(filter) = ColumnFilter::new(predicate, clauses, columns, keys.len())
+                {
+                    let tested =
+                        filter.listed_slots().map(|len| if filter.has_scan_tests() { len } else { 0 });
+                    let strategy = base.strategy_of(filter.likely_keys(), tested);
+                    if tested.is_some() || strategy != Strategy::Scan {
+                        let strategy = rounded(strategy, on.cost_model.max_beam_width);
+                        return Ok(FilterPlan { strategy, slots: FilterSlots::Columns(filter) });
+                    }
+                }
             }
-            has_lists.store(true, Relaxed);
             let plan = SearchPlan::new(base.graph, params, 1, on.cost_model)?;
+            for column in clauses.iter().flatten().flatten().map(|test| test.column) {
+                let mut missing = lock(&missing);
+                let listed: &mut usize = missing.entry(column).or_default();
+                *listed = listed.saturating_add(plan.explain().most_allowed);
+            }
             let strategy = rounded(plan.strategy, on.cost_model.max_beam_width);
-            let slots = Box::new(ListedSlots { plan, uploaded: QuerySlots::default() });
-            Ok(FilterPlan { strategy, slots: FilterSlots::Listed(slots) })
+            Ok(FilterPlan { strategy, slots: ListedSlots::new(plan) })
         };
         let plan = |query: &PendingQuery<'_, T>| match plan_one(query) {
             Ok(plan) => Some(plan),
@@ -410,23 +488,11 @@ impl<'a, T: Element, S: Stream> Planned<'a, T, S> {
         } else {
             on.pool.install(|| queries.par_iter().with_min_len(16).map(plan).collect())
         };
+        let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, error)) => Err(error),
-            None => Ok(Self { plans, columns, has_lists: has_lists.into_inner() }),
+            None => Ok(Self { plans, missing }),
         }
-    }
-
-    /// The columns of ranges that are not on the device, and how many keys these select.
-    fn missing(&self) -> FxHashMap<usize, usize> {
-        let mut missing: FxHashMap<usize, usize> = FxHashMap::default();
-        for plan in self.plans.iter().flatten().filter(|_| self.has_lists) {
-            if let FilterSlots::Listed(listed) = &plan.slots
-                && let Some(range) = listed.plan.column_range()
-            {
-                *missing.entry(range.column).or_default() += listed.plan.likely_keys().unwrap_or(0);
-            }
-        }
-        missing
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! plan each query, on the threads of the pool:
-//!     find its filter among the ranges of columns on the device, or list its slots, which those with equal filters share
+//!     find the parts of columns on the device that its filter tests, or list its slots, which those with equal filters share
 //! order the queries by group (scans, and beam searches of one size), then by filter
 //! for each group, or a part of it whose slots fit into the memory for them:
-//!     upload the slots of its filters that are no ranges: lists for scans, bitmaps for beam searches
+//!     upload the slots of its filters that columns do not test: lists for scans, bitmaps for beam searches
 //!     search for its queries as a batch (`batch`), whose launches read a table of where the slots of each query are
 //! queries left with fewer than k results: the same again, as scans
+//! those for which columns select vertices of which no key passes: once more, as scans of slots that the host lists
 //! ```
 
 use gpu_kernels::Stream as _;
@@ -19,7 +20,7 @@ use rayon::prelude::*;
 
 use super::batch::{Answers, BatchSearch, Plans};
 use super::buffers::SearchBuffers;
-use super::filter_plans::{FilterPlans, Group, PlannedFor};
+use super::filter_plans::{FilterPlans, Group, Pass, PlannedFor};
 use super::launch::{SearchLaunch, SlotArray};
 use super::params::cost_of_each;
 use crate::graph::SearchTables;
@@ -82,9 +83,12 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
             pool: self.pool,
         };
         let mut plans = FilterPlans::new(self.host, self.params, queries, &on)?;
-        for rest in [false, true] {
+        for pass in [Pass::Planned, Pass::Scans, Pass::ListedScans] {
+            if pass != Pass::Planned {
+                plans.list_others(queries, self.pool)?;
+            }
             let mut to_scan = Vec::new();
-            let searched = self.search_groups(&mut plans, queries, rest, &mut to_scan, report, sets, &add);
+            let searched = self.search_groups(&mut plans, queries, pass, &mut to_scan, report, sets, &add);
             queries.append(&mut to_scan);
             searched?;
         }
@@ -100,27 +104,25 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
         &self,
         plans: &mut FilterPlans<'_, T, B::Stream>,
         queries: &mut Vec<PendingQuery<'q, T>>,
-        rest: bool,
+        pass: Pass,
         to_scan: &mut Vec<PendingQuery<'q, T>>,
         report: &mut SearchReport,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<(), SearchError> {
-        self.put_in_order(plans, queries, rest);
+        self.put_in_order(plans, queries, pass);
         while !queries.is_empty() {
-            let (group, batch) = plans.last_batch(queries, rest, self.graph.bitmap_len(), MAX_SLOT_WORDS);
+            let (group, batch) = plans.last_batch(queries, pass, self.graph.bitmap_len(), MAX_SLOT_WORDS);
             let stream = sets[0].stream();
             let uploaded = plans.upload(stream, self.graph, &queries[batch.clone()], group, self.pool);
             let uploaded = uploaded.map_err(SearchError::device)?;
             let multiprocessors = stream.multiprocessors();
-            // Only few queries are scanned in parts.
-            let few = queries[batch.clone()].iter().take(multiprocessors as usize + 1);
-            let longest = few.map(|query| plans.slots_of(query, group == Group::Scan).len as usize).max();
-            let launch = SearchLaunch::of_each(
+            let of_each = plans.of_each(&queries[batch.clone()], group == Group::Scan);
+            let launch = SearchLaunch::with_filters(
                 plans.base(),
                 group.strategy(),
                 self.graph,
-                longest.unwrap_or(0),
+                of_each,
                 multiprocessors,
                 batch.len(),
             )?;
@@ -146,9 +148,9 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
         &self,
         plans: &FilterPlans<'_, T, B::Stream>,
         queries: &mut Vec<PendingQuery<'_, T>>,
-        rest: bool,
+        pass: Pass,
     ) {
-        let place = |(index, query): (usize, &PendingQuery<'_, T>)| (plans.order(query, rest), index as u32);
+        let place = |(index, query): (usize, &PendingQuery<'_, T>)| (plans.order(query, pass), index as u32);
         let is_alone = queries.len() <= MAX_ORDERED_ALONE || self.pool.current_thread_index().is_some();
         let mut places: Vec<_> = if is_alone {
             queries.iter().enumerate().map(place).collect()

@@ -21,8 +21,8 @@ use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::knn::{ProductScratch, nearest_slots};
 use gpu_kernels::search::{
-    DeviceHit, QuantizedSearch, QuantizedSearchArgs, QuerySlots, Rerank, RerankStream, Search, SearchArgs,
-    quantized_search, scan_in_parts,
+    DeviceHit, ListPart, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
+    SlotTest, quantized_search, scan_in_parts,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
@@ -65,10 +65,21 @@ enum LaunchStrategy<'a> {
     ScanInParts { slots: &'a BitSet, parts: u32 },
     /// A scan of `slots` as a product with all queries.
     Product { slots: &'a BitSet },
-    /// A beam search of the graph, where each query says which slots may be results.
-    BeamOfEach,
-    /// A scan of the slots of each query, in this many parts.
-    ScanOfEach { parts: u32 },
+    /// A beam search of the graph, where each query has tests for which slots may be results.
+    BeamOfEach(OfEach),
+    /// A scan of the slots in the lists of each query that pass its tests, in this many parts.
+    ScanOfEach(OfEach, u32),
+}
+
+/// What each query of a launch has for itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OfEach {
+    /// Parts of its list.
+    pub(crate) lists: usize,
+    /// Tests of slots.
+    pub(crate) tests: usize,
+    /// The length of the longest list.
+    pub(crate) longest: usize,
 }
 
 /// The slots of a [`SearchLaunch`] on the device; `None` if all live slots are meant, or those of each query.
@@ -117,8 +128,10 @@ pub(crate) struct LaunchPointers<T> {
     pub(crate) levels: DevicePtr<u32>,
     /// `[queries]`: factors of quantized queries.
     pub(crate) query_factors: DevicePtr<QueryFactors>,
-    /// `[queries]`: the slots of each query, if they differ.
-    pub(crate) query_slots: DevicePtr<QuerySlots>,
+    /// `[queries][lists]`: what each query scans, if they differ.
+    pub(crate) lists: DevicePtr<ListPart>,
+    /// `[queries][tests]`: which slots may be results of each query, if they differ.
+    pub(crate) tests: DevicePtr<SlotTest>,
     /// `[queries][rerank]`: the slots whose distances the second launch computes.
     pub(crate) candidates: DevicePtrMut<u32>,
     /// `[queries][k]`: results after the candidates, by estimated distances, for the places that the rerank leaves.
@@ -142,7 +155,8 @@ pub(crate) struct BufferSizes {
     pub(crate) rerank_costs: usize,
     pub(crate) levels: usize,
     pub(crate) query_factors: usize,
-    pub(crate) query_slots: usize,
+    pub(crate) lists: usize,
+    pub(crate) tests: usize,
     pub(crate) candidates: usize,
     pub(crate) estimated_hits: usize,
 }
@@ -169,29 +183,29 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     }
 
     /// The launch for `queries` queries that have filters of their own, all of which are searched for as `strategy` says. Of
-    /// `plan`, that of any of them, only what all have in common is read. The longest list of a scan has `longest` slots.
+    /// `plan`, that of any of them, only what all have in common is read.
     ///
     /// # Errors
     /// Returns [`SearchError::Launch`] if the plan's launch parameters are invalid.
-    pub(crate) fn of_each(
+    pub(crate) fn with_filters(
         plan: &SearchPlan<'_, T>,
         strategy: Strategy,
         graph: &'a SearchTables<T, S>,
-        longest: usize,
+        of_each: OfEach,
         multiprocessors: u32,
         queries: usize,
     ) -> Result<Self, SearchError> {
         plan.params.launch.map_or(Ok(()), check_launch)?;
         let Strategy::Beam(beam) = strategy else {
             let parts = if graph.has_vectors() {
-                scan_parts(longest, plan.params.k, queries, multiprocessors)
+                scan_parts(of_each.longest, plan.params.k, queries, multiprocessors)
             } else {
                 1
             };
-            let strategy = LaunchStrategy::ScanOfEach { parts };
+            let strategy = LaunchStrategy::ScanOfEach(of_each, parts);
             return Ok(Self::of_scan(plan, strategy, graph, multiprocessors, queries));
         };
-        Ok(Self::beam(plan, beam, LaunchStrategy::BeamOfEach, graph, multiprocessors, queries))
+        Ok(Self::beam(plan, beam, LaunchStrategy::BeamOfEach(of_each), graph, multiprocessors, queries))
     }
 
     fn beam(
@@ -280,7 +294,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             rerank_costs: of(rerank > 0, 2),
             levels: quantized_on_host * self.codes().map_or(0, |codes| codes.on_device.levels_words()),
             query_factors: quantized_on_host,
-            query_slots: of(self.is_of_each(), 1),
+            lists: queries * self.of_each().lists,
+            tests: queries * self.of_each().tests,
             candidates: queries * rerank.max(self.part_candidates()),
             estimated_hits: of(rerank > 0, self.k()),
         }
@@ -289,26 +304,29 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// Candidates per query of a scan in parts.
     fn part_candidates(&self) -> usize {
         match self.strategy {
-            LaunchStrategy::ScanInParts { parts, .. } | LaunchStrategy::ScanOfEach { parts } if parts > 1 => {
+            LaunchStrategy::ScanInParts { parts, .. } | LaunchStrategy::ScanOfEach(_, parts) if parts > 1 => {
                 parts as usize * self.k()
             }
             _ => 0,
         }
     }
 
-    /// Whether each query has slots of its own.
-    fn is_of_each(&self) -> bool {
-        matches!(self.strategy, LaunchStrategy::BeamOfEach | LaunchStrategy::ScanOfEach { .. })
+    /// What each query has for itself.
+    pub(crate) fn of_each(&self) -> OfEach {
+        match self.strategy {
+            LaunchStrategy::BeamOfEach(of_each) | LaunchStrategy::ScanOfEach(of_each, _) => of_each,
+            _ => OfEach::default(),
+        }
     }
 
     /// Whether all vertices that may be returned are compared with a query.
     pub(crate) fn is_scan(&self) -> bool {
-        !matches!(self.strategy, LaunchStrategy::Beam { .. } | LaunchStrategy::BeamOfEach)
+        !matches!(self.strategy, LaunchStrategy::Beam { .. } | LaunchStrategy::BeamOfEach(_))
     }
 
     /// Whether the costs that the device reports are without the distances to the slots of each query.
     pub(crate) fn leaves_out_distances(&self) -> bool {
-        matches!(self.strategy, LaunchStrategy::ScanOfEach { parts } if parts > 1)
+        matches!(self.strategy, LaunchStrategy::ScanOfEach(_, parts) if parts > 1)
     }
 
     /// Whether all queries are compared with all slots by a product.
@@ -346,8 +364,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
         let (wanted, slots) = match self.strategy {
             LaunchStrategy::Beam { allowed: None }
-            | LaunchStrategy::BeamOfEach
-            | LaunchStrategy::ScanOfEach { .. } => return Ok(SlotArray::of_each(false)),
+            | LaunchStrategy::BeamOfEach(_)
+            | LaunchStrategy::ScanOfEach(..) => return Ok(SlotArray::of_each(false)),
             LaunchStrategy::Beam { allowed: Some(slots) } => (SlotFormat::Bitmap, slots),
             LaunchStrategy::ScanPerQuery { slots }
             | LaunchStrategy::ScanInParts { slots, .. }
@@ -401,8 +419,8 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let len = slot_array.slots.as_ref().map_or(0, |slots| slots.len()) as u32;
         let whole = self.graph.args();
         let (graph, allowed, max_hops) = match self.strategy {
-            LaunchStrategy::BeamOfEach => (whole, DevicePtr::null(), u32::MAX),
-            LaunchStrategy::ScanOfEach { .. } => (whole, DevicePtr::null(), 0),
+            LaunchStrategy::BeamOfEach(_) => (whole, DevicePtr::null(), u32::MAX),
+            LaunchStrategy::ScanOfEach(..) => (whole, DevicePtr::null(), 0),
             LaunchStrategy::Beam { allowed: None } => (whole, self.graph.live(), u32::MAX),
             LaunchStrategy::Beam { allowed: Some(_) } => (whole, slots, u32::MAX),
             LaunchStrategy::ScanPerQuery { .. }
@@ -422,10 +440,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             max_hops,
             ..search_args(&self.graph.input(), self.beam, self.launch)
         };
-        let args = match self.strategy {
-            LaunchStrategy::BeamOfEach => SearchArgs { allowed_of_queries: pointers.query_slots, ..args },
-            LaunchStrategy::ScanOfEach { .. } => SearchArgs { lists: pointers.query_slots, ..args },
-            _ => args,
+        let OfEach { lists, tests, .. } = self.of_each();
+        let args = SearchArgs {
+            lists: if lists > 0 { pointers.lists } else { DevicePtr::null() },
+            lists_per_query: lists as u32,
+            tests: if tests > 0 { pointers.tests } else { DevicePtr::null() },
+            tests_per_query: tests as u32,
+            ..args
         };
         let warps = self.launch.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
@@ -434,7 +455,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             let Some(codes) = self.codes() else {
                 return match self.strategy {
                     LaunchStrategy::Product { .. } => nearest_slots(stream, args, T::KIND, warps, scratch),
-                    LaunchStrategy::ScanInParts { parts, .. } | LaunchStrategy::ScanOfEach { parts }
+                    LaunchStrategy::ScanInParts { parts, .. } | LaunchStrategy::ScanOfEach(_, parts)
                         if parts > 1 =>
                     {
                         scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
@@ -473,7 +494,7 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
-        allowed_of_queries: DevicePtr::null(),
+        tests: DevicePtr::null(),
         lists: DevicePtr::null(),
         results: DevicePtrMut::null(),
         estimated_hits: DevicePtr::null(),
@@ -481,6 +502,8 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
         costs: DevicePtrMut::null(),
         expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
+        tests_per_query: 0,
+        lists_per_query: 0,
         k: 1,
         beam_width: beam.width as u32,
         frontier_len: beam.frontier_len as u32,

@@ -15,6 +15,7 @@
 
 mod batch;
 mod buffers;
+mod column_filter;
 mod device_batch;
 mod filter_plans;
 mod filtered;
@@ -222,7 +223,7 @@ impl<T: Element> DeviceSearcher<T> {
         match (&of_one, params.filter) {
             // Columns on the device are for filters of each query, of which this is one.
             (Some(of_one), Some(Filter::Where(expression)))
-                if graph.host.keys().attributes().bind(expression)?.range().is_some() =>
+                if graph.host.keys().attributes().bind(expression)?.clauses().is_some() =>
             {
                 self.run_filtered(graph, params.filter(&of_one[..]), &queue)?
             }

@@ -114,6 +114,6 @@ impl Mailboxes {
     /// The arguments are valid, and `query` is below `queries_len`.
     pub(super) unsafe fn start_chunks(&self, args: &SearchArgs, query: u32) -> u32 {
         // SAFETY: upheld by the caller.
-        unsafe { args.start_points(query) }.1.div_ceil(self.stride)
+        unsafe { args.start_points_len(query) }.div_ceil(self.stride)
     }
 }

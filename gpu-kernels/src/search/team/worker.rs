@@ -34,9 +34,11 @@ pub(super) struct Worker {
 
 /// The slots that a request is for. Each of n workers takes every n-th slot, because rows are padded at the end.
 #[derive(Clone, Copy)]
-struct RequestedSlots {
-    first: DevicePtr<u32>,
-    len: u32,
+enum RequestedSlots {
+    /// The neighbors of a vertex.
+    Neighbors(DevicePtr<u32>),
+    /// The start points from this one on.
+    StartPoints(u32),
 }
 
 impl Worker {
@@ -80,8 +82,8 @@ impl Worker {
                 }
                 // Chunks of start points are assigned to the mailboxes in turn.
                 let is_start = self.mailbox + (request.count - 1) * self.mailboxes.len < chunks;
-                let requested = self.requested_slots(args, query, request.vertex_or_chunk, is_start);
-                computed = self.gather(args, requested, if request.is_merged { computed } else { 0 });
+                let requested = self.requested_slots(args, request.vertex_or_chunk, is_start);
+                computed = self.gather(args, query, requested, if request.is_merged { computed } else { 0 });
                 self.compute_distances(args, computer, computed);
                 if warp::lane_id() == 0 {
                     self.mailboxes.computed(self.mailbox, self.index).store(computed);
@@ -119,26 +121,12 @@ impl Worker {
     }
 
     /// The slots that a request is for: the neighbors of a vertex, or a chunk of start points.
-    ///
-    /// # Safety
-    /// The arguments are valid, and `query` is below `queries_len`.
-    unsafe fn requested_slots(
-        &self,
-        args: &SearchArgs,
-        query: u32,
-        vertex_or_chunk: u32,
-        is_start: bool,
-    ) -> RequestedSlots {
+    fn requested_slots(&self, args: &SearchArgs, vertex_or_chunk: u32, is_start: bool) -> RequestedSlots {
         let stride = self.mailboxes.stride;
         if is_start {
-            // SAFETY: upheld by the caller.
-            let ((list, len), before) = (unsafe { args.start_points(query) }, vertex_or_chunk * stride);
-            RequestedSlots { first: list.add(before as usize), len: stride.min(len - before) }
+            RequestedSlots::StartPoints(vertex_or_chunk * stride)
         } else {
-            RequestedSlots {
-                first: args.graph.edges.add(vertex_or_chunk as usize * stride as usize),
-                len: stride,
-            }
+            RequestedSlots::Neighbors(args.graph.edges.add(vertex_or_chunk as usize * stride as usize))
         }
     }
 
@@ -148,16 +136,16 @@ impl Worker {
     /// # Safety
     /// All 32 lanes of the warp call this together. The slots name vertices of this search, and there is room for all
     /// of them.
-    unsafe fn gather(&self, args: &SearchArgs, requested: RequestedSlots, merged: u32) -> u32 {
+    unsafe fn gather(&self, args: &SearchArgs, query: u32, requested: RequestedSlots, merged: u32) -> u32 {
         let lane = warp::lane_id();
-        // SAFETY: the warp is converged here; indices are below `requested.len` and `self.len`.
+        // SAFETY: the warp is converged here; indices are below the stride and `self.len`.
         unsafe {
             let load = |at: u32| {
                 let index = at * self.mailboxes.workers + self.index;
-                if index < requested.len {
-                    global::load_relaxed(requested.first.at(index as usize))
-                } else {
-                    NO_SLOT
+                match requested {
+                    _ if index >= self.mailboxes.stride => NO_SLOT,
+                    RequestedSlots::Neighbors(row) => global::load_relaxed(row.at(index as usize)),
+                    RequestedSlots::StartPoints(first) => args.start_point(query, first + index),
                 }
             };
             let mut next = (load(lane), load(lane + WARP_SIZE));

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use super::graphs::{self, UploadedGraph};
 use crate::graph::{DistanceForm, NO_SLOT};
-use crate::search::{DeviceHit, NO_HIT, QuerySlots, SearchArgs};
+use crate::search::{DeviceHit, ListPart, NO_HIT, SearchArgs, SlotTest};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// No bound on visited vertices.
@@ -50,36 +50,113 @@ pub(super) enum Allowed {
     OfQueries(Vec<OfQuery>),
 }
 
-/// Slots that may be results of a query.
+/// Slots that may be results of a query: all clauses hold, which are tests of which one holds.
+pub(super) type OfQuery = Vec<Vec<Test>>;
+
+/// A test of slots.
 #[derive(Clone, Debug)]
-pub(super) enum OfQuery {
+pub(super) struct Test {
+    of: Tested,
+    is_opposite: bool,
+}
+
+/// What is tested of a slot.
+#[derive(Clone, Debug)]
+enum Tested {
     Bitmap(BitSet),
-    /// Those of `len` ranks from `first` on. The ranks of the slots are the same for all queries.
+    /// Whether its rank is one of `len` from `first` on.
     Ranks {
         ranks: Vec<u32>,
         first: u32,
         len: u32,
     },
+    /// Whether its list has the code.
+    Code {
+        lists: Vec<Vec<u32>>,
+        code: u32,
+    },
 }
 
-impl OfQuery {
-    fn random(rng: &mut impl Rng, slots: usize, ranks: &[u32]) -> Self {
-        if rng.random() {
-            let share = *[0.0, 0.5, 1.0].choose(rng).expect("there are some");
-            return Self::Bitmap((0..slots).filter(|_| rng.random_bool(share)).collect());
-        }
-        let first = rng.random_range(0..=slots as u32);
-        Self::Ranks { ranks: ranks.to_vec(), first, len: rng.random_range(0..=slots as u32 - first) }
+impl Test {
+    fn random(rng: &mut impl Rng, slots: usize) -> Self {
+        let of = match rng.random_range(0..3) {
+            0 => {
+                let share = *[0.0, 0.5, 1.0].choose(rng).expect("there are some");
+                Tested::Bitmap((0..slots).filter(|_| rng.random_bool(share)).collect())
+            }
+            1 => {
+                let mut ranks: Vec<u32> = (0..slots as u32).collect();
+                ranks.shuffle(rng);
+                for rank in &mut ranks {
+                    match rng.random_range(0..16) {
+                        0 => *rank = SlotTest::ANY,
+                        1 => *rank = SlotTest::NO_KEY,
+                        2 => *rank = SlotTest::NO_RANK,
+                        _ => {}
+                    }
+                }
+                let first = rng.random_range(0..=slots as u32);
+                Tested::Ranks { ranks, first, len: rng.random_range(0..=slots as u32 - first) }
+            }
+            _ => {
+                let mut list = || match rng.random_range(0..16) {
+                    0 => vec![SlotTest::ANY],
+                    1 => vec![SlotTest::NO_KEY],
+                    _ => (0..rng.random_range(0..5)).map(|_| rng.random_range(0..6)).collect(),
+                };
+                let lists = (0..slots).map(|_| list()).collect();
+                Tested::Code { lists, code: rng.random_range(0..6) }
+            }
+        };
+        Self { of, is_opposite: rng.random_range(0..4) == 0 }
     }
 
-    fn allows(&self, slot: Slot) -> bool {
-        match self {
-            Self::Bitmap(slots) => slots.contains(slot.index()),
-            Self::Ranks { ranks, first, len } => match ranks[slot.index()] {
-                QuerySlots::ANY_RANK => true,
+    fn holds(&self, slot: Slot) -> bool {
+        let holds = match &self.of {
+            Tested::Bitmap(slots) => slots.contains(slot.index()),
+            Tested::Ranks { ranks, first, len } => match ranks[slot.index()] {
+                SlotTest::ANY => return true,
+                SlotTest::NO_KEY => return false,
                 rank => (*first..first + len).contains(&rank),
             },
+            Tested::Code { lists, code } => match &lists[slot.index()][..] {
+                [SlotTest::ANY] => return true,
+                [SlotTest::NO_KEY] => return false,
+                list => list.contains(code),
+            },
+        };
+        holds != self.is_opposite
+    }
+
+    /// The table that the kernel reads.
+    fn table(&self, slots: usize) -> Vec<u32> {
+        match &self.of {
+            Tested::Bitmap(bits) => {
+                let mut words = bits.words().to_vec();
+                words.resize(slots.div_ceil(32), 0);
+                words
+            }
+            Tested::Ranks { ranks, .. } => ranks.clone(),
+            Tested::Code { lists, .. } => {
+                let mut end = lists.len() as u32 + 1;
+                let mut table = vec![end];
+                for list in lists {
+                    end += list.len() as u32;
+                    table.push(end);
+                }
+                table.extend(lists.iter().flatten());
+                table
+            }
         }
+    }
+
+    fn on_device(&self, table: DevicePtr<u32>) -> SlotTest {
+        let test = match self.of {
+            Tested::Bitmap(_) => SlotTest::bitmap(table),
+            Tested::Ranks { first, len, .. } => SlotTest::ranks(table, first, len),
+            Tested::Code { code, .. } => SlotTest::code(table, code),
+        };
+        if self.is_opposite { test.opposite() } else { test }
     }
 }
 
@@ -115,17 +192,12 @@ impl SearchCase {
             0 => None,
             1 => Some(Allowed::OfAll((0..slots).filter(|_| rng.random()).collect())),
             _ => {
-                let mut ranks: Vec<u32> = (0..slots as u32).collect();
-                ranks.shuffle(rng);
-                for rank in &mut ranks {
-                    match rng.random_range(0..16) {
-                        0 => *rank = QuerySlots::ANY_RANK,
-                        1 => *rank = QuerySlots::NO_RANK,
-                        _ => {}
-                    }
-                }
-                let of_query = (0..2).map(|_| OfQuery::random(rng, slots, &ranks));
-                Some(Allowed::OfQueries(of_query.collect()))
+                let mut tests = |most| {
+                    let len = rng.random_range(1..=most);
+                    (0..len).map(|_| Test::random(rng, slots)).collect::<Vec<_>>()
+                };
+                let mut of_query = || (0..2).map(|_| tests(2)).collect();
+                Some(Allowed::OfQueries(vec![of_query(), of_query()]))
             }
         };
         // A bound that some searches reach, and one that none does.
@@ -166,25 +238,33 @@ impl SearchCase {
         match &self.allowed {
             None => true,
             Some(Allowed::OfAll(slots)) => slots.contains(slot.index()),
-            Some(Allowed::OfQueries(of_queries)) => of_queries[i % of_queries.len()].allows(slot),
+            Some(Allowed::OfQueries(of_queries)) => {
+                let mut clauses = of_queries[i % of_queries.len()].iter();
+                clauses.all(|tests| tests.iter().any(|test| test.holds(slot)))
+            }
         }
     }
 
-    /// Where the list of each query is in the start points of all.
-    fn query_lists(&self, start_points: DevicePtr<u32>) -> Vec<QuerySlots> {
+    /// Where the list of each query is in the start points of all: two parts each.
+    fn list_parts(&self, start_points: DevicePtr<u32>) -> Vec<ListPart> {
         let mut first = 0;
-        let lists = self.start_points.iter().flatten().map(|list| {
-            let len = list.len() as u32;
+        let lists = self.start_points.iter().flatten().flat_map(|list| {
+            let (len, of_first) = (list.len() as u32, list.len() as u32 / 3);
             first += len;
-            QuerySlots::list(start_points, first - len, len)
+            let part = |from, len| ListPart::new(start_points, from, len);
+            [part(first - len, of_first), part(first - len + of_first, len - of_first)]
         });
         lists.collect()
     }
 
-    /// The start points of query `i`.
+    /// The start points of query `i`: of a list, those that may be its results.
     pub(super) fn start_points_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<Slot> {
+        let is_tested = self.has_lists && matches!(self.allowed, Some(Allowed::OfQueries(_)));
         match &self.start_points {
-            Some(start_points) => start_points[i].iter().flatten().copied().collect(),
+            Some(start_points) => {
+                let listed = start_points[i].iter().flatten().copied();
+                listed.filter(|&slot| !is_tested || self.allows(i, slot)).collect()
+            }
             None => graph.adjacency().start_points().to_vec(),
         }
     }
@@ -206,29 +286,31 @@ impl SearchCase {
         let queries = stream.upload(&graphs::rows(graph, self.queries.iter().copied())).unwrap();
         let names: Vec<u32> = self.queries.iter().map(|slot| slot.get()).collect();
         let names = self.names_rows.then(|| stream.upload(&names).unwrap());
-        let bitmap = |slots: &BitSet| {
-            let mut words = slots.words().to_vec();
-            words.resize(graph.slots().div_ceil(32), 0);
-            stream.upload(&words).unwrap()
-        };
+        let slots = graph.slots();
         let (of_all, of_queries): (_, &[OfQuery]) = match &self.allowed {
             None => (None, &[]),
-            Some(Allowed::OfAll(slots)) => (Some(bitmap(slots)), &[]),
+            Some(Allowed::OfAll(allowed)) => {
+                let mut words = allowed.words().to_vec();
+                words.resize(slots.div_ceil(32), 0);
+                (Some(stream.upload(&words).unwrap()), &[])
+            }
             Some(Allowed::OfQueries(of_queries)) => (None, of_queries),
         };
-        let tables: Vec<_> = of_queries
-            .iter()
-            .map(|of_query| match of_query {
-                OfQuery::Bitmap(slots) => bitmap(slots),
-                OfQuery::Ranks { ranks, .. } => stream.upload(ranks).unwrap(),
-            })
-            .collect();
-        let allowed_of_queries =
-            of_queries.iter().zip(&tables).cycle().take(len).map(|(of_query, table)| match *of_query {
-                OfQuery::Bitmap(_) => QuerySlots::bitmap(table.input()),
-                OfQuery::Ranks { first, len, .. } => QuerySlots::ranks(table.input(), first, len),
-            });
-        let allowed_of_queries = stream.upload(&allowed_of_queries.collect::<Vec<_>>()).unwrap();
+        let tests_per_query =
+            of_queries.iter().map(|clauses| clauses.iter().flatten().count()).max().unwrap_or(1);
+        let (mut tables, mut tests) = (Vec::new(), Vec::new());
+        for of_query in of_queries.iter().cycle().take(if of_queries.is_empty() { 0 } else { len }) {
+            for clause in of_query {
+                for (i, test) in clause.iter().enumerate() {
+                    let table = stream.upload(&test.table(slots)).unwrap();
+                    let on_device = test.on_device(table.input());
+                    tests.push(if i + 1 < clause.len() { on_device.joined() } else { on_device });
+                    tables.push(table);
+                }
+            }
+            tests.resize(tests.len().next_multiple_of(tests_per_query), SlotTest::ALL);
+        }
+        let tests = stream.upload(&tests).unwrap();
         let mut results = stream.allocate::<DeviceHit>(len * self.k as usize).unwrap();
         let mut work = stream.allocate::<[u32; 2]>(len).unwrap();
         let mut expanded = (self.max_hops != TO_THE_END).then(|| {
@@ -248,7 +330,7 @@ impl SearchCase {
         if let Some(start_points) = &start_points {
             if self.has_lists {
                 // Those of the graph are not used, whatever they are.
-                lists = Some(stream.upload(&self.query_lists(start_points.input())).unwrap());
+                lists = Some(stream.upload(&self.list_parts(start_points.input())).unwrap());
             } else {
                 (graph.start_points, graph.start_points_len) =
                     (start_points.input(), (start_points.len() / len) as u32);
@@ -259,11 +341,7 @@ impl SearchCase {
             queries: if names.is_some() { graph.vectors } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: of_all.as_ref().map_or(DevicePtr::null(), |of_all| of_all.input()),
-            allowed_of_queries: if of_queries.is_empty() {
-                DevicePtr::null()
-            } else {
-                allowed_of_queries.input()
-            },
+            tests: if of_queries.is_empty() { DevicePtr::null() } else { tests.input() },
             lists: lists.as_ref().map_or(DevicePtr::null(), |lists| lists.input()),
             results: results.output(),
             estimated_hits: estimated_hits
@@ -273,6 +351,8 @@ impl SearchCase {
             costs: work.output().cast(),
             expanded_entries: expanded.as_mut().map_or(DevicePtrMut::null(), |expanded| expanded.output()),
             queries_len: len as u32,
+            tests_per_query: tests_per_query as u32,
+            lists_per_query: 2,
             k: self.k,
             beam_width: self.beam_width,
             frontier_len: self.frontier_len,

@@ -7,7 +7,7 @@ use jasper_core::Key;
 use jasper_vamana::Filter;
 
 use super::*;
-use crate::search::filter_plans::{FilterPlans, PlannedFor};
+use crate::search::filter_plans::{FilterPlans, Pass, PlannedFor};
 use crate::search::filtered::FilteredSearch;
 use crate::search::params::cost_model;
 
@@ -57,7 +57,7 @@ impl Both {
         for (pending, found) in pending.iter().zip(found.chunks(params.k)) {
             let of_query = params.of_query(pending.row);
             let mut plan = SearchPlan::new(graph, of_query, 1, on.cost_model).unwrap();
-            plan.strategy = plans.order(pending, false).0.strategy();
+            plan.strategy = plans.order(pending, Pass::Planned).0.strategy();
             let mut expected = Matches::new(1, params.k).unwrap();
             let on_cpu = self.cpu.search_planned(&plan, &[pending.vector], expected.as_mut()).unwrap();
             scanned += on_cpu.scanned;
@@ -78,7 +78,8 @@ impl Both {
             );
             assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "{name}");
         }
-        assert_eq!(report.scanned, scanned);
+        // A device counts less exactly how many keys several conditions allow, and looks for those that may be left.
+        assert!(report.scanned >= scanned, "{report:?}, {scanned}");
         found
     }
 }
@@ -92,7 +93,7 @@ fn allows<T: Element>(graph: &Graph<T>, filter: Filter<'_>, key: Key) -> bool {
     }
 }
 
-/// Gives each live key a number that is its own, and a label of one in `labels`.
+/// Gives each live key a number that is its own, a label of one in `labels`, and up to three of as many tags.
 fn set_attributes<T: Element>(graph: &mut Graph<T>, labels: u64) {
     let keys: Vec<Key> = graph.keys().live_slots().flat_map(|slot| graph.keys().keys_of(slot)).collect();
     let numbers = keys.iter().map(|&key| (key as i64 * 7919) % 10_007);
@@ -100,7 +101,12 @@ fn set_attributes<T: Element>(graph: &mut Graph<T>, labels: u64) {
         0 => Value::Null,
         label => Value::from(format!("label {label}").as_str()),
     });
-    let frame = Frame::new(keys.len()).column("number", numbers).unwrap().column("label", of_labels).unwrap();
+    let tags = keys.iter().map(|&key| match key % 7 {
+        0 => Value::Null,
+        len => Value::Keywords((0..len % 4).map(|i| format!("tag {}", key * (i + 1) % labels)).collect()),
+    });
+    let frame = Frame::new(keys.len()).column("number", numbers).unwrap();
+    let frame = frame.column("label", of_labels).unwrap().column("tags", tags).unwrap();
     graph.keys_mut().set_attributes(&keys, &frame).unwrap();
 }
 
@@ -111,10 +117,23 @@ fn random_filters(n: usize, most: i64, seed: u64) -> Vec<Expression> {
         // Of all lengths, empty ones included.
         let len = (10_100_f64.powf(rng.random_range(0.0..1.0))) as i64;
         let within = column("number").ge(first).and(column("number").le(first.saturating_add(len.min(most))));
-        match i % 5 {
-            0 => column("label").eq(format!("label {}", rng.random_range(0..6))),
+        let mut label = || format!("label {}", rng.random_range(0..6));
+        let (one, other) = (label(), label());
+        let mut tag = || format!("tag {}", rng.random_range(0..6));
+        let tags = [tag(), tag()];
+        match i % 14 {
+            0 => column("label").eq(one),
             1 => within.and(column("label").is_null().not()),
             2 => Expression::all(),
+            3 => column("label").is_in([&one[..], &other[..]]).and(within),
+            4 => column("tags").contains_any([&tags[0][..]]),
+            5 => column("tags").contains_all(tags),
+            6 => column("tags").contains_any(tags),
+            7 => column("tags").contains_any(tags).not().and(column("label").eq(one)),
+            8 => column("label").eq(one).not(),
+            9 => column("label").eq(one).or(within).and(column("tags").contains_any([&tags[0][..]]).not()),
+            10 => column("tags").is_null().and(within),
+            11 => Expression::keys(0..300).and(within),
             _ => within,
         }
     };
@@ -132,7 +151,7 @@ fn each_of_random_filters_agrees<T: Element>(seed: u64) {
         let mut graph = built(&rows, dimension, metric, &both);
         set_attributes(&mut graph, 5);
         (0..560).step_by(9).for_each(|key| graph.keys_mut().delete(key).unwrap());
-        let expressions = random_filters(15, i64::MAX / 2, seed + 2);
+        let expressions = random_filters(42, i64::MAX / 2, seed + 2);
         let queries = whole::<T>(expressions.len(), dimension, seed + 3);
         let filters: Vec<Filter<'_>> = expressions.iter().map(Filter::from).collect();
         for storage in [MemorySpace::Device, MemorySpace::Host] {

@@ -10,7 +10,7 @@ use super::*;
 /// Search buffers on an emulated device.
 pub(super) struct EmulatedBuffers<'a, T> {
     stream: &'a EmulatedStream,
-    host: (Vec<T>, Vec<u32>, Vec<QueryFactors>, Vec<QuerySlots>),
+    host: (Vec<T>, Vec<u32>, Vec<QueryFactors>, Vec<ListPart>, Vec<SlotTest>),
     /// The buffers of the chunk in flight.
     pub(super) device: Option<DeviceChunk<T>>,
     scratch: ProductScratch<EmulatedStream>,
@@ -42,7 +42,8 @@ pub(super) struct DeviceChunk<T> {
     queries: Buffer<T>,
     levels: Buffer<u32>,
     query_factors: Buffer<QueryFactors>,
-    query_slots: Buffer<QuerySlots>,
+    lists: Buffer<ListPart>,
+    tests: Buffer<SlotTest>,
     pub(super) results: Buffer<DeviceHit>,
     costs: Buffer<u32>,
     candidates: Buffer<u32>,
@@ -65,21 +66,23 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
         assert!(self.device.is_none(), "one chunk is in flight at most");
-        let (queries, levels, query_factors, query_slots) = &mut self.host;
+        let (queries, levels, query_factors, lists, tests) = &mut self.host;
         queries.resize(sizes.queries, T::default());
         levels.resize(sizes.levels, 0);
         query_factors.resize(sizes.query_factors, QueryFactors::zeroed());
-        query_slots.resize(sizes.query_slots, QuerySlots::default());
-        Ok(QueryBuffers { queries, levels, query_factors, query_slots })
+        lists.resize(sizes.lists, ListPart::default());
+        tests.resize(sizes.tests, SlotTest::default());
+        Ok(QueryBuffers { queries, levels, query_factors, lists, tests })
     }
 
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, EmulatedFault> {
-        let (stream, (queries, levels, query_factors, query_slots)) = (self.stream, &self.host);
+        let (stream, (queries, levels, query_factors, lists, tests)) = (self.stream, &self.host);
         let device = self.device.insert(DeviceChunk {
             queries: stream.upload(queries)?,
             levels: stream.upload(levels)?,
             query_factors: stream.upload(query_factors)?,
-            query_slots: stream.upload(query_slots)?,
+            lists: stream.upload(lists)?,
+            tests: stream.upload(tests)?,
             results: stream.allocate(sizes.results)?,
             costs: stream.allocate(sizes.costs + sizes.rerank_costs)?,
             candidates: stream.allocate(sizes.candidates)?,
@@ -91,7 +94,8 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
             queries: device.queries.input(),
             levels: device.levels.input(),
             query_factors: device.query_factors.input(),
-            query_slots: device.query_slots.input(),
+            lists: device.lists.input(),
+            tests: device.tests.input(),
             results: device.results.output(),
             costs,
             rerank_costs: costs.add(sizes.costs),

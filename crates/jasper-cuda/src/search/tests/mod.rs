@@ -15,7 +15,7 @@ use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::emulated::{EmulatedBuffer as Buffer, EmulatedFault, EmulatedStream};
 use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
-use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, QuerySlots};
+use gpu_kernels::search::{DeviceHit, ListPart, MAX_BEAM_WIDTH, SlotTest};
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, NO_KEY, f16, no_progress};
