@@ -118,6 +118,9 @@ pub struct SearchArgs {
     /// `[queries_len / start_point_parts][tests_per_query]`: which slots may be results of each query, and which of its
     /// `lists` are scanned, instead of `allowed`. Null if `allowed` is for all queries.
     pub tests: DevicePtr<SlotTest>,
+    /// `[words]`: a bit per slot: whether it has changed, so that tests and lists do not know it. The host decides whether it is
+    /// a result. Of `lists`, only the last has such slots: those that may be results of the query. Null for none.
+    pub changed: DevicePtr<u32>,
     /// `[queries_len / start_point_parts][lists_per_query]`: the start points of each query, instead of those of the graph.
     /// Null if `start_points_stride` says which these are.
     pub lists: DevicePtr<ListPart>,
@@ -196,10 +199,12 @@ impl SearchArgs {
                 return global::load_readonly(self.graph.start_points.at((first + index) as usize));
             }
             let query = query / self.start_point_parts;
-            let slot = self.listed(query, first + index);
-            let is_excluded =
-                slot < self.graph.capacity && !self.tests.is_null() && !self.allows(query, slot);
-            if is_excluded { NO_SLOT } else { slot }
+            let (slot, is_last) = self.listed(query, first + index);
+            if slot >= self.graph.capacity || is_last && !self.changed.is_null() {
+                return slot;
+            }
+            let is_known = self.changed.is_null() || !bits::contains(self.changed, slot);
+            if is_known && (self.tests.is_null() || self.allows(query, slot)) { slot } else { NO_SLOT }
         }
     }
 
@@ -238,18 +243,19 @@ impl SearchArgs {
         len
     }
 
-    /// Slot `index` of the lists of a query.
+    /// Slot `index` of the lists of a query, and whether it is of the last.
     ///
     /// # Safety
     /// The arguments are valid, there are lists, `query` is one of them, and `index` is below its [`Self::listed_len`].
-    unsafe fn listed(&self, query: u32, mut index: u32) -> u32 {
+    unsafe fn listed(&self, query: u32, mut index: u32) -> (u32, bool) {
         let mut part = query * self.lists_per_query;
+        let last = part + self.lists_per_query - 1;
         loop {
             // SAFETY: upheld by the caller: one of the parts has the index.
             unsafe {
                 let (slots, len) = ListPart::load(self.lists, part);
                 if index < len {
-                    return global::load_readonly(slots.at(index as usize));
+                    return (global::load_readonly(slots.at(index as usize)), part == last);
                 }
                 index -= len;
             }
@@ -268,7 +274,8 @@ impl SearchArgs {
                 return self.allowed.is_null() || bits::contains(self.allowed, vertex);
             }
             let tests = self.tests.add((query * self.tests_per_query) as usize);
-            SlotTest::all_hold(tests, self.tests_per_query, vertex)
+            !self.changed.is_null() && bits::contains(self.changed, vertex)
+                || SlotTest::all_hold(tests, self.tests_per_query, vertex)
         }
     }
 }

@@ -65,9 +65,14 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
         let mut cost = SearchCost { hops: 0, distances: 0 };
         let mut start_points_done = 0;
         loop {
-            if start_points_done < args.start_points_len(query) {
-                unvisited.push_unvisited(args, args.start_point(query, start_points_done + lane));
-                start_points_done += WARP_SIZE;
+            let start_points = args.start_points_len(query);
+            if start_points_done < start_points {
+                // Few of a list may be results: enough for all lanes are gathered.
+                let room = args.graph.edges_stride - WARP_SIZE;
+                while start_points_done < start_points && unvisited.count <= room {
+                    unvisited.push_unvisited(args, args.start_point(query, start_points_done + lane));
+                    start_points_done += WARP_SIZE;
+                }
             } else {
                 let hops = unvisited.expand(args, query, &mut frontier, cost.hops);
                 if hops == 0 {

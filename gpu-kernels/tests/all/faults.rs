@@ -31,6 +31,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         tests: DevicePtr::null(),
+        changed: DevicePtr::null(),
         lists: DevicePtr::null(),
         results: results.output(),
         estimated_hits: DevicePtr::null(),

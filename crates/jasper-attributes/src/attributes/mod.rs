@@ -9,8 +9,7 @@ use std::sync::Arc;
 use jasper_core::Key;
 use rayon::prelude::*;
 
-use crate::columns::{Postings, Stored, Values, is_bulk};
-use crate::cow::RowSet;
+use crate::columns::{Stored, Tags, Values, Words, is_bulk};
 use crate::keys::Keys;
 use crate::predicate::Predicate;
 use crate::{AttributeError, Column, Expression, ExpressionError, Frame, Value};
@@ -250,19 +249,39 @@ impl Attributes {
         Predicate::new(&self.keys, &self.columns, expression)
     }
 
-    /// The live keys with a value of a column, by value and in a fixed order where values are equal, each with a number that
-    /// is ordered as values are: that of [`Predicate::clauses`]. A key is there once for each string of a list. None for a
-    /// column of ids.
-    pub fn ordered(&self, column: usize) -> Option<Box<dyn Iterator<Item = (i64, Key)> + '_>> {
+    /// The live keys, each with its row: a small number that [`Self::ordered`] has instead of it.
+    pub fn keys_of_rows(&self) -> impl Iterator<Item = (u32, Key)> {
+        self.keys.live()
+    }
+
+    /// The [rows](Self::keys_of_rows) of live keys with a value of a column, by value and in a fixed order where values are equal, each
+    /// after a number that is ordered as values are: that of [`Predicate::clauses`]. A row is there once for each string of a
+    /// list. None for a column of ids.
+    pub fn ordered(&self, column: usize) -> Option<Box<dyn Iterator<Item = (i64, u32)> + '_>> {
         Some(match &self.columns.get(column)?.values {
             Values::Numbers(numbers) => {
                 let rows = numbers.ordered.rows(i64::MIN, i64::MAX);
-                Box::new(rows.map(|row| (numbers.get(row), self.keys.key(row))))
+                Box::new(rows.map(|row| (numbers.get(row), row)))
             }
-            Values::Words(words) => words_in_order(&self.keys, &words.postings),
-            Values::Tags(tags) => words_in_order(&self.keys, &tags.postings),
+            Values::Words(Words { postings, .. }) | Values::Tags(Tags { postings, .. }) => Box::new(
+                postings.iter().flat_map(|(code, rows)| rows.iter().map(move |row| (code.into(), row))),
+            ),
             Values::Ids(_) => return None,
         })
+    }
+
+    /// The numbers that a live key has in a column, as [`Self::ordered`] has them.
+    pub fn numbers_of(&self, column: usize, key: Key) -> impl Iterator<Item = i64> + '_ {
+        let row = self.keys.find(key);
+        let values = row.and_then(|row| Some((row, &self.columns.get(column)?.values)));
+        let values = values.filter(|(row, values)| !values.is_null(*row));
+        let (one, list): (_, &[u32]) = match values {
+            Some((row, Values::Numbers(numbers))) => (Some(numbers.get(row)), &[]),
+            Some((row, Values::Words(words))) => (Some(words.get(row).into()), &[]),
+            Some((row, Values::Tags(tags))) => (None, tags.get(row).unwrap_or_default()),
+            _ => (None, &[]),
+        };
+        one.into_iter().chain(list.iter().map(|&code| code.into()))
     }
 
     /// Whether this is a clone of `other` or of what it was cloned from, and no column of either has changed since.
@@ -274,13 +293,6 @@ impl Attributes {
     pub fn memory(&self) -> usize {
         self.keys.memory() + self.columns.iter().map(Stored::memory).sum::<usize>()
     }
-}
-
-/// The keys of each word, by its code.
-fn words_in_order<'a>(keys: &'a Keys, postings: &'a Postings) -> Box<dyn Iterator<Item = (i64, Key)> + 'a> {
-    let of_code =
-        move |(code, rows): (u32, &'a RowSet)| rows.iter().map(move |row| (i64::from(code), keys.key(row)));
-    Box::new(postings.iter().flat_map(of_code))
 }
 
 impl fmt::Debug for Attributes {

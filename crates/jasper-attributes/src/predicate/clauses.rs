@@ -16,71 +16,84 @@ pub struct ColumnTest {
     pub most: i64,
     /// Whether the key is to have such a number, or none.
     pub holds: bool,
+    /// Whether the next test is of the same clause.
+    pub is_joined: bool,
 }
 
 /// Most tests of a predicate that is given as clauses.
 const MAX_TESTS: usize = 16;
 
 impl Predicate<'_> {
-    /// The tests of columns that this is: it holds for a key if all clauses hold, which are tests of which one holds. None if
-    /// it tests something else (keys, ids, whether a list is null), if these are more than 16, or if it holds for all keys or
-    /// for none.
-    pub fn clauses(&self) -> Option<Vec<Vec<ColumnTest>>> {
-        let clauses = self.clauses_of(&self.test)?;
-        (!clauses.is_empty() && clauses.iter().all(|tests| !tests.is_empty())).then_some(clauses)
+    /// Writes the tests of columns that this is: it holds for a key if all clauses hold, which are tests of which one holds.
+    /// Returns false if it tests something else (keys, ids, whether a list is null), if these are more than 16, or if it holds
+    /// for all keys or for none.
+    pub fn clauses(&self, tests: &mut Vec<ColumnTest>) -> bool {
+        tests.clear();
+        self.push_clauses(&self.test, tests).is_some() && !tests.is_empty()
     }
 
-    fn clauses_of(&self, test: &Test<'_>) -> Option<Vec<Vec<ColumnTest>>> {
-        let clauses = match test {
-            Test::Constant(true) => Vec::new(),
-            Test::Constant(false) => vec![Vec::new()],
-            Test::And(tests) => {
-                let clauses: Option<Vec<_>> = tests.iter().map(|test| self.clauses_of(test)).collect();
-                clauses?.concat()
-            }
-            // One of some clauses and others: each of those, or each of these.
+    fn push_clauses(&self, test: &Test<'_>, out: &mut Vec<ColumnTest>) -> Option<()> {
+        match test {
+            Test::Constant(true) => {}
+            Test::Constant(false) => return None,
+            Test::And(tests) => tests.iter().try_for_each(|test| self.push_clauses(test, out))?,
+            // One of some clauses or of others: for each of those and of these, a clause of both.
             Test::Or(tests) => {
                 let mut all = vec![Vec::new()];
                 for test in tests {
-                    let others = self.clauses_of(test)?;
+                    let mut others = Vec::new();
+                    self.push_clauses(test, &mut others)?;
+                    let others: Vec<_> = others.chunk_by(|test, _| test.is_joined).collect();
                     let pairs = all.iter().flat_map(|one| others.iter().map(move |other| (one, other)));
                     all = pairs.map(|(one, other)| [&one[..], other].concat()).collect();
-                    check_len(&all)?;
+                    if all.iter().map(Vec::len).sum::<usize>() > MAX_TESTS {
+                        return None;
+                    }
                 }
-                all
+                for mut clause in all {
+                    clause.iter_mut().for_each(|test| test.is_joined = true);
+                    push_clause(clause, out);
+                }
             }
-            Test::Leaf(leaf, holds) => self.clauses_of_leaf(leaf, *holds)?,
-        };
-        check_len(&clauses)?;
-        Some(clauses)
+            Test::Leaf(leaf, holds) => self.push_leaf(leaf, *holds, out)?,
+        }
+        (out.len() <= MAX_TESTS).then_some(())
     }
 
-    fn clauses_of_leaf(&self, leaf: &Leaf<'_>, holds: bool) -> Option<Vec<Vec<ColumnTest>>> {
-        let codes = |codes: &[u32]| codes.iter().map(|&code| i64::from(code)).collect::<Vec<_>>();
-        let (column, ranges) = match leaf {
+    fn push_leaf(&self, leaf: &Leaf<'_>, holds: bool, out: &mut Vec<ColumnTest>) -> Option<()> {
+        let test = |column, least, most| ColumnTest { column, least, most, holds, is_joined: false };
+        let of_code = |column, &code: &u32| test(column, code.into(), code.into());
+        // The opposite of one of several is none of them, and of all of them that one is missing.
+        let mut push_all = |mut tests: Vec<ColumnTest>, one_of: bool| {
+            tests.iter_mut().for_each(|test| test.is_joined = one_of == holds);
+            push_clause(tests, out);
+        };
+        match leaf {
             // That there is no number is no test of a list, which may be empty.
             Leaf::Null(Values::Tags(_) | Values::Ids(_)) | Leaf::Ids(_) | Leaf::Keys(_) => return None,
             Leaf::Null(values) => {
-                let present = ColumnTest {
-                    column: self.column_at(values.address())?,
-                    least: i64::MIN,
-                    most: i64::MAX,
-                    holds: !holds,
-                };
-                return Some(vec![vec![present]]);
+                let present = test(self.column_at(values.address())?, i64::MIN, i64::MAX);
+                out.push(ColumnTest { holds: !holds, ..present });
             }
-            Leaf::Range(numbers, least, most) => (self.column_of(*numbers), vec![(*least, *most)]),
-            Leaf::Numbers(numbers, wanted) => (self.column_of(*numbers), ranges(wanted)),
-            Leaf::Word(words, code) => (self.column_of(*words), ranges(&codes(&[*code]))),
-            Leaf::Words(words, wanted) => (self.column_of(*words), ranges(&codes(wanted))),
-            Leaf::Any(tags, wanted) | Leaf::All(tags, wanted) => {
-                (self.column_of(*tags), codes(wanted).into_iter().map(|code| (code, code)).collect())
+            Leaf::Range(numbers, least, most) => out.push(test(self.column_of(*numbers)?, *least, *most)),
+            Leaf::Word(words, code) => out.push(of_code(self.column_of(*words)?, code)),
+            Leaf::Numbers(numbers, wanted) => {
+                let column = self.column_of(*numbers)?;
+                let tests = ranges(wanted.iter().copied()).map(|(least, most)| test(column, least, most));
+                push_all(tests.collect(), true);
             }
-        };
-        let (column, one_of) = (column?, !matches!(leaf, Leaf::All(..)));
-        let tests = ranges.into_iter().map(|(least, most)| ColumnTest { column, least, most, holds });
-        // The opposite of one of several is none of them, and of all of them that one is missing.
-        Some(if one_of == holds { vec![tests.collect()] } else { tests.map(|test| vec![test]).collect() })
+            Leaf::Words(words, codes) => {
+                let column = self.column_of(*words)?;
+                let codes = codes.iter().map(|&code| i64::from(code));
+                push_all(ranges(codes).map(|(least, most)| test(column, least, most)).collect(), true);
+            }
+            Leaf::Any(tags, codes) | Leaf::All(tags, codes) => {
+                let column = self.column_of(*tags)?;
+                let tests = codes.iter().map(|code| of_code(column, code)).collect();
+                push_all(tests, matches!(leaf, Leaf::Any(..)));
+            }
+        }
+        Some(())
     }
 
     /// The number of the column with these values.
@@ -93,25 +106,30 @@ impl Predicate<'_> {
     }
 }
 
-fn check_len(clauses: &[Vec<ColumnTest>]) -> Option<()> {
-    (clauses.iter().map(Vec::len).sum::<usize>() <= MAX_TESTS).then_some(())
+/// Adds tests of which the last ends a clause.
+fn push_clause(mut tests: Vec<ColumnTest>, out: &mut Vec<ColumnTest>) {
+    if let Some(last) = tests.last_mut() {
+        last.is_joined = false;
+    }
+    out.append(&mut tests);
 }
 
 /// The ranges that ascending numbers are.
-fn ranges(numbers: &[i64]) -> Vec<(i64, i64)> {
-    let mut ranges: Vec<(i64, i64)> = Vec::new();
-    for &number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
-            _ => ranges.push((number, number)),
+fn ranges(numbers: impl Iterator<Item = i64>) -> impl Iterator<Item = (i64, i64)> {
+    let mut numbers = numbers.peekable();
+    std::iter::from_fn(move || {
+        let first = numbers.next()?;
+        let mut last = first;
+        while let Some(next) = numbers.next_if(|&next| last.checked_add(1) == Some(next)) {
+            last = next;
         }
-    }
-    ranges
+        Some((first, last))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{BTreeSet, HashMap};
 
     use jasper_core::Key;
 
@@ -141,11 +159,20 @@ mod tests {
     }
 
     /// The keys for which clauses hold, by the numbers of [`Attributes::ordered`].
-    fn selected(attributes: &Attributes, clauses: &[Vec<ColumnTest>]) -> Vec<Key> {
+    fn selected(attributes: &Attributes, tests: &[ColumnTest]) -> Vec<Key> {
         let mut numbers: HashMap<(usize, Key), Vec<i64>> = HashMap::new();
         for column in 0..attributes.columns().count() {
-            let ordered: Vec<_> = attributes.ordered(column).unwrap().collect();
+            let rows: HashMap<u32, Key> = attributes.keys_of_rows().collect();
+            let ordered = attributes.ordered(column).unwrap();
+            let ordered: Vec<_> = ordered.map(|(number, row)| (number, rows[&row])).collect();
             assert!(ordered.is_sorted_by_key(|pair| pair.0));
+            assert!(
+                ordered
+                    .iter()
+                    .all(|&(number, key)| attributes.numbers_of(column, key).any(|of_key| of_key == number))
+            );
+            let numbers_of = |key| attributes.numbers_of(column, key).collect::<BTreeSet<_>>().len();
+            assert_eq!(ordered.len(), (0..100).map(numbers_of).sum::<usize>());
             ordered
                 .into_iter()
                 .for_each(|(number, key)| numbers.entry((column, key)).or_default().push(number));
@@ -155,7 +182,8 @@ mod tests {
             of_key.iter().any(|number| (test.least..=test.most).contains(number)) == test.holds
         };
         let all = (0..100).filter(|key| ![3, 50].contains(key));
-        all.filter(|&key| clauses.iter().all(|tests| tests.iter().any(|test| holds(key, test)))).collect()
+        let clauses = tests.chunk_by(|test, _| test.is_joined);
+        all.filter(|&key| clauses.clone().all(|tests| tests.iter().any(|test| holds(key, test)))).collect()
     }
 
     #[test]
@@ -185,8 +213,9 @@ mod tests {
         ] {
             let expression: Expression = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             let predicate = attributes.bind(&expression).unwrap();
-            let clauses = predicate.clauses().unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(clauses.concat().len(), tests, "{text}: {clauses:?}");
+            let mut clauses = Vec::new();
+            assert!(predicate.clauses(&mut clauses), "{text}");
+            assert_eq!(clauses.len(), tests, "{text}: {clauses:?}");
             let mut expected = predicate.select();
             expected.sort_unstable();
             assert_eq!(selected(&attributes, &clauses), expected, "{text}: {clauses:?}");
@@ -203,9 +232,11 @@ mod tests {
         {
             let expression: Expression = text.parse().unwrap();
             let predicate = attributes.bind(&expression).unwrap();
-            assert!(predicate.clauses().is_none() || predicate.select().is_empty(), "{text}");
+            assert!(!predicate.clauses(&mut Vec::new()), "{text}");
         }
         let expression: Expression = format!("year in ({})", many.join(", ")).parse().unwrap();
-        assert_eq!(attributes.bind(&expression).unwrap().clauses().unwrap().concat().len(), 1);
+        let mut clauses = Vec::new();
+        assert!(attributes.bind(&expression).unwrap().clauses(&mut clauses));
+        assert_eq!(clauses.len(), 1);
     }
 }

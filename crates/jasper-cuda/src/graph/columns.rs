@@ -8,31 +8,42 @@
 //!
 //! So filters by conditions on columns take neither a list nor a bitmap, however many there are. A column is made when filters
 //! on it would have had as many slots listed as there are keys: then that has taken as long.
+//!
+//! What changes later is not written to columns, which other searches read. A bitmap says which slots have changed. Kernels take
+//! these for results that the host decides about, and scans take them from a list that the host makes. A column of which much
+//! has changed is made anew.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::{ListPart, SlotTest};
-use gpu_kernels::{Buffer as _, Stream};
-use jasper_attributes::{Attributes, ColumnKind};
-use jasper_core::{Slot, sync::lock};
+use gpu_kernels::{Buffer as _, DevicePtr, Stream};
+use jasper_attributes::{ColumnKind, ColumnTest};
+use jasper_core::{Key, Slot, sync::lock};
+use jasper_data::ThreadPool;
 use jasper_graph::KeyMap;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// Most columns that are kept: of more, those made first are dropped.
 const MAX_COLUMNS: usize = 8;
 
-/// The columns that searches have made, until keys or attributes change.
+/// A column is made anew when one slot of this many has changed, but neither for fewer changes nor after more than these: of
+/// twice as many, not all are remembered.
+const MAX_CHANGED: usize = 1 << 15;
+const MIN_CHANGED: usize = if cfg!(test) { 80 } else { 1024 };
+const CHANGED_SHARE: usize = 128;
+
+/// The columns that searches have made.
 pub(crate) struct DeviceColumns<S: Stream>(Mutex<State<S>>);
 
-/// Columns, by their numbers.
-pub(crate) type MadeColumns<S> = Vec<(usize, Arc<DeviceColumn<S>>)>;
-
 struct State<S: Stream> {
-    /// What the columns are of.
-    of: Option<Version>,
     /// Those made first are first.
-    columns: MadeColumns<S>,
+    columns: Vec<KeptColumn<S>>,
+    /// What has changed since, for the latest search.
+    changed: Option<Arc<Changed<S>>>,
     /// Columns that are being made.
     making: Vec<usize>,
     /// The slots that filters on columns which are not there would have had listed.
@@ -41,17 +52,58 @@ struct State<S: Stream> {
     stream: Option<Arc<S>>,
 }
 
-/// A state of keys and attributes.
-#[derive(Clone)]
-struct Version {
-    attributes: Attributes,
-    keys: u64,
-    words: usize,
+/// A column that is kept for later searches.
+struct KeptColumn<S: Stream> {
+    number: usize,
+    /// The version of the keys.
+    version: u64,
+    column: Arc<DeviceColumn<S>>,
 }
 
-impl Version {
-    fn is_of(&self, keys: &KeyMap, words: usize) -> bool {
-        self.keys == keys.version() && self.words == words && self.attributes.is_same(keys.attributes())
+/// The columns for a search, and what has changed since they were made.
+///
+/// Launches that read them must be complete before they are dropped.
+pub(crate) struct MadeColumns<S: Stream> {
+    columns: Vec<(usize, Arc<DeviceColumn<S>>)>,
+    changed: Option<Arc<Changed<S>>>,
+    /// Those in use of which so much has changed that they are to be made anew.
+    stale: Vec<usize>,
+}
+
+/// Slots that have changed since columns were made.
+struct Changed<S: Stream> {
+    /// Since which version of the keys, until which.
+    since: u64,
+    version: u64,
+    is_changed: Vec<u32>,
+    on_device: S::Buffer<u32>,
+    /// The columns.
+    columns: Vec<usize>,
+    /// The numbers that keys of these slots had after some of the changes: some had others before.
+    runs: Vec<Arc<ChangedNumbers>>,
+}
+
+/// For each column, the numbers that keys of some slots have, ascending.
+struct ChangedNumbers(Vec<Vec<(i64, Slot)>>);
+
+impl ChangedNumbers {
+    fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+
+    /// Adds those of others.
+    fn merged(&self, other: &Self) -> Self {
+        let both = self.0.iter().zip(&other.0);
+        Self(
+            both.map(|(one, other)| {
+                let mut all = [&one[..], other].concat();
+                // Two ascending runs.
+                all.sort();
+                all.dedup();
+                all
+            })
+            .collect(),
+        )
     }
 }
 
@@ -61,7 +113,15 @@ pub(crate) struct DeviceColumn<S: Stream> {
     places: Places,
     order: S::Buffer<u32>,
     of_slots: S::Buffer<u32>,
+    /// Of lists, bitmaps of the slots of frequent codes, and where that of each code begins.
+    bitmaps: S::Buffer<u32>,
+    bitmap_of: FxHashMap<i64, usize>,
+    /// Whether a filter has tested it.
+    is_used: AtomicBool,
 }
+
+/// A code of a list has a bitmap if one slot of this many has it: then bitmaps take as much memory as the order.
+const FREQUENT_SHARE: usize = 32;
 
 /// Where values are in an order.
 enum Places {
@@ -84,36 +144,50 @@ pub(crate) struct ColumnPart {
 
 impl<S: Stream> DeviceColumn<S> {
     /// Uploads a column. Returns nothing if it cannot be there: it is of ids, or there is no memory.
-    fn new(stream: &S, keys: &KeyMap, words: usize, column: usize) -> Option<Self> {
+    fn new(stream: &S, keys: &KeyMap, words: usize, column: usize, pool: &ThreadPool) -> Option<Self> {
         let kind = keys.attributes().columns().nth(column)?.kind;
         let ordered = keys.attributes().ordered(column)?;
         let is_sorted = matches!(kind, ColumnKind::Integer | ColumnKind::Float | ColumnKind::Timestamp);
         let has_lists = kind == ColumnKind::Keywords;
+        let slots = slots_of_rows(keys, pool);
         let (mut order, mut values, mut starts) = (Vec::new(), Vec::new(), vec![0]);
-        for (value, key) in ordered {
-            let Some(slot) = keys.slot_of(key) else { continue };
+        for (value, row) in ordered {
+            let slot = slots[row as usize];
+            if slot == NO_SLOT {
+                continue;
+            }
             if is_sorted {
                 values.push(value);
             } else {
                 starts.resize(usize::try_from(value).ok()? + 1, order.len() as u32);
             }
-            order.push(slot.get());
+            order.push(slot);
         }
         u32::try_from(order.len() + words * 32 + 1).ok()?;
         starts.push(order.len() as u32);
+        let (mut bitmaps, mut bitmap_of) = (Vec::new(), FxHashMap::default());
+        let of_slots = if has_lists {
+            for (code, range) in starts.windows(2).enumerate() {
+                let slots = &order[range[0] as usize..range[1] as usize];
+                if slots.len() >= keys.live().div_ceil(FREQUENT_SHARE) {
+                    bitmap_of.insert(code as i64, bitmaps.len());
+                    bitmaps.extend_from_slice(&bitmap(slots, words));
+                }
+            }
+            codes_of_slots(keys, words, column, pool)
+        } else {
+            ranks_of_slots(keys, words, &order)
+        };
         let places = if is_sorted {
             Places::Sorted(SortedValues::new(values))
         } else {
             Places::Starts { starts, has_lists }
         };
-        let of_slots = match &places {
-            Places::Starts { starts, has_lists: true } => codes_of_slots(keys, words, &order, starts),
-            _ => ranks_of_slots(keys, words, &order),
-        };
         // What fails here is no more than memory for a column, or fails again in the search.
         let (order, of_slots) = (stream.upload(&order).ok()?, stream.upload(&of_slots).ok()?);
+        let bitmaps = stream.upload(&bitmaps).ok()?;
         stream.synchronize().ok()?;
-        Some(Self { places, order, of_slots })
+        Some(Self { places, order, of_slots, bitmaps, bitmap_of, is_used: AtomicBool::new(false) })
     }
 
     /// The part with values from the least to the most.
@@ -140,14 +214,33 @@ impl<S: Stream> DeviceColumn<S> {
         ListPart::new(self.order.input(), part.first, part.len)
     }
 
-    /// Whether a slot is in a part, which is of one value if there are lists.
-    pub(crate) fn test(&self, part: ColumnPart) -> SlotTest {
-        if self.has_lists() {
-            SlotTest::code(self.of_slots.input(), part.least as u32)
-        } else {
-            SlotTest::ranks(self.of_slots.input(), part.first, part.len)
-        }
+    /// Whether a slot is in a part, which is of one value if there are lists, or that it is not.
+    pub(crate) fn test(&self, part: ColumnPart, holds: bool) -> SlotTest {
+        let test = match self.bitmap_of.get(&part.least) {
+            // Of a vertex with several keys it says whether any has the code, which is no answer to the opposite.
+            Some(&first) if holds => return SlotTest::bitmap(self.bitmaps.input().add(first)),
+            _ if self.has_lists() => SlotTest::code(self.of_slots.input(), part.least as u32),
+            _ => SlotTest::ranks(self.of_slots.input(), part.first, part.len),
+        };
+        if holds { test } else { test.opposite() }
     }
+}
+
+/// The slot of each row of the attributes, [`NO_SLOT`] for others.
+fn slots_of_rows(keys: &KeyMap, pool: &ThreadPool) -> Vec<u32> {
+    let rows: Vec<(u32, Key)> = keys.attributes().keys_of_rows().collect();
+    let slot_of = |&(row, key): &(u32, Key)| (row, keys.slot_of(key).map_or(NO_SLOT, Slot::get));
+    let found: Vec<(u32, u32)> = pool.install(|| rows.par_iter().with_min_len(4096).map(slot_of).collect());
+    let len = rows.iter().map(|&(row, _)| row as usize + 1).max().unwrap_or(0);
+    let mut slots = vec![NO_SLOT; len];
+    found.into_iter().for_each(|(row, slot)| slots[row as usize] = slot);
+    slots
+}
+
+fn bitmap(slots: &[u32], words: usize) -> Vec<u32> {
+    let mut bitmap = vec![0; words];
+    slots.iter().for_each(|&slot| bitmap[slot as usize / 32] |= 1 << (slot % 32));
+    bitmap
 }
 
 /// What stands for the values of a slot, if it is known without them.
@@ -175,35 +268,32 @@ fn ranks_of_slots(keys: &KeyMap, words: usize, order: &[u32]) -> Vec<u32> {
 }
 
 /// For each of the slots of a bitmap of `words`, where the codes of its list begin, then the end of the last, and the codes.
-fn codes_of_slots(keys: &KeyMap, words: usize, order: &[u32], starts: &[u32]) -> Vec<u32> {
-    let slots = words * 32;
-    let known = |slot: usize| known(keys, Slot::from_index(slot));
-    let mut lens = vec![0_u32; slots];
-    order.iter().for_each(|&slot| lens[slot as usize] += 1);
-    let mut table = Vec::with_capacity(slots + 1 + order.len());
-    let mut end = slots as u32 + 1;
-    for (slot, len) in lens.iter().enumerate() {
-        table.push(end);
-        end += if known(slot).is_some() { 1 } else { *len };
-    }
-    table.push(end);
-    table.resize(end as usize, 0);
-    let mut next: Vec<u32> = table[..slots].to_vec();
-    for slot in 0..slots {
-        if let Some(code) = known(slot) {
-            table[next[slot] as usize] = code;
-            next[slot] = u32::MAX;
-        }
-    }
-    for (code, range) in starts.windows(2).enumerate() {
-        for &slot in &order[range[0] as usize..range[1] as usize] {
-            let next = &mut next[slot as usize];
-            if *next != u32::MAX {
-                table[*next as usize] = code as u32;
-                *next += 1;
+fn codes_of_slots(keys: &KeyMap, words: usize, column: usize, pool: &ThreadPool) -> Vec<u32> {
+    const CHUNK: usize = 1 << 12;
+    let chunk = |first: usize| {
+        let (mut lens, mut codes) = (Vec::new(), Vec::new());
+        for slot in (first..words * 32).take(CHUNK).map(Slot::from_index) {
+            let before = codes.len();
+            match known(keys, slot) {
+                Some(code) => codes.push(code),
+                None => {
+                    let of_key = keys.attributes().numbers_of(column, keys.first_key(slot));
+                    codes.extend(of_key.map(|code| code as u32));
+                }
             }
+            lens.push((codes.len() - before) as u32);
         }
+        (lens, codes)
+    };
+    let firsts: Vec<usize> = (0..words * 32).step_by(CHUNK).collect();
+    let chunks: Vec<(Vec<u32>, Vec<u32>)> = pool.install(|| firsts.into_par_iter().map(chunk).collect());
+    let mut end = words as u32 * 32 + 1;
+    let mut table = vec![end];
+    for len in chunks.iter().flat_map(|(lens, _)| lens) {
+        end += len;
+        table.push(end);
     }
+    chunks.iter().for_each(|(_, codes)| table.extend_from_slice(codes));
     table
 }
 
@@ -239,10 +329,106 @@ impl SortedValues {
     }
 }
 
+impl<S: Stream> MadeColumns<S> {
+    /// The index and the part of a column where a test finds numbers; none if the column is not there.
+    pub(crate) fn find(&self, test: &ColumnTest) -> Option<(usize, ColumnPart)> {
+        let index = self.columns.iter().position(|(number, _)| *number == test.column)?;
+        let column = &self.columns[index].1;
+        if !column.is_used.load(Relaxed) {
+            column.is_used.store(true, Relaxed);
+        }
+        Some((index, column.find(test.least, test.most)))
+    }
+
+    /// A column.
+    pub(crate) fn column(&self, index: usize) -> &DeviceColumn<S> {
+        &self.columns[index].1
+    }
+
+    /// Those in use of which so much has changed that they are to be made anew.
+    pub(crate) fn stale(&self) -> &[usize] {
+        &self.stale
+    }
+
+    /// The bitmap of the slots that have changed, if any has.
+    pub(crate) fn changed_slots(&self) -> Option<DevicePtr<u32>> {
+        self.changed.as_ref().map(|changed| changed.on_device.input())
+    }
+
+    /// Whether a slot has changed.
+    pub(crate) fn has_changed(&self, slot: Slot) -> bool {
+        let words = self.changed.as_ref().map_or(&[][..], |changed| &changed.is_changed);
+        words.get(slot.index() / 32).is_some_and(|word| word >> (slot.index() % 32) & 1 == 1)
+    }
+
+    /// The changed slots with a key that has, or had, a number in the range of a test.
+    pub(crate) fn changed_in(&self, test: &ColumnTest) -> impl Iterator<Item = Slot> {
+        let changed = self.changed.as_ref();
+        let index =
+            changed.and_then(|changed| changed.columns.iter().position(|&column| column == test.column));
+        let runs = changed
+            .zip(index)
+            .into_iter()
+            .flat_map(|(changed, index)| changed.runs.iter().map(move |run| &run.0[index][..]));
+        let (least, most) = (test.least, test.most);
+        runs.flat_map(move |numbers| {
+            let first = numbers.partition_point(|&(number, _)| number < least);
+            let end = numbers.partition_point(|&(number, _)| number <= most);
+            numbers[first..end.max(first)].iter().map(|&(_, slot)| slot)
+        })
+    }
+}
+
+impl<S: Stream> Changed<S> {
+    /// What has changed since a version, `before` taken over if it is of the same columns and slots. `words` is the length of a
+    /// bitmap of all slots. None if that is not known, or there is no memory.
+    fn new(
+        stream: &S,
+        keys: &KeyMap,
+        words: usize,
+        since: u64,
+        columns: Vec<usize>,
+        before: Option<&Self>,
+    ) -> Option<Self> {
+        let before = before.filter(|before| {
+            (before.since, &before.columns) == (since, &columns)
+                && before.version <= keys.version()
+                && before.is_changed.len() == words
+        });
+        let (mut is_changed, mut runs, from) = match before {
+            Some(before) => (before.is_changed.clone(), before.runs.clone(), before.version),
+            None => (vec![0; words], Vec::new(), since),
+        };
+        let mut slots: Vec<Slot> = keys.changed_since(from)?.collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let numbers = columns.iter().map(|&column| {
+            let of_slot = |&slot: &Slot| {
+                let numbers =
+                    keys.keys_of(slot).flat_map(move |key| keys.attributes().numbers_of(column, key));
+                numbers.map(move |number| (number, slot))
+            };
+            let mut numbers: Vec<(i64, Slot)> = slots.iter().flat_map(of_slot).collect();
+            numbers.sort_unstable();
+            numbers
+        });
+        let mut run = Arc::new(ChangedNumbers(numbers.collect()));
+        // Each run is more than twice as long as the next, so that there are few.
+        while let Some(last) = runs.pop_if(|last: &mut Arc<ChangedNumbers>| last.len() <= 2 * run.len()) {
+            run = Arc::new(last.merged(&run));
+        }
+        runs.push(run);
+        slots.iter().for_each(|slot| is_changed[slot.index() / 32] |= 1 << (slot.index() % 32));
+        let on_device = stream.upload(&is_changed).ok()?;
+        stream.synchronize().ok()?;
+        Some(Self { since, version: keys.version(), is_changed, on_device, columns, runs })
+    }
+}
+
 impl<S: Stream> Default for DeviceColumns<S> {
     fn default() -> Self {
         let (columns, making, listed) = (Vec::new(), Vec::new(), FxHashMap::default());
-        Self(Mutex::new(State { of: None, columns, making, listed, stream: None }))
+        Self(Mutex::new(State { columns, changed: None, making, listed, stream: None }))
     }
 }
 
@@ -253,62 +439,73 @@ impl<S: Stream> fmt::Debug for DeviceColumns<S> {
 }
 
 impl<S: Stream> DeviceColumns<S> {
-    /// The columns that are there. `words` is the length of a bitmap of all slots.
-    ///
-    /// Launches that read one must be complete before it is dropped.
+    /// The columns that are there for a search of these keys. `words` is the length of a bitmap of all slots.
     pub(crate) fn made(&self, keys: &KeyMap, words: usize) -> MadeColumns<S> {
-        let State { of, columns, .. } = &*lock(&self.0);
-        if of.as_ref().is_some_and(|of| of.is_of(keys, words)) { columns.clone() } else { Vec::new() }
+        let State { columns, changed, stream, .. } = &mut *lock(&self.0);
+        let most = (keys.live() / CHANGED_SHARE).clamp(MIN_CHANGED, MAX_CHANGED);
+        let (mut made, mut stale, mut since) = (Vec::new(), Vec::new(), keys.version());
+        for kept in columns.iter() {
+            // Those of later keys, and those since which more has changed than is remembered, are not for this search.
+            if let Some(changes) = keys.changed_since(kept.version) {
+                made.push((kept.number, Arc::clone(&kept.column)));
+                since = since.min(kept.version);
+                let is_stale = changes.len() > most && kept.column.is_used.load(Relaxed);
+                stale.extend(is_stale.then_some(kept.number));
+            }
+        }
+        if since == keys.version() {
+            return MadeColumns { columns: made, changed: None, stale };
+        }
+        let is_current = |known: &&Arc<Changed<S>>| {
+            (known.since, known.version, known.is_changed.len()) == (since, keys.version(), words)
+                && known.columns.iter().eq(made.iter().map(|(number, _)| number))
+        };
+        let found = changed.as_ref().filter(is_current).cloned().or_else(|| {
+            let numbers = made.iter().map(|&(number, _)| number).collect();
+            let found = Changed::new(stream.as_deref()?, keys, words, since, numbers, changed.as_deref())?;
+            let found = Arc::new(found);
+            if changed.as_ref().is_none_or(|known| known.version <= found.version) {
+                *changed = Some(Arc::clone(&found));
+            }
+            Some(found)
+        });
+        // Without knowing what has changed, no column can be used.
+        if found.is_none() {
+            made.clear();
+        }
+        MadeColumns { columns: made, changed: found, stale }
     }
 
-    /// Makes a column, if filters that would have had `listed` slots listed make it worth its while, and if there is memory.
-    /// Returns whether it is there.
+    /// Makes a column, if filters that would have had that many slots listed make it worth its while, and if there is memory.
+    /// Returns whether it was made.
     pub(crate) fn make(
         &self,
         of_search: &S,
         keys: &KeyMap,
         words: usize,
-        column: usize,
-        listed: usize,
+        (column, listed): (usize, usize),
+        pool: &ThreadPool,
     ) -> bool {
-        let Some(stream) = self.begin(of_search, keys, words, column, listed) else {
-            return self.made(keys, words).iter().any(|(number, _)| *number == column);
-        };
+        let Some(stream) = self.begin(of_search, keys, column, listed) else { return false };
         // Searches go on meanwhile.
-        let made = DeviceColumn::new(&*stream, keys, words, column);
-        let State { of, columns, making, .. } = &mut *lock(&self.0);
+        let made = DeviceColumn::new(&*stream, keys, words, column, pool);
+        let State { columns, making, .. } = &mut *lock(&self.0);
         making.retain(|number| *number != column);
-        let Some(made) = made.filter(|_| of.as_ref().is_some_and(|of| of.is_of(keys, words))) else {
-            return false;
-        };
+        let Some(made) = made else { return false };
+        columns.retain(|kept| kept.number != column);
         if columns.len() >= MAX_COLUMNS {
             columns.remove(0);
         }
-        columns.push((column, Arc::new(made)));
+        columns.push(KeptColumn { number: column, version: keys.version(), column: Arc::new(made) });
         true
     }
 
     /// Counts slots that were listed for a column. Returns the stream to make it with if that is worth its while and has not
     /// begun.
-    fn begin(
-        &self,
-        of_search: &S,
-        keys: &KeyMap,
-        words: usize,
-        column: usize,
-        selected: usize,
-    ) -> Option<Arc<S>> {
-        let State { of, columns, making, listed, stream } = &mut *lock(&self.0);
-        if of.as_ref().is_some_and(|of| of.keys > keys.version()) {
-            // A search of an older snapshot.
-            return None;
-        }
-        if !of.as_ref().is_some_and(|of| of.is_of(keys, words)) {
-            columns.clear();
-            listed.clear();
-            *of = Some(Version { attributes: keys.attributes().clone(), keys: keys.version(), words });
-        }
-        if making.contains(&column) || columns.iter().any(|(number, _)| *number == column) {
+    fn begin(&self, of_search: &S, keys: &KeyMap, column: usize, selected: usize) -> Option<Arc<S>> {
+        let State { columns, making, listed, stream, .. } = &mut *lock(&self.0);
+        let is_later = |kept: &KeptColumn<S>| kept.number == column && kept.version >= keys.version();
+        if making.contains(&column) || columns.iter().any(is_later) {
             return None;
         }
         let so_far = listed.entry(column).or_default();

@@ -85,6 +85,14 @@ impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
         }
     }
 
+    /// Whether the host decides which queries a vertex is a result of.
+    fn has_changed(self, slot: Slot) -> bool {
+        match self {
+            Self::One(_) => false,
+            Self::OfFilters(plans) => plans.has_changed(slot),
+        }
+    }
+
     /// Whether a scan [was short](PendingQuery::is_short), and there is another for that.
     fn is_short(self, query: &PendingQuery<'_, T>) -> bool {
         match self {
@@ -483,7 +491,8 @@ fn take_results<T: Element, S: gpu_kernels::Stream>(
     results: &[DeviceHit],
 ) {
     let graph = plans.graph();
-    query.filled = if results.iter().any(|hit| graph.keys().has_further_keys(Slot::new(hit.slot))) {
+    let is_checked = |slot: Slot| graph.keys().has_further_keys(slot) || plans.has_changed(slot);
+    query.filled = if results.iter().any(|hit| is_checked(Slot::new(hit.slot))) {
         let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);
         let filled = plans.fill(query, found.map(|hit| (Slot::new(hit.slot), hit.distance)));
         query.is_short = filled < results.len() && results.last().is_some_and(|hit| hit.slot != NO_SLOT);

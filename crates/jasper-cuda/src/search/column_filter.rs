@@ -5,7 +5,8 @@ use std::ops::Range;
 use gpu_kernels::Stream;
 use gpu_kernels::search::{ListPart, SlotTest};
 use jasper_attributes::{ColumnTest, Predicate};
-use jasper_core::Key;
+use jasper_core::{Key, Slot};
+use jasper_graph::KeyMap;
 
 use crate::graph::{ColumnPart, MadeColumns};
 
@@ -20,54 +21,77 @@ pub(super) struct ColumnFilter<'a> {
     listed_len: usize,
     /// Keys that it allows, if clauses are independent of each other.
     likely: usize,
+    /// The changed slots that it allows, which a scan lists besides.
+    changed: Vec<Slot>,
+    /// Where these are on the device, in the launches that are made now.
+    changed_list: ListPart,
 }
 
 /// A test of a column.
+#[derive(Clone, Copy)]
 struct PartTest {
     /// The index of the column among those on the device.
     column: usize,
     part: ColumnPart,
-    holds: bool,
-    /// Whether the next test is of the same clause.
-    is_joined: bool,
+    test: ColumnTest,
 }
 
 impl<'a> ColumnFilter<'a> {
-    /// The filter of a predicate, of `keys` keys, that is the same as these clauses; none if a column is not there.
+    /// The filter of a predicate that is the same as the clauses of these tests; none if a column is not there.
     pub(super) fn new<S: Stream>(
         predicate: Predicate<'a>,
-        clauses: &[Vec<ColumnTest>],
+        tests: &[ColumnTest],
         columns: &MadeColumns<S>,
-        keys: usize,
+        keys: &KeyMap,
     ) -> Option<Self> {
-        let find = |test: &ColumnTest| {
-            let column = columns.iter().position(|(number, _)| *number == test.column)?;
-            let part = columns[column].1.find(test.least, test.most);
-            Some(PartTest { column, part, holds: test.holds, is_joined: true })
+        let mut parts = Vec::with_capacity(tests.len());
+        for &test in tests {
+            let (column, part) = columns.find(&test)?;
+            parts.push(PartTest { column, part, test });
+        }
+        let mut this = Self {
+            predicate,
+            tests: parts,
+            listed: 0..0,
+            listed_len: keys.len(),
+            likely: keys.len(),
+            changed: Vec::new(),
+            changed_list: ListPart::default(),
         };
-        let share = |test: &PartTest| {
-            let share = (test.part.len as f64 / keys.max(1) as f64).min(1.0);
+        this.order_clauses(keys.len());
+        let listed = &this.tests[this.listed.clone()];
+        let mut changed: Vec<Slot> = listed.iter().flat_map(|part| columns.changed_in(&part.test)).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        changed.retain(|&slot| keys.keys_of(slot).any(|key| this.predicate.matches_live(key)));
+        this.changed = changed;
+        Some(this)
+    }
+
+    /// Puts the clauses that hold for the fewest of `keys` keys first, and chooses the one whose parts a scan lists.
+    fn order_clauses(&mut self, keys: usize) {
+        let share = |PartTest { part, test, .. }: &PartTest| {
+            let share = (part.len as f64 / keys.max(1) as f64).min(1.0);
             if test.holds { share } else { 1.0 - share }
         };
-        let mut found = Vec::with_capacity(clauses.len());
-        for clause in clauses {
-            let tests: Vec<PartTest> = clause.iter().map(find).collect::<Option<_>>()?;
-            found.push((tests.iter().map(share).sum::<f64>().min(1.0), tests));
+        let clauses = self.tests.chunk_by(|part, _| part.test.is_joined);
+        let share_of = |clause: &[PartTest]| clause.iter().map(share).sum::<f64>().min(1.0);
+        let product: f64 = clauses.clone().map(share_of).product();
+        self.likely = (keys as f64 * product).round() as usize;
+        if clauses.clone().count() > 1 {
+            let mut ordered: Vec<_> = clauses.map(|clause| (share_of(clause), clause)).collect();
+            ordered.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+            self.tests = ordered.into_iter().flat_map(|(_, clause)| clause).copied().collect();
         }
-        found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-        let likely = (keys as f64 * found.iter().map(|(share, _)| share).product::<f64>()).round() as usize;
-        let (mut tests, mut listed, mut listed_len) = (Vec::new(), 0..0, keys);
-        for (_, mut clause) in found {
-            if let Some(last) = clause.last_mut() {
-                last.is_joined = false;
+        let mut first = 0;
+        for clause in self.tests.chunk_by(|part, _| part.test.is_joined) {
+            if clause.iter().all(|part| part.test.holds) {
+                self.listed = first..first + clause.len();
+                self.listed_len = clause.iter().map(|part| part.part.len as usize).sum();
+                return;
             }
-            if listed.is_empty() && clause.iter().all(|test| test.holds) {
-                listed = tests.len()..tests.len() + clause.len();
-                listed_len = clause.iter().map(|test| test.part.len as usize).sum();
-            }
-            tests.append(&mut clause);
+            first += clause.len();
         }
-        Some(Self { predicate, tests, listed, listed_len, likely })
     }
 
     /// About how many keys it allows.
@@ -77,7 +101,17 @@ impl<'a> ColumnFilter<'a> {
 
     /// It does not allow more keys.
     pub(super) fn most_keys(&self) -> usize {
-        self.listed_len
+        self.listed_len + self.changed.len()
+    }
+
+    /// The changed slots that it allows.
+    pub(super) fn changed(&self) -> &[Slot] {
+        &self.changed
+    }
+
+    /// Sets where the changed slots are on the device.
+    pub(super) fn set_changed(&mut self, list: ListPart) {
+        self.changed_list = list;
     }
 
     /// Whether a key may be returned.
@@ -95,12 +129,12 @@ impl<'a> ColumnFilter<'a> {
         self.tests.get(self.listed.start).map_or(0, |test| test.part.first)
     }
 
-    /// The slots that a scan tests for each that it computes a distance to are those of other clauses: it has tests.
+    /// Whether a scan tests the slots that it lists.
     pub(super) fn has_scan_tests(&self) -> bool {
         self.tests.len() > self.listed.len()
     }
 
-    /// The numbers of [`Self::write_lists`] and [`Self::write_tests`].
+    /// The numbers of [`Self::write_lists`], without that of changed slots, and of [`Self::write_tests`].
     pub(super) fn lens(&self, is_scan: bool) -> (usize, usize) {
         if is_scan {
             (self.listed.len(), self.tests.len() - self.listed.len())
@@ -109,11 +143,14 @@ impl<'a> ColumnFilter<'a> {
         }
     }
 
-    /// Writes the lists of a scan, and then empty ones.
+    /// Writes the lists of a scan. That of changed slots, if there may be some, is the last.
     pub(super) fn write_lists<S: Stream>(&self, columns: &MadeColumns<S>, out: &mut [ListPart]) {
         out.fill(ListPart::default());
-        for (test, out) in self.tests[self.listed.clone()].iter().zip(out) {
-            *out = columns[test.column].1.list(test.part);
+        if let (Some(_), Some(last)) = (columns.changed_slots(), out.last_mut()) {
+            *last = self.changed_list;
+        }
+        for (part, out) in self.tests[self.listed.clone()].iter().zip(out) {
+            *out = columns.column(part.column).list(part.part);
         }
     }
 
@@ -127,12 +164,9 @@ impl<'a> ColumnFilter<'a> {
         out.fill(SlotTest::ALL);
         let tests = self.tests.iter().enumerate();
         let tests = tests.filter(|(index, _)| !is_scan || !self.listed.contains(index));
-        for ((_, test), out) in tests.zip(out) {
-            let mut on_device = columns[test.column].1.test(test.part);
-            if !test.holds {
-                on_device = on_device.opposite();
-            }
-            *out = if test.is_joined { on_device.joined() } else { on_device };
+        for ((_, part), out) in tests.zip(out) {
+            let test = columns.column(part.column).test(part.part, part.test.holds);
+            *out = if part.test.is_joined { test.joined() } else { test };
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use bytemuck::cast_slice;
 use gpu_kernels::search::{ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, Stream};
+use jasper_attributes::ColumnTest;
 use jasper_core::{Element, Slot, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
@@ -37,8 +38,8 @@ pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
     /// The number of the plan of each query, by the number of the query. Queries with equal filters share one, if their slots
     /// are to be uploaded.
     of_rows: Vec<u32>,
-    /// Whether there are filters that columns do not test.
-    has_lists: bool,
+    /// Whether slots are to be uploaded: there are filters that columns do not test, or slots that have changed.
+    has_uploads: bool,
 }
 
 /// The plan of a query, or of those with one filter.
@@ -151,33 +152,36 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         let (keys, words) = (graph.keys(), on.tables.bitmap_len());
         let mut columns = on.tables.columns.made(keys, words);
         let mut planned = Planned::new(&base, params, queries, &columns, on)?;
+        let stale = columns.stale().iter().map(|&column| (column, usize::MAX));
         let mut is_made = false;
-        for (column, listed) in planned.missing {
-            is_made |= on.tables.columns.make(on.stream, keys, words, column, listed);
+        for listed in planned.missing.into_iter().chain(stale) {
+            is_made |= on.tables.columns.make(on.stream, keys, words, listed, on.pool);
         }
         if is_made {
             columns = on.tables.columns.made(keys, words);
             planned.plans = Planned::new(&base, params, queries, &columns, on)?.plans;
         }
-        let mut plans = Self { params, base, plans: planned.plans, columns, of_rows, has_lists: false };
+        let has_uploads = columns.changed_slots().is_some();
+        let mut plans = Self { params, base, plans: planned.plans, columns, of_rows, has_uploads };
         plans.share_lists(queries, on.pool);
         Ok(plans)
     }
 
-    /// Before the scans of these queries, plans those anew whose slots columns cannot list: no clause is one of parts of columns,
-    /// or a scan [was short](PendingQuery::is_short).
+    /// Before scans of these queries, plans those anew whose slots columns cannot list: no clause is one of parts of columns, or
+    /// a scan [was short](PendingQuery::is_short).
     ///
     /// # Errors
     /// Returns the errors of [`SearchPlan::new`].
     pub(crate) fn list_others(
         &mut self,
         queries: &[PendingQuery<'_, T>],
+        pass: Pass,
         pool: &ThreadPool,
     ) -> Result<(), SearchError> {
         for query in queries {
             let number = self.number(query);
             if let FilterSlots::Columns(filter) = &self.plan(number).slots
-                && (query.is_short || filter.listed_slots().is_none())
+                && (pass == Pass::ListedScans || filter.listed_slots().is_none())
             {
                 let params = self.params.of_query(query.row);
                 let plan = SearchPlan::new(self.base.graph, params, 1, self.base.cost_model())?;
@@ -202,7 +206,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
                 self.of_rows[query.row] = *known.entry(hashed).or_insert(number);
             }
         }
-        self.has_lists |= !known.is_empty();
+        self.has_uploads |= !known.is_empty();
         let numbers: Vec<u32> = known.into_values().collect();
         let list = |&number: &u32| {
             let of = self.plan(number as usize);
@@ -249,10 +253,14 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 
     /// What each of some queries has for itself.
     pub(crate) fn of_each(&self, queries: &[PendingQuery<'_, T>], is_scan: bool) -> OfEach {
-        let mut all = OfEach::default();
+        let mut all = OfEach { changed: self.columns.changed_slots(), ..OfEach::default() };
         for query in queries {
             let (lens, len) = match &self.plan(self.number(query)).slots {
-                FilterSlots::Columns(filter) => (filter.lens(is_scan), filter.most_keys()),
+                FilterSlots::Columns(filter) => {
+                    let (lists, tests) = filter.lens(is_scan);
+                    let has_changed = is_scan && self.columns.changed_slots().is_some();
+                    ((lists + usize::from(has_changed), tests), filter.most_keys())
+                }
                 FilterSlots::Listed(listed) if is_scan => ((1, 0), listed.list.len as usize),
                 FilterSlots::Listed(_) => ((0, 1), 0),
             };
@@ -280,10 +288,19 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             FilterSlots::Listed(listed) => {
                 lists.fill(ListPart::default());
                 tests.fill(SlotTest::ALL);
-                lists.iter_mut().take(1).for_each(|out| *out = listed.list);
-                tests.iter_mut().take(usize::from(!is_scan)).for_each(|out| *out = listed.bitmap);
+                if let Some(last) = lists.last_mut() {
+                    *last = listed.list;
+                }
+                if let (false, Some(first)) = (is_scan, tests.first_mut()) {
+                    *first = listed.bitmap;
+                }
             }
         }
+    }
+
+    /// Whether the host decides about a slot.
+    pub(crate) fn has_changed(&self, slot: Slot) -> bool {
+        self.columns.has_changed(slot)
     }
 
     /// The slots that a scan of a query reads.
@@ -340,7 +357,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         let len = queries.len();
         let group = self.group_of(&queries[len - 1], pass);
         let start = queries.partition_point(|query| self.group_of(query, pass) < group);
-        if !self.has_lists {
+        if !self.has_uploads {
             return (group, start..len);
         }
         let (mut last, mut words) = (usize::MAX, 0);
@@ -348,11 +365,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             let number = self.number(query);
             if number != last {
                 last = number;
-                words += match (group, self.listed(number)) {
-                    (_, None) => 0,
-                    (Group::Scan, Some(listed)) => listed.plan.list_allowed().len(),
-                    (Group::Beam { .. }, Some(_)) => bitmap_len,
-                };
+                words += self.uploaded_words(number, group, bitmap_len);
             }
             words <= max_words
         };
@@ -372,14 +385,11 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     ) -> Result<UploadedSlots<S>, S::Error> {
         // The numbers of the plans whose slots are written, and where to.
         let (mut written, mut places, mut len) = (Vec::new(), Vec::new(), 0);
-        for query in queries.iter().filter(|_| self.has_lists) {
+        for query in queries.iter().filter(|_| self.has_uploads) {
             let number = self.number(query);
             // Equal filters are adjacent.
-            if let (Some(listed), false) = (self.listed(number), written.last() == Some(&number)) {
-                let words = match group {
-                    Group::Scan => listed.plan.list_allowed().len(),
-                    Group::Beam { .. } => tables.bitmap_len(),
-                };
+            let words = self.uploaded_words(number, group, tables.bitmap_len());
+            if words > 0 && written.last() != Some(&number) {
                 written.push(number);
                 places.push(len..len + words);
                 len += words;
@@ -398,11 +408,11 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         }
         for_each(&outs, pool, |out| {
             let (number, out) = &mut *lock(out);
-            let listed = self.listed(*number).map_or(&[][..], |listed| listed.plan.list_allowed());
+            let slots = self.listed_slots(*number);
             match group {
-                Group::Scan => out.copy_from_slice(cast_slice(listed)),
+                Group::Scan => out.copy_from_slice(cast_slice(slots)),
                 Group::Beam { .. } => {
-                    listed.iter().for_each(|slot| out[slot.index() / 32] |= 1 << (slot.index() % 32));
+                    slots.iter().for_each(|slot| out[slot.index() / 32] |= 1 << (slot.index() % 32));
                 }
             }
         });
@@ -411,19 +421,38 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         let all = words.input();
         for (number, place) in written.into_iter().zip(places) {
             let plan = self.plans[number].as_mut().expect("errors were returned");
-            if let FilterSlots::Listed(listed) = &mut plan.slots {
-                match group {
-                    Group::Scan => listed.list = ListPart::new(all, place.start as u32, place.len() as u32),
-                    Group::Beam { .. } => listed.bitmap = SlotTest::bitmap(all.add(place.start)),
+            let list = || ListPart::new(all, place.start as u32, place.len() as u32);
+            match (&mut plan.slots, group) {
+                (FilterSlots::Columns(filter), _) => filter.set_changed(list()),
+                (FilterSlots::Listed(listed), Group::Scan) => listed.list = list(),
+                (FilterSlots::Listed(listed), Group::Beam { .. }) => {
+                    listed.bitmap = SlotTest::bitmap(all.add(place.start));
                 }
             }
         }
         Ok(UploadedSlots { words: Some(words) })
     }
 
+    /// The slots of a filter that the host lists: all, or those that have changed.
+    fn listed_slots(&self, number: usize) -> &[Slot] {
+        match &self.plan(number).slots {
+            FilterSlots::Columns(filter) => filter.changed(),
+            FilterSlots::Listed(listed) => listed.plan.list_allowed(),
+        }
+    }
+
+    /// How many words of slots of a filter are uploaded for a search of this group.
+    fn uploaded_words(&self, number: usize, group: Group, bitmap_len: usize) -> usize {
+        match (group, &self.plan(number).slots) {
+            (Group::Scan, _) => self.listed_slots(number).len(),
+            (Group::Beam { .. }, FilterSlots::Listed(_)) => bitmap_len,
+            (Group::Beam { .. }, FilterSlots::Columns(_)) => 0,
+        }
+    }
+
     /// Frees the plans, which takes the longer the more there are.
     pub(crate) fn free(self, pool: &ThreadPool) {
-        if self.has_lists && self.plans.len() > MAX_PLANNED_ALONE && pool.current_thread_index().is_none() {
+        if self.plans.len() > MAX_PLANNED_ALONE && pool.current_thread_index().is_none() {
             pool.install(|| self.plans.into_par_iter().with_min_len(64).for_each(drop));
         }
     }
@@ -446,14 +475,13 @@ impl<'a, T: Element> Planned<'a, T> {
     ) -> Result<Self, SearchError> {
         let keys = base.graph.keys();
         let (failed, missing) = (Mutex::new(None), Mutex::new(FxHashMap::default()));
-        let plan_one = |query: &PendingQuery<'_, T>| -> Result<FilterPlan<'a, T>, SearchError> {
+        let plan_one = |tests: &mut Vec<ColumnTest>, query: &PendingQuery<'_, T>| {
             let params = params.of_query(query.row);
-            let mut clauses = None;
+            tests.clear();
             if let Some(Filter::Where(expression)) = params.filter {
                 let predicate = keys.attributes().bind(expression)?;
-                clauses = predicate.clauses();
-                if let Some(clauses) = &clauses
-                    && let Some(filter) = ColumnFilter::new(predicate, clauses, columns, keys.len())
+                if predicate.clauses(tests)
+                    && let Some(filter) = ColumnFilter::new(predicate, tests, columns, keys)
                 {
                     let tested =
                         filter.listed_slots().map(|len| if filter.has_scan_tests() { len } else { 0 });
@@ -465,15 +493,15 @@ impl<'a, T: Element> Planned<'a, T> {
                 }
             }
             let plan = SearchPlan::new(base.graph, params, 1, on.cost_model)?;
-            for column in clauses.iter().flatten().flatten().map(|test| test.column) {
+            for test in &*tests {
                 let mut missing = lock(&missing);
-                let listed: &mut usize = missing.entry(column).or_default();
+                let listed: &mut usize = missing.entry(test.column).or_default();
                 *listed = listed.saturating_add(plan.explain().most_allowed);
             }
             let strategy = rounded(plan.strategy, on.cost_model.max_beam_width);
             Ok(FilterPlan { strategy, slots: ListedSlots::new(plan) })
         };
-        let plan = |query: &PendingQuery<'_, T>| match plan_one(query) {
+        let plan = |tests: &mut Vec<ColumnTest>, query: &PendingQuery<'_, T>| match plan_one(tests, query) {
             Ok(plan) => Some(plan),
             Err(error) => {
                 let mut first = lock(&failed);
@@ -484,9 +512,10 @@ impl<'a, T: Element> Planned<'a, T> {
             }
         };
         let plans = if queries.len() <= MAX_PLANNED_ALONE || on.pool.current_thread_index().is_some() {
-            queries.iter().map(plan).collect()
+            let mut tests = Vec::new();
+            queries.iter().map(|query| plan(&mut tests, query)).collect()
         } else {
-            on.pool.install(|| queries.par_iter().with_min_len(16).map(plan).collect())
+            on.pool.install(|| queries.par_iter().with_min_len(16).map_init(Vec::new, plan).collect())
         };
         let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

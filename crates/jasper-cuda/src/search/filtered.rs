@@ -85,7 +85,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
         let mut plans = FilterPlans::new(self.host, self.params, queries, &on)?;
         for pass in [Pass::Planned, Pass::Scans, Pass::ListedScans] {
             if pass != Pass::Planned {
-                plans.list_others(queries, self.pool)?;
+                plans.list_others(queries, pass, self.pool)?;
             }
             let mut to_scan = Vec::new();
             let searched = self.search_groups(&mut plans, queries, pass, &mut to_scan, report, sets, &add);

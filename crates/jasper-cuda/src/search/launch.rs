@@ -80,6 +80,8 @@ pub(crate) struct OfEach {
     pub(crate) tests: usize,
     /// The length of the longest list.
     pub(crate) longest: usize,
+    /// The slots of which the host decides, as a bitmap.
+    pub(crate) changed: Option<DevicePtr<u32>>,
 }
 
 /// The slots of a [`SearchLaunch`] on the device; `None` if all live slots are meant, or those of each query.
@@ -440,12 +442,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             max_hops,
             ..search_args(&self.graph.input(), self.beam, self.launch)
         };
-        let OfEach { lists, tests, .. } = self.of_each();
+        let OfEach { lists, tests, changed, .. } = self.of_each();
         let args = SearchArgs {
             lists: if lists > 0 { pointers.lists } else { DevicePtr::null() },
             lists_per_query: lists as u32,
             tests: if tests > 0 { pointers.tests } else { DevicePtr::null() },
             tests_per_query: tests as u32,
+            changed: changed.unwrap_or(DevicePtr::null()),
             ..args
         };
         let warps = self.launch.warps;
@@ -495,6 +498,7 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
         query_rows: DevicePtr::null(),
         allowed: DevicePtr::null(),
         tests: DevicePtr::null(),
+        changed: DevicePtr::null(),
         lists: DevicePtr::null(),
         results: DevicePtrMut::null(),
         estimated_hits: DevicePtr::null(),

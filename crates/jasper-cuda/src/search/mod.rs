@@ -223,7 +223,7 @@ impl<T: Element> DeviceSearcher<T> {
         match (&of_one, params.filter) {
             // Columns on the device are for filters of each query, of which this is one.
             (Some(of_one), Some(Filter::Where(expression)))
-                if graph.host.keys().attributes().bind(expression)?.clauses().is_some() =>
+                if graph.host.keys().attributes().bind(expression)?.clauses(&mut Vec::new()) =>
             {
                 self.run_filtered(graph, params.filter(&of_one[..]), &queue)?
             }

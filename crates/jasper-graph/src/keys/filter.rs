@@ -217,14 +217,17 @@ impl FilterCache {
 
 /// Most changes that are remembered: applying more would take about as long as looking up all keys.
 const MAX_REMEMBERED: usize = 1 << 16;
+/// Changes of a part that clones share.
+const PART: usize = 1 << 10;
 
-/// The slots whose keys changed last.
-#[derive(Debug, Default)]
+/// The slots whose keys, or attributes of keys, changed last.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct KeyHistory {
     /// Number of changes so far.
     version: u64,
-    /// The slots of the last ones.
-    recent: VecDeque<Slot>,
+    /// The slots of the last ones: whole parts, and what is after them.
+    parts: VecDeque<Arc<[Slot]>>,
+    last: Vec<Slot>,
 }
 
 impl KeyHistory {
@@ -232,31 +235,32 @@ impl KeyHistory {
         self.version
     }
 
-    /// The version, without the changes that led to it.
-    pub(super) fn without_changes(&self) -> Self {
-        Self { version: self.version, recent: VecDeque::new() }
-    }
-
-    /// Records that the keys of a slot change.
+    /// Records that the keys of a slot change, or their attributes.
     pub(super) fn note(&mut self, slot: Slot) {
-        if self.recent.len() == MAX_REMEMBERED {
-            self.recent.pop_front();
+        self.last.push(slot);
+        if self.last.len() == PART {
+            if self.parts.len() == MAX_REMEMBERED / PART {
+                self.parts.pop_front();
+            }
+            self.parts.push_back(self.last.drain(..).collect());
         }
-        self.recent.push_back(slot);
         self.version += 1;
     }
 
     /// Records that any slot may have changed.
     pub(super) fn forget(&mut self) {
-        self.recent.clear();
-        self.version += 1;
+        *self = Self { version: self.version + 1, ..Self::default() };
     }
 
-    /// The slots that changed since a version; `None` if they are not remembered.
-    fn since(&self, version: u64) -> Option<impl Iterator<Item = Slot> + '_> {
-        let changes = usize::try_from(self.version - version).ok()?;
-        let first = self.recent.len().checked_sub(changes)?;
-        Some(self.recent.iter().copied().skip(first))
+    /// The slots that changed since a version; `None` if they are not remembered, or the version is a later one.
+    pub(super) fn since(&self, version: u64) -> Option<impl ExactSizeIterator<Item = Slot> + '_> {
+        let changes = usize::try_from(self.version.checked_sub(version)?).ok()?;
+        let first = (self.parts.len() * PART + self.last.len()).checked_sub(changes)?;
+        let at = move |index: usize| match self.parts.get(index / PART) {
+            Some(part) => part[index % PART],
+            None => self.last[index % PART],
+        };
+        Some((first..first + changes).map(at))
     }
 }
 
@@ -398,6 +402,24 @@ mod tests {
     fn naive(keys: &KeyMap, filter: &KeyFilter) -> Vec<usize> {
         let is_allowed = |slot: &Slot| keys.keys_of(*slot).any(|key| filter.contains(key));
         keys.live_slots().filter(is_allowed).map(Slot::index).collect()
+    }
+
+    #[test]
+    fn the_last_changes_are_remembered() {
+        let mut history = KeyHistory::default();
+        for change in 0..MAX_REMEMBERED + 3 * PART / 2 {
+            history.note(Slot::from_index(change));
+            for back in [0, 1, change % 7, change % PART, change % (4 * PART)] {
+                let Some(since) = (history.version() as usize).checked_sub(back) else { continue };
+                let found = history.since(since as u64).unwrap();
+                assert!(found.eq((since..=change).map(Slot::from_index)), "{change}, {back}");
+            }
+        }
+        assert!(history.since(history.version() - MAX_REMEMBERED as u64).is_some());
+        assert!(history.since(0).is_none() && history.since(history.version() + 1).is_none());
+        let earlier = history.clone();
+        history.forget();
+        assert!(history.since(earlier.version()).is_none() && earlier.since(earlier.version() - 5).is_some());
     }
 
     #[test]

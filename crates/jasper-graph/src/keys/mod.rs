@@ -153,7 +153,7 @@ impl KeyMap {
             next_key: self.next_key,
             locations: self.locations.clone(),
             attributes: self.attributes.clone(),
-            history: self.history.without_changes(),
+            history: self.history.clone(),
             ..Self::new()
         }
     }
@@ -306,6 +306,11 @@ impl KeyMap {
             return unknown.map_or(Ok(()), |&key| Err(AttributeError::UnknownKey(key)));
         }
         let before = self.attributes.clone();
+        for &key in keys {
+            if let Some(slot) = self.slot_of(key) {
+                self.history.note(slot);
+            }
+        }
         if self.attributes.is_empty() {
             let live: Vec<Key> = self.live_slots().flat_map(|slot| self.keys_of(slot)).collect();
             self.attributes.add_keys(live);
@@ -317,6 +322,7 @@ impl KeyMap {
     #[doc(hidden)]
     pub fn put_back_attributes(&mut self, before: Attributes) {
         self.attributes = before;
+        self.history.forget();
     }
 
     /// Returns the live slots with a key that a predicate on [attributes](Self::attributes) selects, ascending.
@@ -337,9 +343,15 @@ impl KeyMap {
         self.deleted.keys().copied()
     }
 
-    /// Returns a number that is larger after every change of live keys. A clone counts anew.
+    /// Returns a number that is larger after every change of live keys or of their attributes. A clone counts anew.
     pub fn version(&self) -> u64 {
         self.history.version()
+    }
+
+    /// Returns the slots whose keys, or the attributes of these, have changed since a version, each as often as it changed. None
+    /// if that is not remembered: some ten thousand changes are, or if this map is of an earlier version.
+    pub fn changed_since(&self, version: u64) -> Option<impl ExactSizeIterator<Item = Slot> + '_> {
+        self.history.since(version)
     }
 
     /// Returns the key after the largest that was ever in the index.

@@ -136,6 +136,7 @@ impl Worker {
     /// # Safety
     /// All 32 lanes of the warp call this together. The slots name vertices of this search, and there is room for all
     /// of them.
+    #[inline(always)]
     unsafe fn gather(&self, args: &SearchArgs, query: u32, requested: RequestedSlots, merged: u32) -> u32 {
         let lane = warp::lane_id();
         // SAFETY: the warp is converged here; indices are below the stride and `self.len`.

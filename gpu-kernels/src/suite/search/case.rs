@@ -23,6 +23,8 @@ pub(super) struct SearchCase {
     pub(super) names_rows: bool,
     /// Slots that may be results; all if `None`.
     pub(super) allowed: Option<Allowed>,
+    /// Slots that tests do not know, if queries have tests.
+    pub(super) changed: Option<BitSet>,
     pub(super) k: u32,
     pub(super) beam_width: u32,
     pub(super) frontier_len: u32,
@@ -220,6 +222,7 @@ impl SearchCase {
             queries,
             names_rows: rng.random(),
             allowed,
+            changed: rng.random_bool(0.5).then(|| (0..slots).filter(|_| rng.random_bool(0.1)).collect()),
             k: rng.random_range(1..=frontier_len),
             beam_width,
             frontier_len,
@@ -240,9 +243,13 @@ impl SearchCase {
             Some(Allowed::OfAll(slots)) => slots.contains(slot.index()),
             Some(Allowed::OfQueries(of_queries)) => {
                 let mut clauses = of_queries[i % of_queries.len()].iter();
-                clauses.all(|tests| tests.iter().any(|test| test.holds(slot)))
+                self.has_changed(slot) || clauses.all(|tests| tests.iter().any(|test| test.holds(slot)))
             }
         }
+    }
+
+    fn has_changed(&self, slot: Slot) -> bool {
+        self.changed.as_ref().is_some_and(|changed| changed.contains(slot.index()))
     }
 
     /// Where the list of each query is in the start points of all: two parts each.
@@ -262,8 +269,16 @@ impl SearchCase {
         let is_tested = self.has_lists && matches!(self.allowed, Some(Allowed::OfQueries(_)));
         match &self.start_points {
             Some(start_points) => {
-                let listed = start_points[i].iter().flatten().copied();
-                listed.filter(|&slot| !is_tested || self.allows(i, slot)).collect()
+                let of_first = start_points[i].len() / 3;
+                let is_listed = |(index, slot): &(usize, Slot)| {
+                    if !self.has_lists || *index >= of_first && self.changed.is_some() {
+                        return true;
+                    }
+                    !self.has_changed(*slot) && (!is_tested || self.allows(i, *slot))
+                };
+                let slots = start_points[i].iter().enumerate();
+                let slots = slots.filter_map(|(index, slot)| slot.map(|slot| (index, slot)));
+                slots.filter(is_listed).map(|(_, slot)| slot).collect()
             }
             None => graph.adjacency().start_points().to_vec(),
         }
@@ -287,13 +302,15 @@ impl SearchCase {
         let names: Vec<u32> = self.queries.iter().map(|slot| slot.get()).collect();
         let names = self.names_rows.then(|| stream.upload(&names).unwrap());
         let slots = graph.slots();
+        let bitmap = |bits: &BitSet| {
+            let mut words = bits.words().to_vec();
+            words.resize(slots.div_ceil(32), 0);
+            stream.upload(&words).unwrap()
+        };
+        let changed = self.changed.as_ref().map(bitmap);
         let (of_all, of_queries): (_, &[OfQuery]) = match &self.allowed {
             None => (None, &[]),
-            Some(Allowed::OfAll(allowed)) => {
-                let mut words = allowed.words().to_vec();
-                words.resize(slots.div_ceil(32), 0);
-                (Some(stream.upload(&words).unwrap()), &[])
-            }
+            Some(Allowed::OfAll(allowed)) => (Some(bitmap(allowed)), &[]),
             Some(Allowed::OfQueries(of_queries)) => (None, of_queries),
         };
         let tests_per_query =
@@ -341,6 +358,7 @@ impl SearchCase {
             queries: if names.is_some() { graph.vectors } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             allowed: of_all.as_ref().map_or(DevicePtr::null(), |of_all| of_all.input()),
+            changed: changed.as_ref().map_or(DevicePtr::null(), |changed| changed.input()),
             tests: if of_queries.is_empty() { DevicePtr::null() } else { tests.input() },
             lists: lists.as_ref().map_or(DevicePtr::null(), |lists| lists.input()),
             results: results.output(),

@@ -14,17 +14,17 @@ use crate::graph::SearchTables;
 use crate::{DeviceExecutor, GraphSnapshot, HostAndDeviceGraph, SearchedGraph};
 
 /// A graph of bytes in use on an emulated device.
-struct InUse {
-    both: Both,
-    graph: SearchedGraph<u8, EmulatedStream>,
+pub(super) struct InUse {
+    pub(super) both: Both,
+    pub(super) graph: SearchedGraph<u8, EmulatedStream>,
     executor: DeviceExecutor<u8, EmulatedStream>,
-    rows: Vec<u8>,
+    pub(super) rows: Vec<u8>,
 }
 
-const DIMENSION: usize = 16;
+pub(super) const DIMENSION: usize = 16;
 
 impl InUse {
-    fn new(vectors: usize, max_vectors: usize) -> Self {
+    pub(super) fn new(vectors: usize, max_vectors: usize) -> Self {
         let both = Both::new(31);
         let rows = whole::<u8>(max_vectors, DIMENSION, 3);
         let host = built(&rows[..vectors * DIMENSION], DIMENSION, Metric::L2, &both);
@@ -39,7 +39,7 @@ impl InUse {
         &self.rows[key as usize * DIMENSION..][..DIMENSION]
     }
 
-    fn insert(&self, keys: Range<Key>) {
+    pub(super) fn insert(&self, keys: Range<Key>) {
         let rows = &self.rows[keys.start as usize * DIMENSION..keys.end as usize * DIMENSION];
         let vectors = MatrixView::new(rows, DIMENSION).unwrap();
         let keys: Vec<Key> = keys.collect();
@@ -47,12 +47,12 @@ impl InUse {
         insert(&self.executor, &mut &self.graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
     }
 
-    fn delete(&self, mut keys: Range<Key>) {
+    pub(super) fn delete(&self, mut keys: Range<Key>) {
         let delete = |host: &mut Graph<u8>| keys.all(|key| host.keys_mut().delete(key).is_ok());
         assert!((&mut &self.graph).change_host(delete).unwrap());
     }
 
-    fn consolidate(&self) {
+    pub(super) fn consolidate(&self) {
         consolidate(&self.executor, &mut &self.graph, ChangeHooks::new(&mut no_progress)).unwrap();
     }
 
