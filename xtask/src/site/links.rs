@@ -28,12 +28,14 @@ pub fn names(reference: &Path) -> Result<Names> {
         let Some(name) = KINDS.iter().find_map(|kind| name.strip_prefix(kind)?.strip_suffix(".html")) else {
             continue;
         };
-        if names.contains_key(name) {
+        let html = fs::read_to_string(reference.join(&file))?;
+        // An item of a private module has a page that leads to that of its public name.
+        if names.contains_key(name) || html.contains("http-equiv=\"refresh\"") {
             continue;
         }
         names.insert(name.to_owned(), file.clone());
         // The sidebar lists the methods of the type itself, not those of its traits.
-        for after in fs::read_to_string(reference.join(&file))?.split("<li><a href=\"#").skip(1) {
+        for after in html.split("<li><a href=\"#").skip(1) {
             let anchor = after.split('"').next().unwrap_or_default();
             if let Some((_, method)) = anchor.split_once("method.").or_else(|| anchor.split_once("variant."))
             {
@@ -211,9 +213,12 @@ mod tests {
     fn names_come_from_the_pages_of_the_reference() {
         let folder = tempfile::tempdir().unwrap();
         let page = "<li><a href=\"#method.build\" title=\"build\">build</a></li><a href=\"#method.clone\">";
-        for (name, text) in
-            [("jasper/struct.Index.html", page), ("below/struct.Index.html", ""), ("below/fn.f.html", "")]
-        {
+        for (name, text) in [
+            ("jasper/struct.Index.html", page),
+            ("below/struct.Index.html", ""),
+            ("below/fn.f.html", ""),
+            ("below/fn.g.html", "<meta http-equiv=\"refresh\">"),
+        ] {
             fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
             fs::write(folder.path().join(name), text).unwrap();
         }

@@ -28,8 +28,8 @@ pub const GENERATED: [(&str, &str); 2] = [("Python API", "python-api.md"), ("Rus
 /// How the book's pages begin a link to the reference.
 pub const REFERENCE: &str = "../reference/";
 /// Packages that are no libraries for users of the reference.
-const WITHOUT_REFERENCE: [&str; 5] =
-    ["xtask", "jasper-benches", "jasper-cli", "jasper-fuzz", "jasper-cuda-std-kernels"];
+const WITHOUT_REFERENCE: [&str; 6] =
+    ["xtask", "jasper-benches", "jasper-cli", "jasper-fuzz", "jasper-python", "jasper-cuda-std-kernels"];
 /// The first page of a folder of the site.
 const TO_BOOK: &str = "<!DOCTYPE html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=PAGE\"><a href=\"PAGE\">Jasper</a>\n";
 
