@@ -1,7 +1,7 @@
 //! The book, the notebook and the API reference as one website.
 //!
 //! ```text
-//! target/site/book/        docs/src, with pages on the Python API and on the names of the Rust API
+//! target/site/book/        docs/src, and pages on the Python API, on Rust names and on vector stores
 //! target/site/notebook/    docs/notebook: experiments, outside of the book's navigation and its search
 //! target/site/reference/   rustdoc, of every library
 //! ```
@@ -24,7 +24,11 @@ use crate::workspace::Workspace;
 /// How to install mdbook.
 pub const GET_MDBOOK: &str = "install it with `cargo install mdbook`";
 /// Pages that the site has and the repository has not; `SUMMARY.md` lists each without its file.
-pub const GENERATED: [(&str, &str); 2] = [("Python API", "python-api.md"), ("Rust names", "rust-names.md")];
+pub const GENERATED: [(&str, &str); 3] =
+    [("Python API", "python-api.md"), ("Rust names", "rust-names.md"), ("LangChain and LlamaIndex", STORES)];
+const STORES: &str = "vector-stores.md";
+/// The page on vector stores, which is that of their package.
+const STORES_README: &str = "crates/jasper-python/integrations/README.md";
 /// How the book's pages begin a link to the reference.
 pub const REFERENCE: &str = "../reference/";
 /// Packages that are no libraries for users of the reference.
@@ -70,6 +74,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     let python = process::output(command(PYTHON, &workspace.root).arg("docs/python_api.py"))?;
     fs::write(source.join("src/python-api.md"), python)?;
     fs::write(source.join("src/rust-names.md"), links::page(&names))?;
+    fs::copy(workspace.root.join(STORES_README), source.join("src").join(STORES))?;
     let summary = source.join("src/SUMMARY.md");
     fs::write(&summary, with_generated(&fs::read_to_string(&summary)?)?)?;
     for (folder, to) in [(source.clone(), "book"), (source.join("notebook"), "notebook")] {
