@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Cuts a set into shards by hash and by clusters, and compares recall and fan-out with the model of the book's page
-"Beyond one host" (docs/src/scale.md).
+"Beyond one host" (docs/notebook/scale.md).
 
     python3 simulate_shards.py --vectors 200000 --shards 20                                      # numpy
     python3 simulate_shards.py --vectors 100000000 --shards 25 100 --device cuda:0 --json s.json  # torch

@@ -33,7 +33,7 @@ impl RowShape {
     /// reads them in groups of equal length.
     ///
     /// A narrow tile takes fewer shuffles per row, and wastes fewer loads at the end of a row.
-    /// docs/src/experiments.md#rows-of-any-length has measurements for all lengths.
+    /// docs/notebook/experiments.md#rows-of-any-length has measurements for all lengths.
     pub const fn new(row_bytes: u32) -> Self {
         let units = row_bytes / 16;
         let log2_width = match units {

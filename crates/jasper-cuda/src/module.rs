@@ -157,7 +157,7 @@ impl std::fmt::Debug for LoadedModule {
 
 /// Compiles PTX to machine code in the current context, or takes it from the driver's cache. A module made of PTX would
 /// be compiled as well, but all launches of the process would wait for that
-/// (docs/src/experiments.md#gpu-kernels-compiled-while-others-run).
+/// (docs/notebook/experiments.md#gpu-kernels-compiled-while-others-run).
 fn compile(ptx: &str) -> CudaResult<Vec<u8>> {
     let mut linker = Linker::new()?;
     // The driver reads up to a zero.

@@ -36,7 +36,7 @@ pub struct KernelSet {
 }
 
 /// Threads that load the kernels of a set. With more, a set takes no less time: about that of its longest kernel
-/// (docs/src/experiments.md#gpu-kernels-compiled-while-others-run).
+/// (docs/notebook/experiments.md#gpu-kernels-compiled-while-others-run).
 const MAX_THREADS: usize = 4;
 
 /// The name of these threads.

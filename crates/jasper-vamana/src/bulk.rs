@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The vertices are linked in a seeded random order, because a graph grown in the order of sorted data loses recall
-//! (docs/src/experiments.md#simulation-before-the-implementation). The graph depends on vectors, parameters and seed
+//! (docs/notebook/experiments.md#simulation-before-the-implementation). The graph depends on vectors, parameters and seed
 //! alone, not on the number of threads.
 
 use jasper_core::synthetic::Permutation;

@@ -26,7 +26,7 @@
 //!    order of vertices does not matter and the result does not depend on threads.
 //! 3. **Who lost most neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
 //!    are deleted too: repairs alone left rows of 2 to 14 edges, and half of the recall
-//!    (docs/src/experiments.md#consolidation-of-hubs).
+//!    (docs/notebook/experiments.md#consolidation-of-hubs).
 //! 4. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
 //!    made reachable by a path of live vertices, and live neighbors always stay. Only if more than a

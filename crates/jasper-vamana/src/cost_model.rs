@@ -90,7 +90,7 @@ pub(crate) struct Workload {
 const SHARE_UNVISITED: f64 = 0.6;
 
 impl CostModel {
-    /// The CPU of the host. Measured with 64 x f32 (docs/src/experiments.md#cpu-slots-of-a-filter-kept-by-the-index): a
+    /// The CPU of the host. Measured with 64 x f32 (docs/notebook/experiments.md#cpu-slots-of-a-filter-kept-by-the-index): a
     /// scan computes distances twice as fast as a beam search, whose vectors are scattered and whose frontier is
     /// sorted.
     pub const CPU: Self = Self {

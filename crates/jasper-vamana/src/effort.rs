@@ -11,7 +11,7 @@
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
 //! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider L
 //! finds them. On data where neighbors are many and equally near, a narrow beam misses some too, but one of 2 L does
-//! not, and a wider L would not help (docs/src/experiments.md#effort-that-follows-the-data).
+//! not, and a wider L would not help (docs/notebook/experiments.md#effort-that-follows-the-data).
 //!
 //! Three quarters of all vertices are linked after the last decision but one, so that those linked before need no
 //! second pass.

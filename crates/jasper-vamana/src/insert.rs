@@ -120,7 +120,7 @@ pub enum OnConflict {
     Replace,
 }
 
-/// Vectors per batch: enough to keep a device busy (docs/src/experiments.md#inserts-batches-of-16384).
+/// Vectors per batch: enough to keep a device busy (docs/notebook/experiments.md#inserts-batches-of-16384).
 const BATCH: usize = 16_384;
 /// Up to this size, a batch may be as large as the graph so far. Larger ones are at most an eighth of it: with sorted
 /// vectors inserted into an empty index in one call, larger ones lost 0.03 of recall.
@@ -143,7 +143,7 @@ const FEW: usize = 4;
 const MIN_SAMPLED: usize = 64;
 
 /// Which peers each vertex of a batch is compared with. Vectors keep the caller's order: in sorted input, each needs to
-/// be compared with its whole batch (docs/src/experiments.md#insert-batch-size). Most input is unsorted, so a vector is
+/// be compared with its whole batch (docs/notebook/experiments.md#insert-batch-size). Most input is unsorted, so a vector is
 /// compared with 1/32 of a large batch first, with 1/8 if that added a candidate, and with all if it added two.
 fn peers(batch_len: usize) -> PeerSampling {
     PeerSampling { stride: (batch_len / MIN_SAMPLED).clamp(1, 32), second_round: 3 }

@@ -3,7 +3,7 @@
 //! The first vertices of a build are far apart, and the edges between them lead searches from one part of the data to
 //! another. An insert adds vertices to a graph that is complete: where they form a cluster of their own, they get edges
 //! to the nearest cluster only. Once the others are deleted, few paths between clusters are left
-//! (docs/src/experiments.md#landmarks). Therefore:
+//! (docs/notebook/experiments.md#landmarks). Therefore:
 //!
 //! ```text
 //! for each landmark that was inserted, or whose row a consolidation has repaired, and that has few edges to landmarks:

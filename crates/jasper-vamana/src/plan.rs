@@ -110,7 +110,7 @@ const LISTED_HOPS: f64 = 16.0;
 const FILTER_SAMPLE: usize = 1024;
 
 /// Margin, in standard deviations of a binomial count, so that nearly every query finds `k` allowed vertices
-/// (docs/src/experiments.md#filters-a-frontier-longer-than-the-beam).
+/// (docs/notebook/experiments.md#filters-a-frontier-longer-than-the-beam).
 const FRONTIER_DEVIATIONS: f64 = 6.0;
 
 impl<'a, T: Element> SearchPlan<'a, T> {

@@ -30,7 +30,7 @@ use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 ///
 /// Later searches for the vertex expand the source of that edge, as the search for it here did. Linking it again like a
 /// new vertex would not help: its nearest neighbors are hubs with full rows, which pruned it before
-/// (docs/src/experiments.md#repair-of-unreachable-vertices).
+/// (docs/notebook/experiments.md#repair-of-unreachable-vertices).
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
@@ -175,7 +175,7 @@ fn add_edges<T: Element, E: Executor<T>>(
 /// vertices, roots first.
 ///
 /// Where few vertices are the nearest of all others, as vectors with large norms are under inner products, searches for
-/// the others end among these, and find no row with room (docs/src/experiments.md#reconnection-under-inner-products).
+/// the others end among these, and find no row with room (docs/notebook/experiments.md#reconnection-under-inner-products).
 fn link_trees<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut impl GraphAccess<E::Graph>,

@@ -7,7 +7,7 @@
 //! differences that decide a prune, unless vectors are within a few steps of each other. A trial tells:
 //!
 //! One step suits all dimensions if their coordinates are about as large. Where a few are much larger than the others,
-//! a random rotation is applied first, which spreads them (docs/src/experiments.md#sq8-after-a-rotation).
+//! a random rotation is applied first, which spreads them (docs/notebook/experiments.md#sq8-after-a-rotation).
 //!
 //! ```text
 //! for each of 1,024 random vectors, or one in eight of fewer than 8,192:
@@ -17,7 +17,7 @@
 //! ```
 //!
 //! The mean says whether bytes suit most vectors. It hides the few that they do not suit: of the vectors of a tight
-//! cluster, they find one neighbor in ten, and searches find none (docs/src/experiments.md#sq8-vectors-that-lose-all).
+//! cluster, they find one neighbor in ten, and searches find none (docs/notebook/experiments.md#sq8-vectors-that-lose-all).
 //! If a share p of the vectors is like this, at most two of them are in a random sample of n with the probability of a
 //! binomial distribution, about exp(-n p) (1 + n p + (n p)² / 2): 0.2% for one vector in a hundred. What is accepted
 //! therefore loses less than 0.62% of 8,192 vectors or more with a confidence of 95%, and less than 0.82% with 99%.
@@ -58,11 +58,11 @@ const TRIAL_CANDIDATES: usize = 100;
 /// Nearest candidates that are compared for each of them.
 const TRIAL_NEIGHBORS: usize = 10;
 /// The share of them that bytes must find: at 0.85, no recall is lost at a beam width of 32
-/// (docs/src/experiments.md#linking-by-bytes-by-default).
+/// (docs/notebook/experiments.md#linking-by-bytes-by-default).
 const MIN_FOUND: f64 = 0.85;
 /// The share of the nearest neighbors by SQ8 that SQ4 must find. It is lower than [`MIN_FOUND`], because SQ4 only finds
 /// candidates, and SQ8 chooses among them; at 0.78, no recall is lost
-/// (docs/src/experiments.md#gpu-searches-of-a-build-by-sq4).
+/// (docs/notebook/experiments.md#gpu-searches-of-a-build-by-sq4).
 const MIN_FOUND_BY_SQ4: f64 = 0.75;
 /// The base-2 logarithms of the steps of SQ8 that may be a step of SQ4.
 const SQ4_SHIFTS: [u32; 4] = [1, 2, 3, 4];
@@ -123,7 +123,7 @@ struct Sq4 {
 
 impl ScalarQuantizer {
     /// The lowest dimension for which SQ4 is used. Below it, searches by SQ4 are hardly faster
-    /// (docs/src/experiments.md#gpu-searches-of-a-build-by-sq4).
+    /// (docs/notebook/experiments.md#gpu-searches-of-a-build-by-sq4).
     pub const MIN_SQ4_DIMENSION: usize = 256;
 
     /// The quantizer for the vectors of `graph`; `None` if too many of them would have other nearest neighbors.

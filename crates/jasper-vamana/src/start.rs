@@ -17,7 +17,7 @@ const SLOTS_PER_TASK: usize = 1 << 14;
 const VERTICES_PER_START: usize = 1024;
 /// Number of start points of the largest graphs. On 106,557 dictionary entries, 128 give 10 to 18% more queries per
 /// second than one, at the same recall and the same number of distances: the rows of start points stay in cache, those
-/// of first hops do not. 512 cost more than they save (docs/src/experiments.md#many-start-points).
+/// of first hops do not. 512 cost more than they save (docs/notebook/experiments.md#many-start-points).
 const MAX_STARTS: usize = 128;
 
 /// The vertices, live or tombstones, of a sample of the slots, in tasks.
@@ -57,7 +57,7 @@ pub(crate) fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
 
 /// The vertex nearest to the [mean], by squared L2 of the stored vectors; `None` if there is none. It is one of a sample
 /// of the slots: any central vertex will do, and the choice changes recall by less than 0.001
-/// (docs/src/experiments.md#simulation-before-the-implementation).
+/// (docs/notebook/experiments.md#simulation-before-the-implementation).
 ///
 /// The mean is rounded to the element type, so that the ordinary distance kernel applies.
 pub(crate) fn medoid<T: Element>(graph: &Graph<T>, mean: &[f32]) -> Option<Slot> {

@@ -15,7 +15,7 @@
 //!
 //! **On a CPU**, bytes do not decide: codes of several planes read few of them and take many instructions, and a vector
 //! of bytes is compared as fast as a code. The cost is an estimate of the time, from counts of
-//! steps whose times were measured once (docs/src/experiments.md#cpu-the-times-of-the-trial-after-the-prefetches).
+//! steps whose times were measured once (docs/notebook/experiments.md#cpu-the-times-of-the-trial-after-the-prefetches).
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ use crate::neighbor;
 
 /// Maximum length in bytes of rows whose pairs are all compared: a block's candidates then nearly fit the L1 cache. For
 /// longer rows the loop is faster, because it leaves most of them unread. Merges of rows of 1,536 bytes became four
-/// times as fast (docs/src/experiments.md#gpu-linking-by-vectors-rounded-to-bytes).
+/// times as fast (docs/notebook/experiments.md#gpu-linking-by-vectors-rounded-to-bytes).
 const MAX_ROW_BYTES: u32 = 1536;
 
 /// The state of a prune of few candidates, in the shared memory that these leave free.

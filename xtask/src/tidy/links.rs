@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Result;
 
 use super::Violation;
+use crate::site::{GENERATED, REFERENCE};
 use crate::workspace::Workspace;
 
 /// Folders whose files are checked where a page names them in `code`.
@@ -40,13 +41,13 @@ fn check_contents(files: &[String], summary: &str) -> Vec<Violation> {
     unlisted.map(|page| Violation::new(format!("docs/src/{page}"), "the page is not in SUMMARY.md")).collect()
 }
 
-/// Checks the pages that the comments of a source file name, with a heading or without.
+/// Checks the pages of the book and of the notebook that the comments of a source file name, with a heading or without.
 fn check_comments(root: &Path, file: &str, text: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
         let ends = |c: char| !c.is_alphanumeric() && !"-_/.#".contains(c);
-        for name in comment.split(ends).filter(|name| name.starts_with("docs/src/") && name.contains(".md")) {
+        for name in comment.split(ends).filter(|name| name.starts_with("docs/") && name.contains(".md")) {
             if let Some(wrong) = broken(root, file, Path::new(""), name.trim_end_matches('.')) {
                 violations.push(Violation::at_line(file, number + 1, wrong));
             }
@@ -110,6 +111,10 @@ fn targets(line: &str) -> Vec<String> {
 /// Why a link from `file` is broken, if it is. URLs are not followed.
 fn broken(root: &Path, file: &str, folder: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    // The site has these, and checks their links.
+    if target.starts_with(REFERENCE) || GENERATED.iter().any(|(_, page)| target.starts_with(page)) {
         return None;
     }
     let (path, heading) =

@@ -70,7 +70,7 @@ pub fn prefetch<T>(row: &[T]) {
 }
 
 /// Prefetches every cache line of `row` into the L2 cache: for rows that are read later. More lines can be on their way
-/// to L2 than to L1 at a time, so fewer prefetches wait (docs/src/experiments.md#cpu-prefetches-into-l2).
+/// to L2 than to L1 at a time, so fewer prefetches wait (docs/notebook/experiments.md#cpu-prefetches-into-l2).
 #[inline(always)]
 pub fn prefetch_l2<T>(row: &[T]) {
     prefetch_l2_at(row.as_ptr(), row.len());

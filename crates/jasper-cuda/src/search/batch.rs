@@ -36,7 +36,7 @@ use super::started::{StartedQueries, UNWRITTEN};
 use crate::graph::SearchTables;
 
 /// Most queries of a chunk per multiprocessor. All chunks in flight are more than the device searches concurrently,
-/// which keeps it busy (docs/src/experiments.md#gpu-batches-from-the-host).
+/// which keeps it busy (docs/notebook/experiments.md#gpu-batches-from-the-host).
 const QUERIES_PER_MULTIPROCESSOR: usize = 16;
 /// Most bytes of the queries of a chunk, of its results, and of what their quantization takes on the device.
 const CHUNK_BYTES: usize = 12 << 20;

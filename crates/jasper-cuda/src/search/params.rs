@@ -21,7 +21,7 @@ const LONG_TEAM_MAILBOXES: u32 = 2;
 /// Rows of at least this many bytes are long.
 const LONG_ROW: u32 = 1 << 10;
 /// Buckets of the visited cache with one warp per query. A larger cache would lower the occupancy, and a smaller one
-/// would forget too many slots (docs/src/search-ablations.md).
+/// would forget too many slots (docs/notebook/search-ablations.md).
 const VISITED_BUCKETS: u32 = 1024;
 /// Buckets of the visited cache for rows of at least `LONG_VISITED_ROW` bytes, for which occupancy is lower anyway, and
 /// a repeated distance costs more.
@@ -49,7 +49,7 @@ const CACHE_NS_PER_BYTE: f64 = 1.0 / 9000.0;
 
 /// What searches cost on a device with vectors in `storage`, measured on an H200 with 132 multiprocessors: hops of one
 /// query, the bandwidth of beam searches (docs/src/gpu-search.md#wide-beams), and filtered searches
-/// (docs/src/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts).
+/// (docs/notebook/experiments.md#gpu-filtered-batches-as-products-single-queries-in-parts).
 pub(crate) fn cost_model(multiprocessors: u32, storage: MemorySpace) -> CostModel {
     let device_ns_per_byte = 1.0 / 4500.0;
     let (ns_per_byte, scan_ns_per_byte) = match storage {

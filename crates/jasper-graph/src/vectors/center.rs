@@ -5,7 +5,7 @@
 //! with the few that are longest along it. All edges lead to these, and queries from another side find nothing. From the
 //! center, edges lead to the extremes in all directions, and queries that share the common part, which are the usual
 //! ones, need many more steps. So each vertex has an [`Origin`]: zero if it is far along the center, among the results
-//! of queries that share it, else the center (docs/src/experiments.md#inner-products-two-origins).
+//! of queries that share it, else the center (docs/notebook/experiments.md#inner-products-two-origins).
 //!
 //! With `term(x) = ⟨x, center⟩ - ‖center‖² / 2`, `⟨x - center, y - center⟩ = ⟨x, y⟩ - term(x) - term(y)`: a number per
 //! vector takes the place of a subtraction per coordinate. It also tells how far a vector is along the center.

@@ -13,7 +13,7 @@ const SAMPLE: usize = 16;
 const MEAN_SAMPLE: usize = 64;
 /// Rounds of two-means. Of the vectors read by 256 consecutive queries, the share that only one of these reads falls
 /// from 0.59 without to 0.44 with two rounds, on vectors of dictionary entries
-/// (docs/src/experiments.md#cpu-order-by-locality).
+/// (docs/notebook/experiments.md#cpu-order-by-locality).
 const REFINEMENTS: usize = 2;
 
 /// The indices of `rows` in an order where neighbors are near each other.

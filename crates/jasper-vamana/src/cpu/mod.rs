@@ -506,7 +506,7 @@ impl ThreadBuffers {
     ///    beam width of 10; this leaves 0.000 to 0.004 less, with fewer edges (12,000 vectors, max degree 32 and 64).
     /// 2. **Rows do not grow** beyond their length or half of `max_degree`. Without this bound, rows would grow with
     ///    each consolidation, and searches would become slower for recall that was not asked for
-    ///    (docs/src/experiments.md#consolidation-row-length).
+    ///    (docs/notebook/experiments.md#consolidation-row-length).
     /// 3. **Replacements join the part of the row** whose prune round kept them, so that later prunes find it as they
     ///    would find their own.
     fn repair_row<V: Element, T: Element>(

@@ -11,7 +11,7 @@
 //!
 //! Deviations from the paper, and why each is right:
 //! 1. **Two rounds**, as DiskANN's code has them: with one round at alpha > 1, rows fill with near vertices where
-//!    distances differ little, and no edge leads away (docs/src/experiments.md#alpha-in-high-dimensions).
+//!    distances differ little, and no edge leads away (docs/notebook/experiments.md#alpha-in-high-dimensions).
 //! 2. **Candidates are tested against the kept ones**, instead of being removed after each choice. The result is the
 //!    same, and a candidate is dropped at the end of the [chunk](COMPARE_CHUNK) that has its first occluder.
 //! 3. **`<=` instead of `<`**, so a copy of a kept vertex is dropped.
@@ -23,7 +23,7 @@
 //!    0, where multiplying it by alpha would strengthen the rule instead of weakening it.
 //! 7. **Thin rows are filled** ([`Prune::fill`]), as by HNSW's `keepPrunedConnections`: where norms have a heavy tail,
 //!    a vector nearer to the middle occludes nearly all others, and rows of a few edges left half of the neighbors
-//!    unfound (docs/src/experiments.md#thin-rows).
+//!    unfound (docs/notebook/experiments.md#thin-rows).
 
 use jasper_core::{Element, Neighbor, Slot};
 use jasper_graph::{Origin, VectorTable};

@@ -6,7 +6,7 @@ use jasper_core::Slot;
 ///
 /// It may forget a slot. The vertex is then visited again, which costs a distance and does not change the frontier. It
 /// never contains a slot that was not visited. An exact set with open addressing took 37% of a search of short vectors,
-/// mostly for mispredicted branches (docs/src/experiments.md#visited-table-without-branches); this one has none.
+/// mostly for mispredicted branches (docs/notebook/experiments.md#visited-table-without-branches); this one has none.
 #[derive(Debug, Default)]
 pub(crate) struct VisitedCache {
     /// Buckets of two slots each, the later one in the low half.
