@@ -14,10 +14,9 @@
 //! has changed is made anew.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::{ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
 use jasper_attributes::{ColumnKind, ColumnTest};
@@ -149,20 +148,18 @@ impl<S: Stream> DeviceColumn<S> {
         let ordered = keys.attributes().ordered(column)?;
         let is_sorted = matches!(kind, ColumnKind::Integer | ColumnKind::Float | ColumnKind::Timestamp);
         let has_lists = kind == ColumnKind::Keywords;
-        let slots = slots_of_rows(keys, pool);
-        let (mut order, mut values, mut starts) = (Vec::new(), Vec::new(), vec![0]);
+        let (mut rows, mut values, mut starts) = (Vec::new(), Vec::new(), vec![0]);
         for (value, row) in ordered {
-            let slot = slots[row as usize];
-            if slot == NO_SLOT {
-                continue;
-            }
             if is_sorted {
                 values.push(value);
             } else {
-                starts.resize(usize::try_from(value).ok()? + 1, order.len() as u32);
+                starts.resize(usize::try_from(value).ok()? + 1, rows.len() as u32);
             }
-            order.push(slot);
+            rows.push(row);
         }
+        let slots = slots_of_rows(keys, pool)?;
+        let order: Vec<u32> =
+            pool.install(|| rows.par_iter().with_min_len(4096).map(|&row| slots[row as usize]).collect());
         u32::try_from(order.len() + words * 32 + 1).ok()?;
         starts.push(order.len() as u32);
         let (mut bitmaps, mut bitmap_of) = (Vec::new(), FxHashMap::default());
@@ -176,7 +173,7 @@ impl<S: Stream> DeviceColumn<S> {
             }
             codes_of_slots(keys, words, column, pool)
         } else {
-            ranks_of_slots(keys, words, &order)
+            ranks_of_slots(keys, words, &order, pool)
         };
         let places = if is_sorted {
             Places::Sorted(SortedValues::new(values))
@@ -226,15 +223,16 @@ impl<S: Stream> DeviceColumn<S> {
     }
 }
 
-/// The slot of each row of the attributes, [`NO_SLOT`] for others.
-fn slots_of_rows(keys: &KeyMap, pool: &ThreadPool) -> Vec<u32> {
+/// The slot of each row of the attributes that is of a live key; none if a key is not in the graph.
+fn slots_of_rows(keys: &KeyMap, pool: &ThreadPool) -> Option<Vec<u32>> {
     let rows: Vec<(u32, Key)> = keys.attributes().keys_of_rows().collect();
-    let slot_of = |&(row, key): &(u32, Key)| (row, keys.slot_of(key).map_or(NO_SLOT, Slot::get));
-    let found: Vec<(u32, u32)> = pool.install(|| rows.par_iter().with_min_len(4096).map(slot_of).collect());
+    let slot_of = |&(row, key): &(u32, Key)| Some((row, keys.slot_of(key)?.get()));
+    let found: Option<Vec<(u32, u32)>> =
+        pool.install(|| rows.par_iter().with_min_len(4096).map(slot_of).collect());
     let len = rows.iter().map(|&(row, _)| row as usize + 1).max().unwrap_or(0);
-    let mut slots = vec![NO_SLOT; len];
-    found.into_iter().for_each(|(row, slot)| slots[row as usize] = slot);
-    slots
+    let mut slots = vec![0; len];
+    found?.into_iter().for_each(|(row, slot)| slots[row as usize] = slot);
+    Some(slots)
 }
 
 fn bitmap(slots: &[u32], words: usize) -> Vec<u32> {
@@ -256,15 +254,18 @@ fn known(keys: &KeyMap, slot: Slot) -> Option<u32> {
 }
 
 /// For each of the slots of a bitmap of `words`, its index in the order.
-fn ranks_of_slots(keys: &KeyMap, words: usize, order: &[u32]) -> Vec<u32> {
-    let slots = (0..words * 32).map(Slot::from_index);
-    let mut ranks: Vec<u32> = slots.map(|slot| known(keys, slot).unwrap_or(SlotTest::NO_RANK)).collect();
-    for (&slot, rank) in order.iter().zip(0..) {
-        if ranks[slot as usize] != SlotTest::ANY {
-            ranks[slot as usize] = rank;
-        }
-    }
-    ranks
+fn ranks_of_slots(keys: &KeyMap, words: usize, order: &[u32], pool: &ThreadPool) -> Vec<u32> {
+    let rank_of = |slot| AtomicU32::new(known(keys, Slot::from_index(slot)).unwrap_or(SlotTest::NO_RANK));
+    pool.install(|| {
+        let ranks: Vec<AtomicU32> = (0..words * 32).into_par_iter().with_min_len(4096).map(rank_of).collect();
+        order.par_iter().enumerate().with_min_len(4096).for_each(|(rank, &slot)| {
+            let of_slot = &ranks[slot as usize];
+            if of_slot.load(Relaxed) != SlotTest::ANY {
+                of_slot.store(rank as u32, Relaxed);
+            }
+        });
+        ranks.into_par_iter().map(AtomicU32::into_inner).collect()
+    })
 }
 
 /// For each of the slots of a bitmap of `words`, where the codes of its list begin, then the end of the last, and the codes.

@@ -5,16 +5,16 @@ use std::ops::Range;
 use gpu_kernels::Stream;
 use gpu_kernels::search::{ListPart, SlotTest};
 use jasper_attributes::{ColumnTest, Predicate};
-use jasper_core::{Key, Slot};
+use jasper_core::Slot;
 use jasper_graph::KeyMap;
+use smallvec::SmallVec;
 
 use crate::graph::{ColumnPart, MadeColumns};
 
 /// A filter by conditions on columns, all of which are on the device.
-pub(super) struct ColumnFilter<'a> {
-    predicate: Predicate<'a>,
+pub(super) struct ColumnFilter {
     /// The tests of all clauses, those that hold for the fewest keys first.
-    tests: Vec<PartTest>,
+    tests: SmallVec<[PartTest; 2]>,
     /// The tests of the clause whose parts a scan lists; none if no clause can be listed.
     listed: Range<usize>,
     /// The slots in these parts.
@@ -36,21 +36,20 @@ struct PartTest {
     test: ColumnTest,
 }
 
-impl<'a> ColumnFilter<'a> {
+impl ColumnFilter {
     /// The filter of a predicate that is the same as the clauses of these tests; none if a column is not there.
     pub(super) fn new<S: Stream>(
-        predicate: Predicate<'a>,
+        predicate: &Predicate<'_>,
         tests: &[ColumnTest],
         columns: &MadeColumns<S>,
         keys: &KeyMap,
     ) -> Option<Self> {
-        let mut parts = Vec::with_capacity(tests.len());
+        let mut parts = SmallVec::with_capacity(tests.len());
         for &test in tests {
             let (column, part) = columns.find(&test)?;
             parts.push(PartTest { column, part, test });
         }
         let mut this = Self {
-            predicate,
             tests: parts,
             listed: 0..0,
             listed_len: keys.len(),
@@ -63,7 +62,7 @@ impl<'a> ColumnFilter<'a> {
         let mut changed: Vec<Slot> = listed.iter().flat_map(|part| columns.changed_in(&part.test)).collect();
         changed.sort_unstable();
         changed.dedup();
-        changed.retain(|&slot| keys.keys_of(slot).any(|key| this.predicate.matches_live(key)));
+        changed.retain(|&slot| keys.keys_of(slot).any(|key| predicate.matches_live(key)));
         this.changed = changed;
         Some(this)
     }
@@ -112,11 +111,6 @@ impl<'a> ColumnFilter<'a> {
     /// Sets where the changed slots are on the device.
     pub(super) fn set_changed(&mut self, list: ListPart) {
         self.changed_list = list;
-    }
-
-    /// Whether a key may be returned.
-    pub(super) fn allows(&self, key: Key) -> bool {
-        self.predicate.matches_live(key)
     }
 
     /// The slots that a scan lists and tests; none if it cannot list them.

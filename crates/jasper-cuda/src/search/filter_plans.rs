@@ -25,6 +25,8 @@ use crate::graph::{MadeColumns, SearchTables};
 const MAX_PLANNED_ALONE: usize = 16;
 /// Slots of a scan from which on it is ordered by its first value: what takes longer than that.
 const ORDERED_SCAN: usize = 4096;
+/// Slots of a scan from which on it is not launched with short ones.
+const LONG_SCAN: usize = 4096;
 
 /// The plans of some queries.
 pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
@@ -51,7 +53,7 @@ struct FilterPlan<'a, T: Element> {
 /// The slots that a filter allows.
 enum FilterSlots<'a, T: Element> {
     /// Those that columns on the device select.
-    Columns(ColumnFilter<'a>),
+    Columns(ColumnFilter),
     /// Others, which are uploaded.
     Listed(Box<ListedSlots<'a, T>>),
 }
@@ -84,24 +86,34 @@ pub(crate) enum Pass {
 /// How queries are searched for: those with the same value share launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
-    /// By a scan of the slots that their filters allow.
-    Scan,
+    /// By a scan of the slots that their filters allow, of which there are about four to the power of this many times some
+    /// thousand: a long scan would make short ones wait.
+    Scan { length: u32 },
     /// By a beam search of this width and frontier.
     Beam { width: usize, frontier_len: usize },
 }
 
 impl Group {
-    fn new(strategy: Strategy) -> Self {
+    fn new(strategy: Strategy, listed: usize) -> Self {
         match strategy {
-            Strategy::Scan => Self::Scan,
+            Strategy::Scan => Self::scan(listed),
             Strategy::Beam(BeamSize { width, frontier_len }) => Self::Beam { width, frontier_len },
         }
+    }
+
+    fn scan(listed: usize) -> Self {
+        Self::Scan { length: (listed / LONG_SCAN).checked_ilog(4).map_or(0, |length| length + 1) }
+    }
+
+    /// Whether its queries are scanned.
+    pub(crate) fn is_scan(self) -> bool {
+        matches!(self, Self::Scan { .. })
     }
 
     /// The strategy of its queries.
     pub(crate) fn strategy(self) -> Strategy {
         match self {
-            Self::Scan => Strategy::Scan,
+            Self::Scan { .. } => Strategy::Scan,
             Self::Beam { width, frontier_len } => Strategy::Beam(BeamSize { width, frontier_len }),
         }
     }
@@ -245,8 +257,13 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     ) -> usize {
         match &self.plan(self.number(query)).slots {
             FilterSlots::Listed(listed) => listed.plan.fill(found, &mut query.out),
-            FilterSlots::Columns(filter) => {
-                self.base.fill_with(found, &mut query.out, |key| filter.allows(key))
+            FilterSlots::Columns(_) => {
+                let Some(Filter::Where(expression)) = self.params.of_query(query.row).filter else {
+                    unreachable!("columns test expressions");
+                };
+                let predicate = self.base.graph.keys().attributes().bind(expression);
+                let predicate = predicate.expect("the filter was bound before");
+                self.base.fill_with(found, &mut query.out, |key| predicate.matches_live(key))
             }
         }
     }
@@ -327,9 +344,14 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     }
 
     fn group_of(&self, query: &PendingQuery<'_, T>, pass: Pass) -> Group {
+        let number = self.number(query);
+        let listed = match &self.plan(number).slots {
+            FilterSlots::Columns(filter) => filter.most_keys(),
+            FilterSlots::Listed(listed) => listed.plan.explain().most_allowed,
+        };
         match pass {
-            Pass::Planned => Group::new(self.plan(self.number(query)).strategy),
-            Pass::Scans | Pass::ListedScans => Group::Scan,
+            Pass::Planned => Group::new(self.plan(number).strategy, listed),
+            Pass::Scans | Pass::ListedScans => Group::scan(listed),
         }
     }
 
@@ -338,7 +360,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     pub(crate) fn order(&self, query: &PendingQuery<'_, T>, pass: Pass) -> (Group, u32, u32) {
         let (number, group) = (self.number(query), self.group_of(query, pass));
         match (group, &self.plan(number).slots) {
-            (Group::Scan, FilterSlots::Columns(filter)) if filter.most_keys() >= ORDERED_SCAN => {
+            (Group::Scan { .. }, FilterSlots::Columns(filter)) if filter.most_keys() >= ORDERED_SCAN => {
                 (group, filter.first_listed(), number as u32)
             }
             _ => (group, 0, number as u32),
@@ -410,7 +432,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             let (number, out) = &mut *lock(out);
             let slots = self.listed_slots(*number);
             match group {
-                Group::Scan => out.copy_from_slice(cast_slice(slots)),
+                Group::Scan { .. } => out.copy_from_slice(cast_slice(slots)),
                 Group::Beam { .. } => {
                     slots.iter().for_each(|slot| out[slot.index() / 32] |= 1 << (slot.index() % 32));
                 }
@@ -424,7 +446,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             let list = || ListPart::new(all, place.start as u32, place.len() as u32);
             match (&mut plan.slots, group) {
                 (FilterSlots::Columns(filter), _) => filter.set_changed(list()),
-                (FilterSlots::Listed(listed), Group::Scan) => listed.list = list(),
+                (FilterSlots::Listed(listed), Group::Scan { .. }) => listed.list = list(),
                 (FilterSlots::Listed(listed), Group::Beam { .. }) => {
                     listed.bitmap = SlotTest::bitmap(all.add(place.start));
                 }
@@ -444,7 +466,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// How many words of slots of a filter are uploaded for a search of this group.
     fn uploaded_words(&self, number: usize, group: Group, bitmap_len: usize) -> usize {
         match (group, &self.plan(number).slots) {
-            (Group::Scan, _) => self.listed_slots(number).len(),
+            (Group::Scan { .. }, _) => self.listed_slots(number).len(),
             (Group::Beam { .. }, FilterSlots::Listed(_)) => bitmap_len,
             (Group::Beam { .. }, FilterSlots::Columns(_)) => 0,
         }
@@ -452,7 +474,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 
     /// Frees the plans, which takes the longer the more there are.
     pub(crate) fn free(self, pool: &ThreadPool) {
-        if self.plans.len() > MAX_PLANNED_ALONE && pool.current_thread_index().is_none() {
+        if self.has_uploads && self.plans.len() > MAX_PLANNED_ALONE && pool.current_thread_index().is_none() {
             pool.install(|| self.plans.into_par_iter().with_min_len(64).for_each(drop));
         }
     }
@@ -481,7 +503,7 @@ impl<'a, T: Element> Planned<'a, T> {
             if let Some(Filter::Where(expression)) = params.filter {
                 let predicate = keys.attributes().bind(expression)?;
                 if predicate.clauses(tests)
-                    && let Some(filter) = ColumnFilter::new(predicate, tests, columns, keys)
+                    && let Some(filter) = ColumnFilter::new(&predicate, tests, columns, keys)
                 {
                     let tested =
                         filter.listed_slots().map(|len| if filter.has_scan_tests() { len } else { 0 });

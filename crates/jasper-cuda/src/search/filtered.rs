@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 use super::batch::{Answers, BatchSearch, Plans};
 use super::buffers::SearchBuffers;
-use super::filter_plans::{FilterPlans, Group, Pass, PlannedFor};
+use super::filter_plans::{FilterPlans, Pass, PlannedFor};
 use super::launch::{SearchLaunch, SlotArray};
 use super::params::cost_of_each;
 use crate::graph::SearchTables;
@@ -117,7 +117,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
             let uploaded = plans.upload(stream, self.graph, &queries[batch.clone()], group, self.pool);
             let uploaded = uploaded.map_err(SearchError::device)?;
             let multiprocessors = stream.multiprocessors();
-            let of_each = plans.of_each(&queries[batch.clone()], group == Group::Scan);
+            let of_each = plans.of_each(&queries[batch.clone()], group.is_scan());
             let launch = SearchLaunch::with_filters(
                 plans.base(),
                 group.strategy(),

@@ -29,7 +29,7 @@ use jasper_core::{BitSet, Element};
 use jasper_quant::Quantizer;
 use jasper_vamana::{BeamSize, LaunchParams, SearchError, SearchPlan, Strategy};
 
-use super::params::{check_launch, default_launch, default_quantized_launch, scan_parts};
+use super::params::{check_launch, default_launch, default_quantized_launch, long_scan_parts, scan_parts};
 use crate::graph::{CodeTable, KernelGraph, SearchTables, SlotFormat, bitmap_words};
 use crate::{DeviceGraph, ErrorKind, MemorySpace};
 
@@ -200,7 +200,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         plan.params.launch.map_or(Ok(()), check_launch)?;
         let Strategy::Beam(beam) = strategy else {
             let parts = if graph.has_vectors() {
-                scan_parts(of_each.longest, plan.params.k, queries, multiprocessors)
+                long_scan_parts(of_each.longest, plan.params.k, queries, multiprocessors)
             } else {
                 1
             };

@@ -41,6 +41,12 @@ const MAX_EXPANSIONS: u32 = 8;
 /// Least slots of a part of a scan: shorter ones do not save what the second launch costs.
 const MIN_PART: usize = 256;
 
+/// Slots of a part of a long scan.
+const LONG_PART: usize = 2048;
+/// Most parts of a long scan of many queries, for each multiprocessor and for each query.
+const PARTS_PER_MULTIPROCESSOR: usize = 64;
+const MAX_PARTS: usize = 64;
+
 /// Nanoseconds per byte that a kernel reads over PCIe.
 const HOST_NS_PER_BYTE: f64 = 0.02;
 
@@ -90,6 +96,14 @@ pub(super) fn scan_parts(slots: usize, k: usize, queries: usize, multiprocessors
     let teams = (TEAMS_PER_MULTIPROCESSOR * multiprocessors) as usize;
     let balanced = (slots / k.max(1)).isqrt();
     balanced.min(slots / MIN_PART).min(teams / queries.max(1)).max(1) as u32
+}
+
+/// In how many parts to scan a list of up to `slots` slots for each of `queries` queries, where several parts may share a
+/// multiprocessor: a long list takes one warp as long as thousands of short ones.
+pub(super) fn long_scan_parts(slots: usize, k: usize, queries: usize, multiprocessors: u32) -> u32 {
+    let few = scan_parts(slots, k, queries, multiprocessors);
+    let most = (PARTS_PER_MULTIPROCESSOR * multiprocessors as usize / queries.max(1)).min(MAX_PARTS);
+    few.max((slots / LONG_PART).min(most) as u32)
 }
 
 /// The launch parameters for a batch of `queries` over rows of `row_bytes` bytes, if the search sets none.
