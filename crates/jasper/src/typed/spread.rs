@@ -15,6 +15,7 @@ use super::rebuild::build_again;
 use crate::backend::{
     Backend, DeviceGraph, HostBackend, Replicated, Sharded, at_once, cuda_backend, upload_graph,
 };
+use crate::journal::JournalFault;
 use crate::{Device, DeviceError, DeviceOptions, MoveError, Spread};
 
 impl<T: Element> TypedIndex<T> {
@@ -128,8 +129,8 @@ impl<T: Element> TypedIndex<T> {
     /// Builds shards of the vectors on the devices, and moves them there.
     fn build_shards(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Self, DeviceError> {
         let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
-        if self.changes.journal.get().is_some() {
-            return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
+        if self.changes.journal.get().is_some() || self.changes.follower.get().is_some() {
+            return Err(refuse(Box::new(JournalFault::OneShard)));
         }
         let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));
         let built = self.backend.read(|graph| {
