@@ -113,7 +113,7 @@ fn a_follower_shows_only_what_was_published() {
             follower.catch_up().unwrap();
             let keys: BTreeSet<Key> = follower.keys().into_iter().filter(|&key| key >= 1000).collect();
             let len = keys.len() as u64;
-            assert!(keys.into_iter().eq(1000..1000 + len) && len % 2 == 0, "no state of the index");
+            assert!(keys.into_iter().eq(1000..1000 + len) && len.is_multiple_of(2), "no state of the index");
             assert!(len >= last && (len == 0 || index.contains(1000 + len - 1)), "{len} after {last}");
             last = len;
             if was_done {

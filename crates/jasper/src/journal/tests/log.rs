@@ -18,8 +18,10 @@ fn store(disk: &Disk) -> Store {
     Store::new(Arc::new(disk.clone()), snapshot, log.end(), next).unwrap()
 }
 
-/// The numbers, kinds, arguments and vectors of a log.
-fn contents(log: &Log) -> Vec<(u64, String, Vec<u8>, Vec<(u64, Vec<u8>)>)> {
+/// The number, kind, argument and chunks of vectors of a change.
+type Content = (u64, String, Vec<u8>, Vec<(u64, Vec<u8>)>);
+
+fn contents(log: &Log) -> Vec<Content> {
     let read = |number| {
         let (kind, argument) = log.change(number).unwrap();
         (number, kind, argument, log.chunks(number).unwrap())
