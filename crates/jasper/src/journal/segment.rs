@@ -10,7 +10,7 @@
 //! written to its end. `ended` says that all changes below this number have ended.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -239,12 +239,9 @@ impl Segments for Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        // Elsewhere, nobody could write to it. Without locks, a reader may find its next segment removed.
-        if cfg!(unix)
-            && let Err(error) = file.lock_shared()
-            && error.kind() != io::ErrorKind::Unsupported
-        {
-            return Err(error);
+        if cfg!(unix) {
+            // Elsewhere, nobody could write to it. Without locks, a reader may find its next segment removed.
+            let _ = file.lock_shared();
         }
         // It may have been removed before it was locked. No two segments have one name.
         Ok(path.exists().then(|| Arc::new(file) as Arc<Segment>))
@@ -263,13 +260,10 @@ impl Segments for Folder {
     fn remove(&self, number: u64) -> io::Result<bool> {
         let path = segment_path(&self.0, number);
         let remove = || {
-            let file = File::open(&path)?;
-            match file.try_lock() {
-                Err(fs::TryLockError::WouldBlock) => return Ok(false),
-                Err(fs::TryLockError::Error(error)) if error.kind() != io::ErrorKind::Unsupported => {
-                    return Err(error);
-                }
-                _ => {}
+            // Some network file systems lock only what may be written.
+            let file = File::options().append(true).open(&path)?;
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                return Ok(false);
             }
             // While it is locked, so that no reader opens it meanwhile.
             fs::remove_file(&path).map(|()| true)
