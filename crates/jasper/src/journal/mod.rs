@@ -96,7 +96,10 @@ pub type JournalError = PathError<JournalFault>;
 #[non_exhaustive]
 pub enum JournalFault {
     /// Another process, or another [`Index`](crate::Index) of this one, has the folder open.
-    #[error("is open already, in this process or another; a durable index is open once at a time")]
+    #[error(
+        "is open already, in this process or another; one index at a time changes the folder, and others follow it with \
+         `OpenOptions::follow`"
+    )]
     InUse,
     /// The folder is not that of a durable index.
     #[error(

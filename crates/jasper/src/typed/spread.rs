@@ -15,7 +15,6 @@ use super::rebuild::build_again;
 use crate::backend::{
     Backend, DeviceGraph, HostBackend, Replicated, Sharded, at_once, cuda_backend, upload_graph,
 };
-use crate::journal::JournalFault;
 use crate::{Device, DeviceError, DeviceOptions, MoveError, Spread};
 
 impl<T: Element> TypedIndex<T> {
@@ -130,7 +129,8 @@ impl<T: Element> TypedIndex<T> {
     fn build_shards(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Self, DeviceError> {
         let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
         if self.changes.journal.get().is_some() || self.changes.follower.get().is_some() {
-            return Err(refuse(Box::new(JournalFault::OneShard)));
+            let reason = "the index is durable and has one shard, which cannot be divided; save one that was built with shards";
+            return Err(refuse(reason.into()));
         }
         let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));
         let built = self.backend.read(|graph| {
