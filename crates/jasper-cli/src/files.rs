@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::error::{KeyError, MatrixError, QuantizeError, TuneError, VectorError};
+use jasper::error::{JournalFault, KeyError, MatrixError, QuantizeError, TuneError, VectorError};
 use jasper::with_element;
-use jasper::{BuildError, Element, Index, MatrixView, OpenOptions, SearchError, UpdateError, Vectors};
+use jasper::{
+    BuildError, Element, Index, MatrixView, OpenError, OpenOptions, SearchError, UpdateError, Vectors,
+};
 use jasper_data::{GroundTruth, Rows, VectorFile};
 
 use crate::terminal::Terminal;
@@ -89,6 +91,17 @@ fn subject(error: &anyhow::Error) -> Option<Subject> {
 /// Opens an index file.
 pub fn open_index(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<Index> {
     Ok(options.with_progress(terminal.progress()).open(path)?)
+}
+
+/// Opens an index file that is only read. A durable index that another process has open is followed.
+pub fn open_to_read(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<Index> {
+    let options = options.with_progress(terminal.progress());
+    match options.open(path) {
+        Err(OpenError::Journal(error)) if matches!(error.cause(), JournalFault::InUse) => {
+            Ok(options.follow(true).open(path)?)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 /// Opens a vector file of this dimension.

@@ -293,7 +293,8 @@ impl Raise for JournalError {
     fn exception(&self) -> Exception {
         match self.cause() {
             JournalFault::NotDurable
-            | JournalFault::Sharded
+            | JournalFault::OneShard
+            | JournalFault::Unconverted
             | JournalFault::Damaged(_)
             | JournalFault::OtherSnapshot(_) => FormatError::new_err,
             JournalFault::Snapshot(error) => error.exception(),

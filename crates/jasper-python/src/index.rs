@@ -203,13 +203,16 @@ impl Index {
     /// device, vector_storage and spread are those of Index.to_device, as if called afterwards, but faster: a device is
     /// opened while the file is read.
     ///
+    /// With follow, the path is the folder of a durable index that another process has open and changes. The index makes
+    /// the same changes, some 50 ms later, and no others; catch_up makes them at once.
+    ///
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
     /// OutOfMemoryError if the device cannot have it.
     #[staticmethod]
     #[pyo3(signature = (file, *, mmap = false, device = DeviceArgument(Device::Cpu.into()), vector_storage = None,
-                        spread = "replicated", threads = None, exact_linking = false, progress = None),
+                        spread = "replicated", threads = None, exact_linking = false, follow = false, progress = None),
            text_signature = "(file, *, mmap=False, device=\"cpu\", vector_storage=None, spread=\"replicated\", \
-                             threads=None, exact_linking=False, progress=None)")]
+                             threads=None, exact_linking=False, follow=False, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn open(
         py: Python<'_>,
@@ -220,11 +223,12 @@ impl Index {
         spread: &str,
         threads: Option<Integer>,
         exact_linking: bool,
+        follow: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let options =
             OpenOptions::new().mapped(mmap).threads(options::threads(threads)?).exact_linking(exact_linking);
-        let options = options.device(device_options(device, vector_storage, spread)?);
+        let options = options.device(device_options(device, vector_storage, spread)?).follow(follow);
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
             None => file.clone(),
@@ -277,6 +281,14 @@ impl Index {
     #[pyo3(signature = (*, progress = None))]
     fn snapshot(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<()> {
         self.long(py, progress, |index| index.snapshot())
+    }
+
+    /// Makes at once the changes that the index follows: see Index.open. Returns how many it made, which is 0 if the index
+    /// follows no other.
+    ///
+    /// Raises OSError or FormatError.
+    fn catch_up(&self, py: Python<'_>) -> PyResult<usize> {
+        self.long(py, None, |index| index.catch_up())
     }
 
     /// Pickles the index as its file. It is in host memory when it is unpickled.

@@ -127,6 +127,12 @@ def test_a_durable_index_has_every_change(tmp_path):
     index.delete([3])
     with pytest.raises(OSError, match="open already"):
         jasper.Index.open(folder)
+    follower = jasper.Index.open(folder, follow=True)
+    assert 100 in follower and 3 not in follower
+    index.delete([4])
+    assert index.catch_up() == 0 and follower.catch_up() <= 1 and 4 not in follower
+    with pytest.raises(ValueError, match="follows a durable index"):
+        follower.delete([5])
     before = state()
     del index
     index = jasper.Index.open(folder)

@@ -67,6 +67,9 @@ pub enum UpdateError {
         "the change cannot be written to the journal, and is not made; if the disk is full, free some space and repeat it"
     )]
     Journal(#[source] io::Error),
+    /// The index follows a durable index, and makes its changes only.
+    #[error("the index follows a durable index and makes its changes only; change the index that it follows")]
+    Follower,
     /// The operating system refused a thread, one for each device or shard.
     #[error("a thread could not be started; raise the limit of processes, or use fewer devices")]
     Thread(#[source] io::Error),

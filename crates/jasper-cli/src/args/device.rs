@@ -7,7 +7,6 @@ use anyhow::Result;
 use jasper::{Device, DeviceChoice, DeviceOptions, Index, MemorySpace, OpenOptions, QuantizeMode, Spread};
 
 use super::{DistanceArgs, threads};
-use crate::files::open_index;
 use crate::process;
 use crate::terminal::Terminal;
 
@@ -54,11 +53,17 @@ pub fn note_faults(index: &Index, terminal: Terminal) {
 }
 
 impl DeviceArgs {
-    /// Opens an index file for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
+    /// Opens an index file with `open`, for many searches. On the CPU, exact searches get sketches. On a GPU, warns if exact
     /// searches will read every vector over PCIe.
-    pub fn open(&self, path: &Path, distances: DistanceArgs, terminal: Terminal) -> Result<Index> {
+    pub fn open(
+        &self,
+        path: &Path,
+        distances: DistanceArgs,
+        terminal: Terminal,
+        open: fn(&Path, OpenOptions, Terminal) -> Result<Index>,
+    ) -> Result<Index> {
         let options = OpenOptions::new().threads(self.threads).device(self.placement.on(self.device));
-        let index = open_index(path, options, terminal)?;
+        let index = open(path, options, terminal)?;
         let is_exact = distances.is_exact() || index.stats().quantization.is_none();
         match storage_on_device(&index) {
             None if is_exact => drop(index.quantize(QuantizeMode::Sketches)?),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use jasper::MemorySpace;
 use jasper::attributes::Frame;
 use jasper::file::{check_new_durable, is_sharded, remove_checkpoint};
@@ -19,7 +19,6 @@ use serde_json::json;
 use super::quantize::quantize;
 use crate::args::{ColumnArgs, GraphArgs, QuantizationChoice, threads};
 use crate::command_files::{Content, Files, check_writable};
-use crate::error::Usage;
 use crate::files::{name_attributes, name_input};
 use crate::terminal::{Terminal, merge, timed};
 use crate::{interrupt, process, units};
@@ -98,9 +97,6 @@ impl Args {
     /// Builds and saves.
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.device.resolve()?;
-        if self.durable && self.is_sharded() {
-            bail!(Usage("--durable: an index of several shards cannot be durable; leave out --durable, or --shards and --spread".into()));
-        }
         if self.is_folder() && !self.plan {
             self.check_folder()?;
         }

@@ -11,7 +11,7 @@ use jasper::{IndexStats, OpenOptions};
 use serde_json::{Value, json};
 
 use crate::command_files::Files;
-use crate::files::open_index;
+use crate::files::open_to_read;
 use crate::terminal::{Terminal, merge};
 use crate::units;
 
@@ -72,7 +72,7 @@ impl Args {
 
     /// What the graph is found to be, and a report as JSON and as text.
     fn check_graph(&self, terminal: Terminal) -> Result<(CheckReport, Value, String)> {
-        let index = open_index(&self.index, OpenOptions::new(), terminal)?;
+        let index = open_to_read(&self.index, OpenOptions::new(), terminal)?;
         let report = index.with_progress(terminal.progress()).check()?;
         let graph = &report.structure;
         let [vertices, edges, keys, faults] =

@@ -10,7 +10,7 @@ use jasper::{Device, SearchParams};
 use crate::args::{DeviceArgs, DistanceArgs, note_faults};
 use crate::command_files::{Content, Files};
 use crate::curve::{self, Point};
-use crate::files::{read_queries, read_truth};
+use crate::files::{open_to_read, read_queries, read_truth};
 use crate::plot::{Plot, recall_chart, roofline};
 use crate::terminal::Terminal;
 use crate::tuned::params;
@@ -78,7 +78,7 @@ impl Args {
         beams.iter().try_for_each(SearchParams::check)?;
         let goals: Vec<_> = self.recall.iter().map(|&recall| Goal { k, recall }).collect();
         goals.iter().copied().try_for_each(Goal::check)?;
-        let index = self.device.open(&self.index, self.distances, terminal)?;
+        let index = self.device.open(&self.index, self.distances, terminal, open_to_read)?;
         let queries = read_queries(&self.queries, &index)?;
         let (queries, count) = (queries.view(), queries.view().len());
         let truth = read_truth(&self.truth, count, k)?;

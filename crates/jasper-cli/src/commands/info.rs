@@ -35,9 +35,8 @@ impl Args {
         let durable = is_durable(&self.index).then(|| DurableInfo::read(&self.index)).transpose()?;
         let changes = durable.as_ref().map(|durable| durable.changes);
         let files = match durable {
-            Some(durable) => vec![durable.snapshot],
-            None if is_sharded(&self.index) => shard_files(&self.index)?,
-            None => vec![self.index],
+            Some(durable) => files_of(durable.snapshot)?,
+            None => files_of(self.index)?,
         };
         files.iter().try_for_each(|file| {
             let info = IndexInfo::read(file)?;
@@ -54,6 +53,11 @@ impl Args {
             terminal.report(&merge(json, info.params), text)
         })
     }
+}
+
+/// The index file, or those of the shards.
+fn files_of(index: PathBuf) -> Result<Vec<PathBuf>> {
+    Ok(if is_sharded(&index) { shard_files(&index)? } else { vec![index] })
 }
 
 fn json(info: &IndexInfo, tuned: &[Tuned]) -> Value {

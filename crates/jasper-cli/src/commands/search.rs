@@ -13,7 +13,7 @@ use serde_json::{Map, json};
 
 use crate::args::{DeviceArgs, DistanceArgs, note_faults, storage_on_device};
 use crate::command_files::{Content, Files};
-use crate::files::{name_index, name_input, read_queries};
+use crate::files::{name_index, name_input, open_to_read, read_queries};
 use crate::terminal::{Terminal, timed};
 use crate::tuned::params;
 use crate::units;
@@ -88,7 +88,7 @@ impl Args {
         goal.map_or(Ok(()), Goal::check)?;
         let keys = self.filter.map(read_keys).transpose()?;
         let filter = OwnedFilter::new(keys, self.expression);
-        let index = self.device.open(&self.index, self.distances, terminal)?;
+        let index = self.device.open(&self.index, self.distances, terminal, open_to_read)?;
         let queries = read_queries(&self.queries, &index)?;
         let count = queries.view().len();
         let params = match goal {

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::{DeviceArgs, DistanceArgs};
 use crate::command_files::Files;
 use crate::error::Usage;
-use crate::files::{name_index, name_input, read_queries, read_truth};
+use crate::files::{name_index, name_input, open_index, read_queries, read_truth};
 use crate::terminal::{Terminal, merge, timed};
 use crate::tuned::{Tuned, table};
 use crate::units;
@@ -68,7 +68,7 @@ impl Args {
         let sample = self.sample;
         ensure!(sample >= 2, Usage(format!("--sample ({sample}) must be at least 2")));
         let target = Target::lock(&self.index, self.output, terminal)?;
-        let index = self.device.open(&self.index, DistanceArgs::default(), terminal)?;
+        let index = self.device.open(&self.index, DistanceArgs::default(), terminal, open_index)?;
         let given = match (&self.queries, &self.truth) {
             (Some(queries), Some(truth)) => {
                 let queries = read_queries(queries, &index)?;

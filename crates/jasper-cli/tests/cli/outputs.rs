@@ -218,7 +218,7 @@ fn files_of_a_folder_are_changed_through_the_folder() {
             ("insert durable/index-0.jasper --base query.fbin", refused),
             ("compact vectors.jasper --output durable/index-0.jasper", refused),
             ("build --base query.fbin --metric l2 --output durable/index-0.jasper", refused),
-            ("convert vectors.jasper durable/journal.redb --to hnswlib", refused),
+            ("convert vectors.jasper durable/journal-0.log --to hnswlib", refused),
             ("tune sharded/shard-0-0.jasper --sample 4", refused),
             ("runbook replace --rows 100 --output sharded/manifest.txt", refused),
         ],
@@ -251,15 +251,48 @@ fn a_folder_that_cannot_be_written_is_found_before_the_build() {
             assert!(error.contains(reason), "{error}");
         }
     }
-    let usage: &[&str] = &["an index of several shards cannot be durable"];
-    all_fail(
-        &sandbox,
-        2,
-        &[
-            ("build --base base.fbin --metric l2 --output new --durable --shards 2", usage),
-            ("build --base base.fbin --metric l2 --output new --durable --spread sharded", usage),
-        ],
-    );
+}
+
+#[test]
+fn a_durable_index_may_have_shards() {
+    let sandbox = Sandbox::with_index();
+    let build =
+        ["build", "--base", "base.fbin", "--metric", "l2", "--device", "cpu", "--durable", "--shards", "2"];
+    let build = [&build[..], &["--output", "new"]].concat();
+    sandbox.ok(&build);
+    let error = sandbox.fails(1, &build);
+    assert!(error.contains("new: has a durable index already"), "{error}");
+    sandbox.ok(&["insert", "new", "--base", "query.fbin"]);
+    assert_eq!(sandbox.one(&["check", "new"])["sound"], true);
+    let infos = sandbox.ok(&["info", "new"]);
+    assert!(infos.len() == 2 && infos.iter().all(|info| info["changes"] == 1), "{infos:?}");
+    let inside = "new/index-0.jasper/shard-0-0.jasper";
+    let error = sandbox.fails(1, &["compact", "vectors.jasper", "--output", inside]);
+    assert!(error.contains("is in the folder of an index"), "{error}");
+}
+
+#[test]
+fn commands_that_only_read_follow_an_index_that_is_open() {
+    let sandbox = Sandbox::with_index();
+    sandbox.ok(&[
+        "build",
+        "--base",
+        "base.fbin",
+        "--metric",
+        "l2",
+        "--device",
+        "cpu",
+        "--durable",
+        "--output",
+        "new",
+    ]);
+    let index = jasper::Index::open(sandbox.path("new")).unwrap();
+    index.delete(&index.keys()).unwrap();
+    assert_eq!(sandbox.one(&["check", "new"])["graph"]["keys"], 0);
+    let error = sandbox.fails(1, &["insert", "new", "--base", "query.fbin"]);
+    assert!(error.contains("is open already"), "{error}");
+    drop(index);
+    sandbox.ok(&["insert", "new", "--base", "query.fbin"]);
 }
 
 #[test]
@@ -267,19 +300,19 @@ fn a_durable_build_that_was_killed_is_repeated() {
     let sandbox = Sandbox::with_index();
     let build = ["build", "--base", "base.fbin", "--metric", "l2", "--durable", "--output", "folder"];
     fs::create_dir(sandbox.path("folder")).unwrap();
-    for name in ["journal.redb", "index-0.jasper", ".journal.redb.lock", ".jasper-killed.tmp"] {
+    for name in ["journal-0.log", "index-0.jasper", ".journal.lock", ".jasper-killed.tmp"] {
         sandbox.write(&format!("folder/{name}"), "");
         sandbox.ok(&build);
         assert_eq!(sandbox.one(&["check", "folder"])["sound"], true);
         let error = sandbox.fails(1, &build);
         assert!(error.contains("folder: has a durable index already"), "{error}");
-        sandbox.write("folder/journal.redb", "");
+        sandbox.write("folder/journal-0.log", "");
     }
     // Not unfinished without the empty journal, and not ours alone with other files.
     sandbox.write("folder/notes", "mine");
     assert!(sandbox.fails(1, &build).contains("folder: is not empty"));
     fs::remove_file(sandbox.path("folder/notes")).unwrap();
-    fs::remove_file(sandbox.path("folder/journal.redb")).unwrap();
+    fs::remove_file(sandbox.path("folder/journal-0.log")).unwrap();
     assert!(sandbox.fails(1, &build).contains("folder: is not empty"));
 }
 

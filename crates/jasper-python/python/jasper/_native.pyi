@@ -106,12 +106,14 @@ class Index:
         spread: Spread = "replicated",
         threads: int | None = None,
         exact_linking: bool = False,
+        follow: bool = False,
         progress: Progress | bool | None = None,
     ) -> Index: ...
     def save(
         self, file: Path | Writable, *, durable: bool = False, progress: Progress | bool | None = None
     ) -> None: ...
     def snapshot(self, *, progress: Progress | bool | None = None) -> None: ...
+    def catch_up(self) -> int: ...
     def to_device(
         self,
         device: Devices,

@@ -18,27 +18,27 @@ use super::{Backend, HostBackend, StartedSearch};
 use crate::{Device, DeviceError, UpdateError};
 
 /// A backend whose device may fault, be slow, or be out of memory for changes.
-pub(super) struct Faulty {
+pub(crate) struct Faulty {
     inner: Arc<dyn Backend<u8>>,
     number: usize,
     controls: Arc<Controls>,
 }
 
 #[derive(Default)]
-pub(super) struct Controls {
-    pub(super) faults: AtomicBool,
-    pub(super) has_no_memory: AtomicBool,
+pub(crate) struct Controls {
+    pub(crate) faults: AtomicBool,
+    pub(crate) has_no_memory: AtomicBool,
     /// Whether searches read vectors in device memory.
-    pub(super) is_uploaded: AtomicBool,
+    pub(crate) is_uploaded: AtomicBool,
     /// Microseconds per query.
-    pub(super) delay: AtomicUsize,
-    pub(super) queries: AtomicUsize,
+    pub(crate) delay: AtomicUsize,
+    pub(crate) queries: AtomicUsize,
     /// The device faults at this number of queries, unless it is 0.
-    pub(super) faults_at: AtomicUsize,
+    pub(crate) faults_at: AtomicUsize,
 }
 
 impl Controls {
-    pub(super) fn fault(&self) {
+    pub(crate) fn fault(&self) {
         self.faults.store(true, Relaxed);
     }
 
@@ -71,7 +71,7 @@ impl StartedSearch for StartedByOne {
 
 impl Faulty {
     /// A backend that claims to be the CUDA device of this number.
-    pub(super) fn backend(
+    pub(crate) fn backend(
         graph: Graph<u8>,
         executor: &Arc<CpuExecutor>,
         number: usize,

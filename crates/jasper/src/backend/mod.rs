@@ -6,7 +6,7 @@ mod cuda;
 #[path = "cuda_stub.rs"]
 mod cuda;
 #[cfg(test)]
-mod faulty;
+pub(crate) mod faulty;
 mod host;
 mod replicated;
 mod sharded;

@@ -23,12 +23,13 @@ use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress, syn
 use jasper_graph::{FileError, FileFault, Graph, KeyError, KeyMap, SaveStats};
 use jasper_vamana::{
     ChangeHooks, CpuExecutor, InsertReport, NewVectors, OnConflict, UpdateError, check_insert,
+    free_host_memory,
 };
 
 use crate::backend::{Backend, SharedRows};
 use crate::index::{Entries, NewKeys};
-use crate::journal::{Change, Digest, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
-use crate::typed::shard_files;
+use crate::journal::{Change, Digest, Follower, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
+use crate::typed::{TypedIndex, shard_files};
 
 /// The keys of an insert.
 #[derive(Clone, Copy)]
@@ -68,17 +69,49 @@ pub(crate) struct Changes<T: Element> {
     pub(crate) writer: Arc<Mutex<()>>,
     /// The journal of a durable index.
     pub(crate) journal: OnceLock<Journal>,
+    /// Makes the changes of an index that follows another, and which accepts no others.
+    pub(crate) follower: OnceLock<Follower<T>>,
 }
 
 impl<T: Element> Changes<T> {
     pub(crate) fn new(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>) -> Self {
-        Self { backend, executor, writer: Arc::default(), journal: OnceLock::new() }
+        Self::with_writer(backend, executor, Arc::default())
     }
 
-    /// Takes everything from here to another backend.
-    pub(crate) fn without_backend(self) -> impl FnOnce(Arc<dyn Backend<T>>) -> Self {
-        let Self { executor, writer, journal, .. } = self;
-        move |backend| Self { backend, executor, writer, journal }
+    /// Changes of a backend that others change as well, under the same lock.
+    pub(crate) fn with_writer(
+        backend: Arc<dyn Backend<T>>,
+        executor: Arc<CpuExecutor>,
+        writer: Arc<Mutex<()>>,
+    ) -> Self {
+        Self { backend, executor, writer, journal: OnceLock::new(), follower: OnceLock::new() }
+    }
+
+    /// Takes everything from here to another backend. A follower stops meanwhile.
+    pub(crate) fn without_backend(self, exact_linking: bool) -> impl FnOnce(Arc<dyn Backend<T>>) -> Self {
+        let Self { executor, writer, journal, follower, .. } = self;
+        let follower = follower.into_inner().and_then(Follower::stop);
+        move |backend| {
+            let changes = Self { journal, ..Self::with_writer(backend, executor, writer) };
+            if let Some(follower) = follower {
+                changes.set_follower(follower.resume(changes.follower_index(exact_linking)));
+            }
+            changes
+        }
+    }
+
+    /// The index in which a follower makes its changes.
+    pub(crate) fn follower_index(&self, exact_linking: bool) -> TypedIndex<T> {
+        let (backend, executor) = (Arc::clone(&self.backend), Arc::clone(&self.executor));
+        TypedIndex::with_changes(
+            Self::with_writer(backend, executor, Arc::clone(&self.writer)),
+            exact_linking,
+        )
+    }
+
+    /// Accepts changes of this follower only.
+    pub(crate) fn set_follower(&self, follower: Follower<T>) {
+        assert!(self.follower.set(follower).is_ok(), "an index follows one other");
     }
 
     /// Logs changes from now on. There is no journal yet.
@@ -223,6 +256,9 @@ impl<T: Element> Changes<T> {
         progress: &mut ProgressFn<'_>,
         make: impl FnOnce(&mut Change<'_>, ChangeHooks<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
+        if self.follower.get().is_some() {
+            return Err(UpdateError::Follower.into());
+        }
         if let (Some(_), Some(record)) = (self.journal.get(), record) {
             // Most changes that will be refused need not be logged.
             self.check_change(record)?;
@@ -362,12 +398,52 @@ impl<T: Element> Changes<T> {
     /// Writes the index to `path`: see [`crate::Index::save`].
     pub(crate) fn save(&self, path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError> {
         let _writer = self.lock_writer();
-        let synced = self.backend.sync_host_edges();
-        synced.map_err(|error| FileError::new(path, FileFault::Device(error)))?;
+        self.sync_host_edges(path)?;
         match self.backend.shards() {
             [] => self.backend.read(|graph| graph.save(path, progress)),
-            shards => shard_files::save(path, shards, progress),
+            shards => shard_files::save(path, shards.len(), |shard, path| {
+                shards[shard].read(|graph: &Graph<T>| graph.save(path, progress))
+            }),
         }
+    }
+
+    fn sync_host_edges(&self, path: &Path) -> Result<(), FileError> {
+        let synced = self.backend.sync_host_edges();
+        synced.map_err(|error| FileError::new(path, FileFault::Device(error)))
+    }
+
+    /// Writes the index to `path`, and calls `is_copied` as soon as changes may go on.
+    fn save_copy(
+        &self,
+        path: &Path,
+        is_copied: &mut dyn FnMut(),
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<SaveStats, FileError> {
+        let writer = self.lock_writer();
+        self.sync_host_edges(path)?;
+        let Some(graphs) = self.copy_graphs() else {
+            drop(writer);
+            return self.save(path, progress);
+        };
+        drop(writer);
+        is_copied();
+        match (&graphs[..], self.backend.shards()) {
+            ([graph], []) => graph.save(path, progress),
+            _ => shard_files::save(path, graphs.len(), |shard, path| graphs[shard].save(path, progress)),
+        }
+    }
+
+    /// Copies of the graphs, if they take at most half of the free memory.
+    fn copy_graphs(&self) -> Option<Vec<Graph<T>>> {
+        let graphs = self.backend.shards_or_self();
+        let bytes = |graph: &Graph<T>| {
+            graph.vectors().bytes() + graph.adjacency().bytes() + graph.vectors().code_bytes()
+        };
+        let bytes: usize = graphs.iter().map(|graph| graph.read(bytes)).sum();
+        if bytes as u64 > free_host_memory() / 2 {
+            return None;
+        }
+        graphs.iter().map(|graph| graph.read(|graph| graph.try_clone().ok())).collect()
     }
 
     /// Takes a snapshot if the journal is long.
@@ -387,6 +463,6 @@ impl<T: Element> Changes<T> {
         let Some(journal) = self.journal.get() else {
             return Err(JournalError::new(Path::new("<index>"), JournalFault::NotDurable));
         };
-        journal.snapshot(only_if_due, |path| self.save(path, progress))
+        journal.snapshot(only_if_due, |path, is_copied| self.save_copy(path, is_copied, progress))
     }
 }

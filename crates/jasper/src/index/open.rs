@@ -10,10 +10,10 @@ use jasper_graph::{FileError, FileFault, Graph, IndexInfo, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
 use super::{Callback, Index, typed};
-use crate::DeviceOptions;
 use crate::backend::OpeningDevice;
-use crate::journal::{JournalError, OpenJournal};
+use crate::journal::{FollowedLog, JournalError, JournalFault, OpenJournal};
 use crate::typed::{TypedIndex, is_sharded, shard_files};
+use crate::{Device, DeviceOptions, Spread};
 
 /// Options for opening an index file.
 ///
@@ -34,6 +34,7 @@ pub struct OpenOptions {
     threads: Option<usize>,
     is_mapped: bool,
     exact_linking: bool,
+    follows: bool,
     device: Option<DeviceOptions>,
     progress: Callback,
 }
@@ -83,6 +84,35 @@ impl OpenOptions {
         self
     }
 
+    /// Whether to follow the folder of a [durable index](Index::save_durable) that another process, or another index of
+    /// this one, has open and changes. The index makes the same changes, and no others: its calls that change it return
+    /// [`UpdateError::Follower`]. Any number of indexes may follow one folder, which they only read.
+    ///
+    /// A thread looks for changes 20 times a second, until the index is dropped; [`Index::catch_up`] makes at once those
+    /// whose calls have returned. A search sees a state that the changed index had: changes are made in their order, and
+    /// each is visible at one moment. A change that the thread cannot make, for want of memory for example, is tried again,
+    /// and `catch_up` returns the error. As long as an index follows, the parts of the journal are kept that it has not read.
+    ///
+    /// ```
+    /// use jasper::{ElementKind, Index, IndexBuilder, Metric, OpenOptions, UpdateError};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let folder = folder.path().join("vectors");
+    /// IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2)?.save_durable(&folder)?;
+    /// let index = Index::open(&folder)?;
+    /// let follower = OpenOptions::new().follow(true).open(&folder)?;
+    ///
+    /// index.insert(&[1_u8, 2], &[7])?;
+    /// follower.catch_up()?;
+    /// assert!(follower.contains(7));
+    /// assert!(matches!(follower.delete(&[7]), Err(UpdateError::Follower)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn follow(mut self, follow: bool) -> Self {
+        self.follows = follow;
+        self
+    }
+
     /// The device to open the index on, as if [moved there](Index::to_device) once it is open; by default it stays
     /// in host memory. That takes less time than two calls, because the device is opened while the file is read.
     pub fn device(mut self, device: impl Into<DeviceOptions>) -> Self {
@@ -106,8 +136,10 @@ impl OpenOptions {
     }
 
     fn open_path(&self, path: &Path) -> Result<Index, OpenError> {
-        if path.is_dir() && !is_sharded(path) {
-            self.open_folder(OpenJournal::new(path)?)
+        if self.follows {
+            self.open_followed(FollowedLog::open(path)?)
+        } else if path.is_dir() && !is_sharded(path) {
+            self.open_folder(path, OpenJournal::new(path)?)
         } else {
             self.open_file(path)
         }
@@ -139,13 +171,42 @@ impl OpenOptions {
     }
 
     /// Opens a durable index, and makes the changes in its journal.
-    pub(crate) fn open_folder(&self, journal: OpenJournal) -> Result<Index, OpenError> {
-        let index = self.open_file(&journal.snapshot())?;
+    fn open_folder(&self, folder: &Path, journal: OpenJournal) -> Result<Index, OpenError> {
+        let index = self.open_snapshot(folder, &journal.snapshot())?;
         typed!(index, typed => {
             let journal = journal.replay(typed, &mut self.progress.report())?;
             typed.changes.set_journal(journal);
         });
         Ok(index)
+    }
+
+    /// Opens a durable index that another process changes.
+    fn open_followed(&self, mut log: FollowedLog) -> Result<Index, OpenError> {
+        let index = loop {
+            let opened = log.snapshot().map_err(OpenError::from);
+            match opened.and_then(|snapshot| self.open_snapshot(log.folder(), &snapshot)) {
+                Ok(index) => break index,
+                // It was removed meanwhile.
+                Err(_) if log.has_other_snapshot()? => {}
+                Err(error) => return Err(error),
+            }
+        };
+        typed!(index, typed => {
+            let follower = log.follow(typed.changes.follower_index(typed.exact_linking))?;
+            typed.changes.set_follower(follower);
+        });
+        Ok(index)
+    }
+
+    /// Opens the snapshot of a durable index. It is not divided: keys that the log names would be given otherwise.
+    fn open_snapshot(&self, folder: &Path, snapshot: &Path) -> Result<Index, OpenError> {
+        if let Some(DeviceOptions { device, spread: Spread::Sharded, .. }) = self.device
+            && let Some(Device::CudaSet(_)) = device.resolve()?
+            && !is_sharded(snapshot)
+        {
+            return Err(JournalError::new(folder, JournalFault::OneShard).into());
+        }
+        self.open_file(snapshot)
     }
 
     /// Opens an index file, or the folder of a sharded index.

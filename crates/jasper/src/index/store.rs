@@ -5,7 +5,7 @@ use std::path::Path;
 use jasper_graph::{FileError, FileFault, SaveStats};
 
 use super::{Index, OpenError, OpenOptions, typed};
-use crate::journal::JournalError;
+use crate::journal::{Follower, JournalError};
 use crate::{BuildError, DeviceChoice, IndexBuilder};
 
 impl Index {
@@ -75,7 +75,7 @@ impl Index {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The folder has a snapshot of the index and a journal of the changes since. It may exist if it is empty, or if a
+    /// The folder has a snapshot of the index, or of each of its shards, and a journal of the changes since. It may exist if it is empty, or if a
     /// process was killed while it made it; its parent must exist. Opening reads the snapshot and makes these changes again,
     /// in their order, which takes about half as long as they took. The result has the same bytes as the index before,
     /// except that float vectors that were changed on a CUDA device may have a few other edges.
@@ -91,14 +91,14 @@ impl Index {
     /// ends may the refused change reappear when the folder is opened again. [Sketches](crate::QuantizeMode::Sketches) are not in
     /// the journal.
     ///
-    /// If the disk is full when the folder is opened, or the folder cannot be written, its journal is read into memory,
-    /// and every change is refused until the folder is opened again.
+    /// If the folder cannot be written when it is opened, every change is refused until it is opened again. Other indexes
+    /// may [follow](OpenOptions::follow) the one that has the folder open.
     ///
     /// [`UpdateError::Journal`]: crate::UpdateError::Journal
     ///
     /// # Errors
-    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are, or if the
-    /// index has several shards. What this call wrote is removed.
+    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What this
+    /// call wrote is removed.
     pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
         self.save_durable_to(folder.as_ref())
     }
@@ -110,13 +110,26 @@ impl Index {
     /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
     /// [from time to time](Self::save_durable).
     ///
-    /// The cost is that of [`Self::save`] to a new file, with room for both. Changes wait meanwhile; searches do not.
+    /// The cost is that of [`Self::save`] to a new file, with room for both. Changes wait while the index is copied in memory,
+    /// and go on while the copy is written; if the copy would take more than half of the free memory, they wait until the
+    /// end. Searches do not wait.
     ///
     /// # Errors
     /// Returns [`JournalError`]; [`JournalFault::NotDurable`](crate::error::JournalFault::NotDurable) if the index was not opened from such a folder.
     /// The changes are on disk still.
     pub fn snapshot(&self) -> Result<(), JournalError> {
         typed!(self, index => index.snapshot(&mut self.progress.report()))
+    }
+
+    /// Makes at once the changes that the index [follows](OpenOptions::follow), as far as their calls have returned, but for
+    /// those that returned while the journal was being synced for others. Returns how many it made; others may have been
+    /// made since the last call. Returns 0 if the index follows no other.
+    ///
+    /// # Errors
+    /// Returns [`JournalError`]; [`JournalFault::Behind`](crate::error::JournalFault::Behind) if the folder is to be opened
+    /// again. The index is as before, or has some of the changes.
+    pub fn catch_up(&self) -> Result<usize, JournalError> {
+        typed!(self, index => index.changes.follower.get().map_or(Ok(0), Follower::catch_up))
     }
 
     /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on

@@ -11,14 +11,16 @@ use jasper_core::{Element, ProgressFn};
 use jasper_vamana::{ChangeHooks, UpdateError};
 
 use super::turns::Turn;
-use super::{Journal, Record, lock};
+use super::{Journal, Record};
 
 /// A change of an index, which its journal logs if it has one.
 pub(crate) struct Change<'a> {
     /// The journal, and when it is the turn of the change.
     journal: Option<(&'a Journal, Turn<'a>)>,
-    /// Whether a drop discards the change, which the log has or may have.
-    discard_on_drop: bool,
+    /// Whether the log has the change.
+    is_logged: bool,
+    /// Whether a drop logs that the change has failed, if the log has or may have it.
+    fail_on_drop: bool,
 }
 
 /// A change that another thread logs.
@@ -39,7 +41,7 @@ impl Logging<'_> {
 
 impl<'a> Change<'a> {
     /// Logs a change of an index with this journal, waits until earlier changes have ended, and calls `make`. If that
-    /// fails, the change is removed from the log.
+    /// fails, so does the change in the log.
     ///
     /// A change [with a commit point](Record::has_commit_point) is logged while it is computed: at the commit point it
     /// waits until it is on disk, and is cancelled if it cannot be written. One without a record is logged by `make`.
@@ -50,7 +52,7 @@ impl<'a> Change<'a> {
         make: impl FnOnce(&mut Self, ChangeHooks<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let journal = journal.map(|journal| (journal, journal.turns.take()));
-        let mut change = Self { journal, discard_on_drop: false };
+        let mut change = Self { journal, is_logged: false, fail_on_drop: false };
         let made = match record {
             Some(record) if record.has_commit_point() => change.make_while_logged(record, progress, make),
             record => {
@@ -60,9 +62,9 @@ impl<'a> Change<'a> {
             }
         };
         if made.is_err() {
-            change.discard().map_err(UpdateError::Journal)?;
+            change.fail().map_err(UpdateError::Journal)?;
         }
-        change.keep();
+        change.end();
         made
     }
 
@@ -78,7 +80,15 @@ impl<'a> Change<'a> {
 
     /// Keeps the change in the log, even if it fails.
     pub(crate) fn keep(&mut self) {
-        self.discard_on_drop = false;
+        self.fail_on_drop = false;
+    }
+
+    /// Logs that the change has ended.
+    fn end(&mut self) {
+        self.keep();
+        if let (Some((journal, turn)), true) = (&self.journal, self.is_logged) {
+            journal.end(turn.number());
+        }
     }
 
     fn wait(&self) {
@@ -89,7 +99,7 @@ impl<'a> Change<'a> {
 
     fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
         if let Some((journal, _)) = &self.journal {
-            self.discard_on_drop = true;
+            (self.is_logged, self.fail_on_drop) = (true, true);
             journal.logged_bytes.fetch_add(record.bytes(), Ordering::Relaxed);
         }
     }
@@ -104,8 +114,8 @@ impl<'a> Change<'a> {
             return make(self, ChangeHooks::new(progress));
         };
         let log = journal.prepare(turn.number(), record).map_err(UpdateError::Journal)?;
-        // Should `make` panic, the change is discarded when the thread has logged it.
-        self.discard_on_drop = true;
+        // Should `make` panic, the change fails when the thread has logged it.
+        self.fail_on_drop = true;
         let (made, logged) = thread::scope(|scope| {
             let thread = thread::Builder::new().name("jasper-journal".into()).spawn_scoped(scope, log)?;
             let mut logging = Logging { thread: Some(thread), result: Ok(Ok(())) };
@@ -127,7 +137,7 @@ impl<'a> Change<'a> {
         })
         .map_err(UpdateError::Journal)?;
         if let Err(error) = logged {
-            // The store has removed it.
+            // The store has logged that it failed.
             self.keep();
             return Err(UpdateError::Journal(error).into());
         }
@@ -135,18 +145,21 @@ impl<'a> Change<'a> {
         made
     }
 
-    fn discard(&mut self) -> io::Result<()> {
-        match (&self.journal, mem::take(&mut self.discard_on_drop)) {
-            (Some((journal, turn)), true) => lock(&journal.store).discard(&[turn.number()]),
+    fn fail(&mut self) -> io::Result<()> {
+        match (&self.journal, mem::take(&mut self.fail_on_drop)) {
+            (Some((journal, turn)), true) => {
+                self.is_logged = false;
+                journal.fail(turn.number())
+            }
             _ => Ok(()),
         }
     }
 }
 
 impl Drop for Change<'_> {
-    /// Discards a change that panicked.
+    /// Fails a change that panicked.
     fn drop(&mut self) {
-        // If this fails, the change is removed before another is logged.
-        let _ = self.discard();
+        // If this cannot be logged, it is before another change is.
+        let _ = self.fail();
     }
 }

@@ -3,28 +3,84 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jasper_data::{AtomicFile, FileLock, sync_folder};
 use jasper_graph::{FileError, SaveStats, header_checksum};
 
-use super::memory::Memory;
-use super::store::Store;
-use super::{JournalError, JournalFault};
-
-pub(super) fn snapshot_name(number: u64) -> String {
-    format!("index-{number}.jasper")
-}
+use super::log::Log;
+use super::segment::{Beginning, Folder, Memory, OneSegment, Segments, invalid, segment_path};
+use super::store::{SnapshotId, Writer};
+use super::{JournalError, JournalFault, legacy};
+use crate::typed::{is_sharded, manifest_checksum, shard_files};
 
 pub(super) fn snapshot_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(snapshot_name(number))
+    folder.join(format!("index-{number}.jasper"))
 }
 
-pub(super) fn store_path(folder: &Path) -> PathBuf {
+/// The checksum of the header of a snapshot, or of the manifest of its shards.
+pub(super) fn snapshot_checksum(path: &Path) -> Result<u32, FileError> {
+    if is_sharded(path) { manifest_checksum(path) } else { header_checksum(path) }
+}
+
+pub(super) fn snapshot_bytes(path: &Path) -> Result<u64, JournalFault> {
+    let files = if is_sharded(path) { shard_files(path)? } else { vec![path.to_owned()] };
+    let bytes = files.iter().map(|file| Ok(fs::metadata(file)?.len())).sum::<io::Result<u64>>();
+    Ok(bytes?)
+}
+
+/// The path of a snapshot, after a check that it is the one that the log continues.
+pub(super) fn check_snapshot(folder: &Path, snapshot: SnapshotId) -> Result<PathBuf, JournalFault> {
+    let path = snapshot_path(folder, snapshot.number);
+    match snapshot.checksum {
+        Some(checksum) if snapshot_checksum(&path)? != checksum => {
+            let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+            Err(JournalFault::OtherSnapshot(name))
+        }
+        _ => Ok(path),
+    }
+}
+
+fn legacy_path(folder: &Path) -> PathBuf {
     folder.join("journal.redb")
 }
 
+/// Whether the file is there and not empty. An empty log marks a folder that is not finished.
+fn has_content(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() > 0)
+}
+
+/// Whether there is a segment that is not empty.
+fn has_segments(folder: &Path) -> bool {
+    let segments = Folder(folder.to_owned()).list().unwrap_or_default();
+    segments.iter().any(|&number| has_content(&segment_path(folder, number)))
+}
+
+/// The log of an earlier release, if the folder has no other.
+pub(super) fn legacy_log(folder: &Path) -> Option<PathBuf> {
+    Some(legacy_path(folder)).filter(|path| has_content(path) && !has_segments(folder))
+}
+
+/// Removes the log of an earlier release, which a segment has replaced. It is only in the way, so errors are ignored.
+pub(super) fn remove_legacy_log(folder: &Path) {
+    let _ = fs::remove_file(legacy_path(folder));
+}
+
+/// Writes the first segment of a log.
+pub(super) fn write_first_segment(folder: &Path, segment: &[u8]) -> io::Result<()> {
+    let mut file = AtomicFile::create(segment_path(folder, 0))?;
+    file.write_all(segment)?;
+    file.commit().map_err(io::Error::from)
+}
+
+/// The lock of those who change the folder.
 pub(super) fn acquire(folder: &Path) -> Result<FileLock, JournalFault> {
-    FileLock::try_acquire(store_path(folder))?.ok_or(JournalFault::InUse)
+    let lock = FileLock::try_acquire(folder.join("journal"))?.ok_or(JournalFault::InUse)?;
+    if has_content(&legacy_path(folder)) {
+        // That of earlier releases. A later one does not open the folder while this one has it.
+        FileLock::try_acquire(legacy_path(folder))?.ok_or(JournalFault::InUse)?;
+    }
+    Ok(lock)
 }
 
 /// Makes a durable index in `folder`, whose snapshot `save` writes. Removes what it made if it fails.
@@ -50,21 +106,25 @@ fn create_in(
 ) -> Result<SaveStats, JournalFault> {
     let _lock = acquire(folder)?;
     find_obstacle(folder)?;
-    let (log, snapshot) = (store_path(folder), snapshot_path(folder, 0));
+    let (log, snapshot) = (segment_path(folder, 0), snapshot_path(folder, 0));
     let create = || {
         File::create(&log)?;
+        // That of a process that was killed.
+        remove_snapshot(&snapshot);
         let saved = save(&snapshot)?;
-        let mut file = AtomicFile::create(&log)?;
-        file.write_all(&Store::create(header_checksum(&snapshot)?)?)?;
-        file.commit().map_err(io::Error::from)?;
+        let segment = Memory::default();
+        let checksum = Some(snapshot_checksum(&snapshot)?);
+        let mut writer = Writer::new(0, Box::new(segment.clone()));
+        writer.begin(Beginning::default(), SnapshotId { number: 0, checksum })?;
+        writer.sync()?;
+        write_first_segment(folder, &segment.take())?;
         // The name of the folder is an entry of its parent.
         sync_folder(fs::canonicalize(folder)?.parent().unwrap_or(folder))?;
         Ok(saved)
     };
     create().inspect_err(|_| {
-        for path in [snapshot, log] {
-            let _ = fs::remove_file(path);
-        }
+        remove_snapshot(&snapshot);
+        let _ = fs::remove_file(log);
     })
 }
 
@@ -94,8 +154,11 @@ fn find_obstacle(folder: &Path) -> Result<(), JournalFault> {
     if is_durable(folder) {
         return Err(JournalFault::Exists);
     }
-    let log = store_path(folder);
-    let unfinished = if log.is_file() { vec![snapshot_path(folder, 0), log] } else { Vec::new() };
+    let mut unfinished = vec![segment_path(folder, 0), legacy_path(folder)];
+    unfinished.retain(|log| log.is_file());
+    if !unfinished.is_empty() {
+        unfinished.push(snapshot_path(folder, 0));
+    }
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(JournalFault::NotEmpty),
@@ -125,8 +188,8 @@ fn find_obstacle(folder: &Path) -> Result<(), JournalFault> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn is_durable(path: impl AsRef<Path>) -> bool {
-    // An empty one marks a folder that is not finished.
-    fs::metadata(store_path(path.as_ref())).is_ok_and(|data| data.is_file() && data.len() > 0)
+    let path = path.as_ref();
+    has_segments(path) || has_content(&legacy_path(path))
 }
 
 /// The contents of the folder of a [durable index](crate::Index::save_durable).
@@ -148,29 +211,29 @@ pub fn is_durable(path: impl AsRef<Path>) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurableInfo {
-    /// The index file that the journal continues.
+    /// The index file that the journal continues, or the folder of those of the [shards](crate::IndexBuilder::shards).
     pub snapshot: PathBuf,
     /// Number of changes in the journal.
     pub changes: usize,
 }
 
 impl DurableInfo {
-    /// Reads the contents of `folder`, and changes nothing there. Cost: one pass over the journal, and memory for it.
+    /// Reads the contents of `folder`, and changes nothing there. Another process may be changing them. Cost: one pass
+    /// over the journal.
     ///
     /// # Errors
-    /// Returns [`JournalError`], also if the folder is in use.
+    /// Returns [`JournalError`].
     pub fn read(folder: impl AsRef<Path>) -> Result<Self, JournalError> {
         let folder = check_durable(folder.as_ref())?;
-        let read = || {
-            let _lock = match acquire(folder) {
-                Err(JournalFault::InUse) => return Err(JournalFault::InUse),
-                // It may be where nothing can be written.
-                lock => lock.ok(),
-            };
-            let store = Store::open_copy(Memory::read(&store_path(folder))?)?;
-            let log = store.read()?;
-            let number = log.snapshot.ok_or(JournalFault::NotDurable)?;
-            Ok(Self { snapshot: snapshot_path(folder, number), changes: log.numbers()?.len() })
+        let read = || -> Result<Self, JournalFault> {
+            let mut segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
+            if let Some(path) = legacy_log(folder) {
+                segments = Arc::new(OneSegment::new(legacy::read(&path)?));
+            }
+            let mut log = Log::read(segments)?;
+            let number = log.snapshot().ok_or_else(|| invalid("the log names no snapshot"))?.number;
+            log.remove_below(number);
+            Ok(Self { snapshot: snapshot_path(folder, number), changes: log.numbers().len() })
         };
         read().map_err(|fault| JournalError::new(folder, fault))
     }
@@ -188,7 +251,12 @@ pub(super) fn remove_other_snapshots(folder: &Path, number: u64) {
         let name = entry.file_name().into_string().unwrap_or_default();
         let number = name.strip_prefix("index-").and_then(|name| name.strip_suffix(".jasper"));
         if number.is_some_and(|number| number.parse::<u64>().is_ok()) && entry.path() != kept {
-            let _ = fs::remove_file(entry.path());
+            remove_snapshot(&entry.path());
         }
     }
+}
+
+/// Removes a snapshot, if it is there.
+fn remove_snapshot(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }

@@ -2,69 +2,90 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `index-N.jasper` | the snapshot: the index before change N |
-//! | `journal.redb` | N, the checksum of the snapshot's header, and the changes since |
+//! | `index-N.jasper` | a snapshot: the index before change N; of an index with shards, it is the folder of these |
+//! | `journal-K.log` | segment K of the log |
+//!
+//! The *log* is the list of changes, and of snapshots with their checksums. It is in files, the *segments*, of which only
+//! the last is appended to (`segment`: entries and files; `store`: writes them; `log`: reads them; `legacy`: the log of
+//! earlier releases). There is one log, also of an index with shards: a change is logged before it is divided.
 //!
 //! ```text
 //! create:
-//!     make journal.redb, empty               marks a folder that is not finished, which may be made again
+//!     make journal-0.log, empty              marks a folder that is not finished, which may be made again
 //!     write index-0.jasper
-//!     replace journal.redb by a log of N = 0
+//!     replace journal-0.log by a log that names it
 //! change:
 //!     take a number                          changes are made in the order of their numbers
 //!     on another thread:
-//!         log it under the number, and sync  together with all changes that wait for this (group commit)
+//!         append it with its number, and sync    together with all changes that wait for this (group commit)
 //!     wait for its turn, and compute it
 //!     wait for the other thread              the commit point
 //!     make it visible
-//!     if it fails: remove it from the log    a crash until here may bring it back; its call has not returned
+//!     append that it has ended               without a sync: only those who follow wait for it
+//!     if it fails: append that it failed     a crash until here may bring it back; its call has not returned
+//! an error of the disk:
+//!     begin another segment, which says first which changes have failed    whatever is on disk of the last one
 //! snapshot:
-//!     take a number N, and wait for its turn
+//!     take a number N, and end the segment   changes from N on are in later segments
+//!     wait for its turn, and copy the index  if there is memory; otherwise changes wait until it is written
 //!     write index-N.jasper                   a crash until here leaves a file that the next opening removes
-//!     store N, and remove changes below N    one transaction
+//!     append that it is there, and sync
+//!     remove older snapshots, and the segments that were ended, but for those that a follower reads
 //! open:
-//!     open index-N.jasper; make the changes of the log again, in the order of their numbers
+//!     open the snapshot that the log names last; make its changes again, in the order of their numbers
+//!     begin another segment with the first change
+//! follow, in any process, while another changes the index:
+//!     open the snapshot that the log names last
+//!     again and again: read what is new in the log; make the changes that have ended
 //! ```
-//!
-//! The *log* is the list of changes in `journal.redb`; the module `store` reads and writes it.
 //!
 //! A change is logged before it is visible, because it cannot be taken back once searches see it. The calling thread
 //! logs a change before making it if the change needs no computation, or if it is a large insert from a source that
 //! only this thread may read. A logged change may still be refused, if earlier changes left the index in a state that
 //! does not allow it. The result of a change is a function of that state, so a replay of the log refuses it again.
+//!
+//! Why not a database: one that is open to be written cannot be read by another process, and of its tree of pages the
+//! journal used the order alone.
 
 mod change;
 mod digest;
 mod folder;
-mod memory;
+mod follow;
+mod legacy;
+mod log;
 mod record;
+mod segment;
 mod store;
 #[cfg(test)]
 mod tests;
 mod turns;
 
-use std::fs;
 use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 
 use jasper_core::{Element, Progress, ProgressFn, Stage, VectorSource, sync::lock};
 use jasper_data::{FileLock, PathError};
-use jasper_graph::{FileError, SaveStats, VectorError, header_checksum};
+use jasper_graph::{FileError, SaveStats, VectorError};
 use jasper_vamana::UpdateError;
 
 use crate::typed::TypedIndex;
 pub(crate) use change::Change;
 pub(crate) use digest::Digest;
 pub use folder::{DurableInfo, check_new_durable, is_durable};
-use folder::{acquire, remove_other_snapshots, snapshot_name, snapshot_path, store_path};
+use folder::{
+    acquire, check_snapshot, legacy_log, remove_legacy_log, remove_other_snapshots, snapshot_bytes,
+    snapshot_checksum, snapshot_path, write_first_segment,
+};
 pub(crate) use folder::{check_durable, create};
-use memory::Memory;
+pub(crate) use follow::{FollowedLog, Follower};
+use log::Log;
 pub(crate) use record::Record;
 use record::for_each_chunk;
-use store::{Log, Store, StoredChange};
+use segment::{Folder, OneSegment, Segments};
+use store::{SnapshotId, Store, StoredChange};
 use turns::Turns;
 
 /// A durable index cannot be created or opened, or no snapshot of it can be taken.
@@ -75,7 +96,10 @@ pub type JournalError = PathError<JournalFault>;
 #[non_exhaustive]
 pub enum JournalFault {
     /// Another process, or another [`Index`](crate::Index) of this one, has the folder open.
-    #[error("is open already, in this process or another; a durable index is open once at a time")]
+    #[error(
+        "is open already, in this process or another; one index at a time changes the folder, and others follow it with \
+         `OpenOptions::follow`"
+    )]
     InUse,
     /// The folder is not that of a durable index.
     #[error(
@@ -88,9 +112,18 @@ pub enum JournalFault {
     /// The folder is to become that of a durable index, and has other files.
     #[error("is not empty; name a new folder for the index")]
     NotEmpty,
-    /// The index has several shards.
-    #[error("cannot be that of a durable index, because the index has several shards; use `save`")]
-    Sharded,
+    /// The index is to be spread over several shards, and the snapshot in the folder has one.
+    #[error(
+        "is that of an index with one shard, which cannot be divided while it is durable; open it on one device or \
+         replicated, or save a durable index that was built with shards"
+    )]
+    OneShard,
+    /// The folder is that of a release whose log cannot be followed.
+    #[error("has the journal of an earlier release, which cannot be followed; open it once to convert it")]
+    Unconverted,
+    /// A follower has not read segments of the log that are gone.
+    #[error("its log was removed before it was read here; open the folder again")]
+    Behind,
     /// The folder or its journal cannot be read or written.
     #[error("its journal cannot be read or written")]
     Journal(#[source] io::Error),
@@ -125,6 +158,8 @@ pub(crate) const GROUP_BYTES: u64 = 4 << 20;
 /// A snapshot is due when the log has at least this many bytes, and at least half as many as the last snapshot.
 const MIN_JOURNAL_BYTES: u64 = 32 << 20;
 const SNAPSHOT_DIVISOR: u64 = 2;
+/// Or when it had this many segments when it was opened: each process that changes the index begins one.
+const MAX_SEGMENTS: usize = 64;
 
 /// The journal of an index, and the lock of its folder.
 #[derive(Debug)]
@@ -133,6 +168,11 @@ pub(crate) struct Journal {
     turns: Turns,
     waiting: Mutex<Vec<Arc<Waiting>>>,
     store: Mutex<Store>,
+    /// All changes below this number have ended, and the number that the log says.
+    ended: AtomicU64,
+    logged_ended: AtomicU64,
+    /// Held while a snapshot is taken.
+    snapshotting: Mutex<()>,
     /// Bytes logged since the last snapshot, or since the last failure to take one.
     logged_bytes: AtomicU64,
     snapshot_bytes: AtomicU64,
@@ -160,55 +200,58 @@ fn copy(result: &io::Result<()>) -> io::Result<()> {
 /// A folder that is about to be opened: the log, and which snapshot it continues.
 pub(crate) struct OpenJournal {
     folder: PathBuf,
-    store: Store,
+    segments: Arc<dyn Segments>,
     log: Log,
-    number: u64,
+    snapshot: SnapshotId,
     lock: FolderLock,
-    /// What `log` reads, if that is not `store`.
-    _copy: Option<Store>,
 }
 
 impl OpenJournal {
     /// Opens the journal of a folder. If the folder cannot be written, its index has all changes and accepts no others.
     pub(crate) fn new(folder: &Path) -> Result<Self, JournalError> {
         check_durable(folder)?;
-        let open = || Ok((acquire(folder)?, Store::open(&store_path(folder))?));
-        Self::with_store(folder, open()).map_err(|fault| JournalError::new(folder, fault))
+        Self::with_lock(folder, acquire(folder)).map_err(|fault| JournalError::new(folder, fault))
     }
 
-    fn with_store(
-        folder: &Path,
-        opened: Result<(FileLock, Store), JournalFault>,
-    ) -> Result<Self, JournalFault> {
-        let (lock, store, copy) = match opened {
-            Ok((lock, store)) => (Ok(lock), store, None),
-            Err(JournalFault::Journal(reason)) if is_unwritable(&reason) => {
-                let copy = Store::open_copy(Memory::read(&store_path(folder))?)?;
-                let refusal = io::Error::new(
-                    reason.kind(),
-                    format!("the folder could not be written when it was opened; open it again ({reason})"),
-                );
-                (Err(copy_error(&refusal)), Store::closed(refusal), Some(copy))
-            }
+    fn with_lock(folder: &Path, lock: Result<FileLock, JournalFault>) -> Result<Self, JournalFault> {
+        let mut lock = match lock {
+            Ok(lock) => Ok(lock),
+            Err(JournalFault::Journal(reason)) if is_unwritable(&reason) => Err(reason),
             Err(fault) => return Err(fault),
         };
-        let log = copy.as_ref().unwrap_or(&store).read()?;
-        let number = log.snapshot.ok_or(JournalFault::NotDurable)?;
-        let snapshot = snapshot_path(folder, number);
-        if let Some(checksum) = log.snapshot_checksum
-            && header_checksum(&snapshot)? != checksum
-        {
-            return Err(JournalFault::OtherSnapshot(snapshot_name(number)));
+        let mut segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
+        if let Some(path) = legacy_log(folder) {
+            let converted = legacy::read(&path)?;
+            if lock.is_ok() {
+                lock = unless_unwritable(lock, write_first_segment(folder, &converted))?;
+            }
+            if lock.is_err() {
+                segments = Arc::new(OneSegment::new(converted));
+            }
+        }
+        let mut log = Log::read(Arc::clone(&segments))?;
+        let snapshot = log.snapshot().ok_or_else(|| segment::invalid("the log names no snapshot"))?;
+        check_snapshot(folder, snapshot)?;
+        log.remove_below(snapshot.number);
+        if let (Ok(_), Some((last, _))) = (&lock, log.end()) {
+            // The process that wrote its end may have been killed before it was on disk.
+            lock = unless_unwritable(lock, segments.sync(last))?;
         }
         if lock.is_ok() {
-            remove_other_snapshots(folder, number);
+            remove_legacy_log(folder);
+            remove_other_snapshots(folder, snapshot.number);
         }
-        Ok(Self { folder: folder.to_owned(), store, log, number, lock, _copy: copy })
+        let refused = |reason: io::Error| {
+            let text = "the folder could not be written when it was opened; open it again";
+            io::Error::new(reason.kind(), format!("{text} ({reason})"))
+        };
+        let lock = lock.map_err(refused);
+        Ok(Self { folder: folder.to_owned(), segments, log, snapshot, lock })
     }
 
     /// The index file that the log continues.
     pub(crate) fn snapshot(&self) -> PathBuf {
-        snapshot_path(&self.folder, self.number)
+        snapshot_path(&self.folder, self.snapshot.number)
     }
 
     /// Makes all changes of the log in `index`, which was opened from the snapshot.
@@ -217,38 +260,64 @@ impl OpenJournal {
         index: &TypedIndex<T>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Journal, JournalError> {
-        let (last, logged_bytes, snapshot_bytes) =
-            self.replay_all(index, progress).map_err(|fault| JournalError::new(&self.folder, fault))?;
+        let folder = self.folder.clone();
+        self.replay_all(index, progress).map_err(|fault| JournalError::new(&folder, fault))
+    }
+
+    fn replay_all<T: Element>(
+        self,
+        index: &TypedIndex<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Journal, JournalFault> {
+        let numbers = self.log.numbers();
+        let mut logged_bytes = 0;
+        for (done, &number) in numbers.iter().enumerate() {
+            let report = Progress { stage: Stage::Replaying, done, total: numbers.len() }.report(progress);
+            report.map_err(|error| JournalFault::Replay(error.into()))?;
+            logged_bytes += replay(index, &self.log, number)?;
+        }
+        if self.segments.list()?.len() >= MAX_SEGMENTS {
+            logged_bytes = u64::MAX / 2;
+        }
+        let snapshot_bytes = snapshot_bytes(&self.snapshot())?;
+        let ended = self.log.ended();
+        let next = numbers.last().map_or(0, |last| last + 1).max(ended).max(self.snapshot.number);
+        let mut store = Store::new(self.segments, self.snapshot, self.log.end(), next)?;
+        match &self.lock {
+            Err(reason) => store.close(copy_error(reason)),
+            // Followers wait for the end of changes whose process was killed. If this fails, the next entry says it.
+            Ok(_) if numbers.last().is_some_and(|&last| last >= ended) => _ = store.commit(&[], |_| Ok(())),
+            Ok(_) => {}
+        }
         Ok(Journal {
             folder: self.folder,
-            turns: Turns::new(last.map_or(self.number, |last| last + 1)),
+            turns: Turns::new(next),
             waiting: Mutex::default(),
-            store: Mutex::new(self.store),
+            store: Mutex::new(store),
+            ended: AtomicU64::new(next),
+            logged_ended: AtomicU64::new(next),
+            snapshotting: Mutex::default(),
             logged_bytes: AtomicU64::new(logged_bytes),
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
             lock: self.lock,
         })
     }
+}
 
-    /// Returns the number of the last change, and the bytes of the log and of the snapshot.
-    fn replay_all<T: Element>(
-        &self,
-        index: &TypedIndex<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(Option<u64>, u64, u64), JournalFault> {
-        let numbers = self.log.numbers()?;
-        let mut logged_bytes = 0;
-        for (done, &number) in numbers.iter().enumerate() {
-            let report = Progress { stage: Stage::Replaying, done, total: numbers.len() }.report(progress);
-            report.map_err(|error| JournalFault::Replay(error.into()))?;
-            match record::replay(index, &self.log, number) {
-                Ok(bytes) => logged_bytes += bytes,
-                // The process ended before it removed the change from the log.
-                Err(error) if is_refusal(&error) => {}
-                Err(error) => return Err(JournalFault::Replay(error)),
-            }
-        }
-        Ok((numbers.last().copied(), logged_bytes, fs::metadata(self.snapshot())?.len()))
+/// Makes a change of the log again. Returns the bytes that it takes there.
+fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) -> Result<u64, JournalFault> {
+    match record::replay(index, log, number) {
+        // The process ended before it logged that the change failed.
+        Err(error) if is_refusal(&error) => Ok(0),
+        made => made.map_err(JournalFault::Replay),
+    }
+}
+
+/// The lock, or why nothing can be written; an error if it is of another kind.
+fn unless_unwritable(lock: FolderLock, written: io::Result<()>) -> io::Result<FolderLock> {
+    match written {
+        Err(reason) if is_unwritable(&reason) => Ok(Err(reason)),
+        written => written.map(|()| lock),
     }
 }
 
@@ -304,9 +373,11 @@ impl Journal {
         change: &StoredChange,
         vectors: &dyn VectorSource<T>,
     ) -> io::Result<()> {
-        lock(&self.store).commit(&[change.number], |tables| {
-            tables.insert(change)?;
-            for_each_chunk(vectors, |first, chunk| tables.insert_vectors(change.number, first, chunk))
+        self.with_store(|store| {
+            store.commit(&[change.number], |segment| {
+                for_each_chunk(vectors, |first, chunk| segment.write_vectors(change.number, first, chunk))?;
+                segment.write(change)
+            })
         })
     }
 
@@ -314,22 +385,53 @@ impl Journal {
     fn commit_in_group(&self, change: StoredChange) -> io::Result<()> {
         let waiting = Arc::new(Waiting { change, committed: OnceLock::new() });
         lock(&self.waiting).push(Arc::clone(&waiting));
-        let mut store = lock(&self.store);
-        // Otherwise another caller has committed it meanwhile.
-        if waiting.committed.get().is_none() {
-            let group = mem::take(&mut *lock(&self.waiting));
-            let numbers: Vec<u64> = group.iter().map(|waiting| waiting.change.number).collect();
-            let committed = store.commit(&numbers, |tables| {
-                group.iter().try_for_each(|waiting| tables.insert(&waiting.change))
-            });
-            for waiting in group {
-                // Set once, as every change is in one group.
-                let _ = waiting.committed.set(copy(&committed));
+        self.with_store(|store| {
+            // Otherwise another caller has committed it meanwhile.
+            if waiting.committed.get().is_none() {
+                let group = mem::take(&mut *lock(&self.waiting));
+                let numbers: Vec<u64> = group.iter().map(|waiting| waiting.change.number).collect();
+                let committed = store.commit(&numbers, |segment| {
+                    group.iter().try_for_each(|waiting| segment.write(&waiting.change))
+                });
+                for waiting in group {
+                    // Set once, as every change is in one group.
+                    let _ = waiting.committed.set(copy(&committed));
+                }
             }
-        }
-        drop(store);
+        });
         let panicked = || Err(io::Error::other("another change panicked while it was committed"));
         waiting.committed.get().map_or_else(panicked, copy)
+    }
+
+    /// Logs that a change has failed. After an error, this is logged before another change is.
+    fn fail(&self, number: u64) -> io::Result<()> {
+        self.with_store(|store| store.fail(&[number]))
+    }
+
+    /// Logs that a change has ended, and all before it have.
+    fn end(&self, number: u64) {
+        self.ended.store(number + 1, Ordering::SeqCst);
+        self.log_ended();
+    }
+
+    fn with_store<R>(&self, work: impl FnOnce(&mut Store) -> R) -> R {
+        let result = work(&mut lock(&self.store));
+        self.log_ended();
+        result
+    }
+
+    /// Logs how many changes have ended, unless another thread has the store, which calls this after that.
+    fn log_ended(&self) {
+        while self.logged_ended.load(Ordering::SeqCst) < self.ended.load(Ordering::SeqCst) {
+            let mut store = match self.store.try_lock() {
+                Ok(store) => store,
+                Err(TryLockError::Poisoned(store)) => store.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            let ended = self.ended.load(Ordering::SeqCst);
+            store.set_ended(ended);
+            self.logged_ended.store(ended, Ordering::SeqCst);
+        }
     }
 
     /// Whether the log has grown so long that a snapshot should replace it.
@@ -338,34 +440,47 @@ impl Journal {
         self.logged_bytes.load(Ordering::Relaxed) >= MIN_JOURNAL_BYTES.max(snapshot_bytes / SNAPSHOT_DIVISOR)
     }
 
-    /// Replaces the log of all changes that were made by a snapshot, which `save` writes. `only_if_due` is for one that
-    /// no caller asked for.
+    /// Replaces the log of all changes that were made by a snapshot. `save` writes it, and calls the function that it gets
+    /// when changes may go on. `only_if_due` is for one that no caller asked for.
     pub(crate) fn snapshot(
         &self,
         only_if_due: bool,
-        save: impl FnOnce(&Path) -> Result<SaveStats, FileError>,
+        save: impl FnOnce(&Path, &mut dyn FnMut()) -> Result<SaveStats, FileError>,
     ) -> Result<(), JournalError> {
-        let turn = self.turns.take();
-        turn.wait();
-        if only_if_due && !self.is_snapshot_due() {
+        if only_if_due && self.snapshotting.try_lock().is_err() {
             return Ok(());
         }
-        if let Err(reason) = &self.lock {
-            return Err(JournalError::new(&self.folder, copy_error(reason)));
-        }
-        let number = turn.number();
-        // If this fails, the next attempt is due when the log has grown by as much again.
-        self.logged_bytes.store(0, Ordering::Relaxed);
-        let snapshot = || -> Result<u64, JournalFault> {
-            let path = snapshot_path(&self.folder, number);
-            let saved = save(&path)?;
-            let checksum = header_checksum(&path)?;
-            lock(&self.store).commit(&[], |tables| tables.set_snapshot(number, checksum))?;
-            Ok(saved.bytes)
+        let _one = lock(&self.snapshotting);
+        let taken = self.with_store(|store| {
+            if only_if_due && !self.is_snapshot_due() {
+                return Ok(None);
+            }
+            self.lock.as_ref().map_err(copy_error)?;
+            // If this fails, the next attempt is due when the log has grown by as much again.
+            self.logged_bytes.store(0, Ordering::Relaxed);
+            // Changes with later numbers are logged after this, to segments from `first` on.
+            Ok(Some((self.turns.take(), store.end_segment())))
+        });
+        let in_folder = |fault| JournalError::new(&self.folder, fault);
+        let Some((turn, first)) = taken.map_err(|error: io::Error| in_folder(error.into()))? else {
+            return Ok(());
         };
-        let bytes = snapshot().map_err(|fault| JournalError::new(&self.folder, fault))?;
-        self.snapshot_bytes.store(bytes, Ordering::Relaxed);
-        remove_other_snapshots(&self.folder, number);
-        Ok(())
+        turn.wait();
+        let number = turn.number();
+        let mut turn = Some(turn);
+        let snapshot = || -> Result<(), JournalFault> {
+            let path = snapshot_path(&self.folder, number);
+            let saved = save(&path, &mut || drop(turn.take()))?;
+            let checksum = Some(snapshot_checksum(&path)?);
+            self.with_store(|store| {
+                store.set_snapshot(SnapshotId { number, checksum })?;
+                self.snapshot_bytes.store(saved.bytes, Ordering::Relaxed);
+                remove_other_snapshots(&self.folder, number);
+                // What is left is removed after the next snapshot.
+                let _ = store.remove_below(first);
+                Ok(())
+            })
+        };
+        snapshot().map_err(in_folder)
     }
 }

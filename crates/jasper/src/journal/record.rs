@@ -9,7 +9,8 @@ use jasper_graph::TunedSearch;
 use jasper_quant::Quantization;
 use jasper_vamana::{NewVectors, OnConflict, UpdateError};
 
-use super::store::{CHUNK_BYTES, Log, StoredChange};
+use super::log::Log;
+use super::store::{CHUNK_BYTES, StoredChange};
 use crate::changes::{InsertEntries, InsertKeys};
 use crate::index::DeleteKeys;
 use crate::typed::TypedIndex;

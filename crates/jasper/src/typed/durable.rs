@@ -6,7 +6,7 @@ use jasper_core::{Element, ProgressFn};
 use jasper_graph::SaveStats;
 
 use super::TypedIndex;
-use crate::journal::{self, JournalError, JournalFault};
+use crate::journal::{self, JournalError};
 
 impl<T: Element> TypedIndex<T> {
     pub(crate) fn save_durable(
@@ -14,9 +14,6 @@ impl<T: Element> TypedIndex<T> {
         folder: &Path,
         progress: &mut ProgressFn<'_>,
     ) -> Result<SaveStats, JournalError> {
-        if self.shards() > 1 {
-            return Err(JournalError::new(folder, JournalFault::Sharded));
-        }
         journal::create(folder, |path| self.save(path, progress))
     }
 

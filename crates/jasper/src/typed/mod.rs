@@ -25,6 +25,7 @@ use crate::changes::small::SmallChanges;
 use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, SearchLimits, Spread};
+pub(crate) use shard_files::manifest_checksum;
 pub use shard_files::{is_sharded, shard_files};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
@@ -48,7 +49,12 @@ impl<T: Element> TypedIndex<T> {
     }
 
     fn with_backend(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
-        let changes = Arc::new(Changes::new(Arc::clone(&backend), Arc::clone(&executor)));
+        Self::with_changes(Changes::new(backend, executor), exact_linking)
+    }
+
+    pub(crate) fn with_changes(changes: Changes<T>, exact_linking: bool) -> Self {
+        let (backend, executor) = (Arc::clone(&changes.backend), Arc::clone(&changes.executor));
+        let changes = Arc::new(changes);
         Self {
             batcher: SearchBatcher::new(Arc::clone(&backend)),
             small_changes: SmallChanges::new(Arc::clone(&changes)),
@@ -70,7 +76,8 @@ impl<T: Element> TypedIndex<T> {
             self;
         // Waits for submitted searches and changes, which hold the backend.
         drop((batcher, small_changes));
-        let changes = Arc::into_inner(changes).expect("submitted changes have ended").without_backend();
+        let changes = Arc::into_inner(changes).expect("submitted changes have ended");
+        let changes = changes.without_backend(exact_linking);
         let is_sharded = !backend.shards().is_empty();
         let graphs = backend.into_graphs().into_iter().enumerate();
         let mut backends: Vec<_> =

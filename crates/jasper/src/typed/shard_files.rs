@@ -13,13 +13,11 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use jasper_core::{Element, ProgressFn};
-use jasper_data::AtomicFile;
-use jasper_graph::{FileError, FileFault, Graph, SaveStats, header_checksum};
+use jasper_data::{AtomicFile, sync_folder};
+use jasper_graph::{FileError, FileFault, SaveStats, header_checksum};
 
-use crate::backend::{Backend, MAX_SHARDS};
+use crate::backend::MAX_SHARDS;
 
 const MANIFEST: &str = "manifest.txt";
 const FIRST_LINE: &str = "jasper shards 2";
@@ -130,11 +128,18 @@ pub fn shard_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, FileError> 
     Manifest::read(folder)?.check(folder)
 }
 
-/// Writes the graphs of shards to a folder. The caller has synced their edges.
-pub(crate) fn save<T: Element>(
+/// The checksum of the manifest of a folder, which has those of all its files.
+pub(crate) fn manifest_checksum(folder: &Path) -> Result<u32, FileError> {
+    let path = folder.join(MANIFEST);
+    let manifest = fs::read(&path).map_err(|error| FileError::new(&path, FileFault::Io(error)))?;
+    Ok(crc32c::crc32c(&manifest))
+}
+
+/// Writes the graphs of shards to a folder. `save` writes one of them, by its number.
+pub(crate) fn save(
     folder: &Path,
-    shards: &[Arc<dyn Backend<T>>],
-    progress: &mut ProgressFn<'_>,
+    shards: usize,
+    mut save: impl FnMut(usize, &Path) -> Result<SaveStats, FileError>,
 ) -> Result<SaveStats, FileError> {
     let write_error = |error| FileError::new(folder, FileFault::Write(error));
     if folder.exists() && !is_sharded(folder) && fs::read_dir(folder).map_err(write_error)?.next().is_some() {
@@ -143,15 +148,16 @@ pub(crate) fn save<T: Element>(
             FileFault::Shards("has other files; name a new folder, or that of a sharded index".to_owned()),
         ));
     }
+    let is_new = !folder.exists();
     fs::create_dir_all(folder).map_err(write_error)?;
     let old = files_in(folder).map_err(write_error)?;
     let generation = old.iter().map(|(generation, _)| generation + 1).max().unwrap_or(0);
     let mut stats: Option<SaveStats> = None;
     let mut files = Vec::new();
-    let written = shards.iter().enumerate().try_for_each(|(shard, backend)| {
+    let written = (0..shards).try_for_each(|shard| {
         let name = format!("shard-{generation}-{shard}.jasper");
         let path = folder.join(&name);
-        let saved = backend.read(|graph: &Graph<T>| graph.save(&path, progress))?;
+        let saved = save(shard, &path)?;
         let sum = stats.get_or_insert(saved);
         if shard > 0 {
             sum.bytes += saved.bytes;
@@ -169,6 +175,11 @@ pub(crate) fn save<T: Element>(
             }
         }
         return Err(error);
+    }
+    if is_new {
+        // The name of the folder is an entry of its parent.
+        let folder = fs::canonicalize(folder).map_err(write_error)?;
+        sync_folder(folder.parent().unwrap_or(&folder)).map_err(write_error)?;
     }
     for (_, path) in old {
         // What is left of it is removed by the next save.

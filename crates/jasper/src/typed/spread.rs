@@ -128,8 +128,9 @@ impl<T: Element> TypedIndex<T> {
     /// Builds shards of the vectors on the devices, and moves them there.
     fn build_shards(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Self, DeviceError> {
         let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
-        if self.changes.journal.get().is_some() {
-            return Err(refuse("the index is durable, and shards cannot be; open its snapshot alone".into()));
+        if self.changes.journal.get().is_some() || self.changes.follower.get().is_some() {
+            let reason = "the index is durable and has one shard, which cannot be divided; save one that was built with shards";
+            return Err(refuse(reason.into()));
         }
         let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));
         let built = self.backend.read(|graph| {

@@ -1,147 +1,82 @@
-//! A file layer that fails on demand, at every call that changes the log.
+//! A disk that fails on demand, at every call that changes the log.
 
+mod disk;
+mod log;
+
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use jasper_core::{ElementKind, MatrixView, Metric, VectorSource, Vectors, no_progress};
-use redb::{Builder, StorageBackend};
+use jasper_graph::Graph;
 
 use super::*;
+use crate::backend::faulty::{Controls, Faulty};
+use crate::backend::{Backend, HostBackend};
+use crate::index::Typed;
 use crate::{Index, IndexBuilder, NewKeys, OpenOptions};
-
-/// A file in memory, whose calls that change it fail or wait on demand.
-#[derive(Clone, Debug, Default)]
-struct Disk {
-    state: Arc<Mutex<State>>,
-    released: Arc<Condvar>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    bytes: Vec<u8>,
-    calls: u64,
-    /// The calls that fail.
-    failing: Range<u64>,
-    /// Whether calls wait.
-    is_held: bool,
-}
-
-/// How long calls wait at most.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-impl Disk {
-    fn with_bytes(bytes: Vec<u8>) -> Self {
-        let disk = Self::default();
-        disk.state().bytes = bytes;
-        disk
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    /// The disk as a process finds it that starts after this one has ended now.
-    fn after_crash(&self) -> Self {
-        Self::with_bytes(self.state().bytes.clone())
-    }
-
-    /// Makes calls wait.
-    fn hold(&self) {
-        self.state().is_held = true;
-    }
-
-    fn release(&self) {
-        self.state().is_held = false;
-        self.released.notify_all();
-    }
-
-    /// Makes some of the next calls fail.
-    fn fail(&self, calls: Range<u64>) {
-        let mut state = self.state();
-        state.failing = state.calls + calls.start..state.calls.saturating_add(calls.end);
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-        let is_held = |state: &mut State| state.is_held;
-        let (mut state, timeout) = self.released.wait_timeout_while(self.state(), PATIENCE, is_held).unwrap();
-        if timeout.timed_out() {
-            state.is_held = false;
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        state.calls += 1;
-        if state.failing.contains(&(state.calls - 1)) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        change(&mut state.bytes);
-        Ok(())
-    }
-
-    fn store(&self) -> Store {
-        let disk = self.clone();
-        Store::open_with(Box::new(move || {
-            Builder::new().set_check_integrity_on_open(true).create_with_backend(disk.clone())
-        }))
-        .unwrap()
-    }
-}
-
-impl StorageBackend for Disk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.state().bytes.len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        out.copy_from_slice(&self.state().bytes[offset as usize..][..out.len()]);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.change(|bytes| bytes.resize(len as usize, 0))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.change(|_| ())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.change(|bytes| bytes[offset as usize..][..data.len()].copy_from_slice(data))
-    }
-}
+use disk::{Disk, PATIENCE};
 
 fn typed(index: &Index) -> &TypedIndex<u8> {
     index.of().unwrap()
 }
 
-fn empty() -> Index {
-    IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(8).empty(ElementKind::U8, 2).unwrap()
+fn empty(shards: usize) -> Index {
+    let builder = IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(8);
+    builder.shards(shards).empty(ElementKind::U8, 2).unwrap()
 }
 
-/// An empty index with a journal on a disk.
-fn durable(disk: &Disk, folder: &Path) -> Index {
+/// The graph, or those of the shards, as files.
+fn files_of(index: &Index) -> Vec<Vec<u8>> {
+    let write = |graph: &Graph<u8>| {
+        let mut file = io::Cursor::new(Vec::new());
+        graph.write_to(&mut file, &mut no_progress).unwrap();
+        file.into_inner()
+    };
+    typed(index).backend.shards_or_self().iter().map(|shard| shard.read(write)).collect()
+}
+
+/// An index in memory with the same content.
+fn copy_of(files: &[Vec<u8>]) -> Index {
+    let graphs = files.iter().map(|file| Graph::read_from(&file[..], &mut no_progress).unwrap());
+    match files.len() {
+        1 => OpenOptions::new().open_bytes(&files[0]).unwrap(),
+        _ => TypedIndex::<u8>::from_shards(graphs, Arc::clone(&typed(&empty(1)).executor), false).into(),
+    }
+}
+
+/// An index with a journal on a disk.
+fn durable(index: Index, disk: &Disk, folder: &Path) -> Index {
+    let snapshot = SnapshotId { number: 0, checksum: None };
     let journal = Journal {
         folder: folder.to_owned(),
         turns: Turns::new(0),
         waiting: Mutex::default(),
-        store: Mutex::new(disk.store()),
+        store: Mutex::new(Store::new(Arc::new(disk.clone()), snapshot, None, 0).unwrap()),
+        ended: AtomicU64::new(0),
+        logged_ended: AtomicU64::new(0),
+        snapshotting: Mutex::default(),
         logged_bytes: AtomicU64::new(0),
         snapshot_bytes: AtomicU64::new(0),
         lock: Ok(acquire(folder).unwrap()),
     };
-    let index = empty();
     typed(&index).changes.set_journal(journal);
     index
 }
 
-/// The changes of a log, made again.
-fn replayed(disk: &Disk) -> Index {
-    let store = disk.store();
-    let log = store.read().unwrap();
-    let index = empty();
-    for number in log.numbers().unwrap() {
+fn read_log(disk: &Disk) -> Log {
+    Log::read(Arc::new(disk.clone())).unwrap()
+}
+
+/// Makes the changes of a log in an index, whose number of shards does not matter to the log.
+fn replayed(disk: &Disk, shards: usize) -> Index {
+    let (log, index) = (read_log(disk), empty(shards));
+    for number in log.numbers() {
         record::replay(typed(&index), &log, number).unwrap();
     }
     index
@@ -173,11 +108,11 @@ const STEPS: [Step; 6] = [
 fn take_steps(index: &Index, reference: &Index) -> Option<usize> {
     let mut refused = None;
     for (number, step) in STEPS.iter().enumerate() {
-        let before = index.to_bytes().unwrap();
+        let before = files_of(index);
         match step(index) {
             Err(UpdateError::Journal(error)) => {
                 assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-                assert!(index.to_bytes().unwrap() == before);
+                assert!(files_of(index) == before);
                 refused.get_or_insert(number);
             }
             result => assert_eq!(result.is_ok(), step(reference).is_ok()),
@@ -187,26 +122,26 @@ fn take_steps(index: &Index, reference: &Index) -> Option<usize> {
 }
 
 /// Takes the steps while `count` calls of the disk fail, from each number on. Returns how many runs saw an error.
-fn fail_at_each(count: u64) -> usize {
+fn fail_at_each(count: u64, shards: usize) -> usize {
     let mut failed = 0;
     for call in 0.. {
-        let (disk, folder, reference) = (Disk::default(), tempfile::tempdir().unwrap(), empty());
-        let index = durable(&disk, folder.path());
-        let before = disk.state().calls;
+        let (disk, folder, reference) = (Disk::default(), tempfile::tempdir().unwrap(), empty(shards));
+        let index = durable(empty(shards), &disk, folder.path());
         disk.fail(call..call.saturating_add(count));
         let refused = take_steps(&index, &reference);
-        let calls = disk.state().calls - before;
+        let calls = disk.state().calls;
 
         // The process ends here.
-        let found = replayed(&disk.after_crash());
-        let (found, expected) = (found.to_bytes().unwrap(), reference.to_bytes().unwrap());
+        let (found, expected) = (files_of(&replayed(&disk.after_crash(), shards)), files_of(&reference));
         if found != expected {
-            // The last sync failed, and so did everything that could have removed the change.
+            // The last sync failed, and so did everything that could have said so.
             assert_eq!(count, u64::MAX, "call {call}");
-            let with_refused = OpenOptions::new().open_bytes(&expected).unwrap();
+            let with_refused = copy_of(&expected);
             STEPS[refused.unwrap()](&with_refused).unwrap();
-            assert!(found == with_refused.to_bytes().unwrap(), "call {call}");
+            assert!(found == files_of(&with_refused), "call {call}");
         }
+        // Or the power is cut: what was acknowledged is there.
+        assert!(files_of(&replayed(&disk.after_power_cut(0), shards)) == expected, "call {call}");
 
         // Or it goes on, with a disk that works.
         disk.fail(0..0);
@@ -214,7 +149,9 @@ fn fail_at_each(count: u64) -> usize {
             index.insert(&[9_u8, 9], &[1 << 40]).unwrap();
         }
         drop(index);
-        assert!(replayed(&disk).to_bytes().unwrap() == reference.to_bytes().unwrap(), "call {call}, later");
+        let later = files_of(&reference);
+        assert!(files_of(&replayed(&disk, shards)) == later, "call {call}, later");
+        assert!(files_of(&replayed(&disk.after_power_cut(0), shards)) == later, "call {call}, later");
         failed += usize::from(refused.is_some());
         if call > calls {
             assert_eq!(refused, None);
@@ -226,12 +163,16 @@ fn fail_at_each(count: u64) -> usize {
 
 #[test]
 fn a_change_is_refused_when_a_write_of_its_log_fails() {
-    assert!(fail_at_each(1) > 20);
+    for shards in [1, 3] {
+        assert!(fail_at_each(1, shards) > 10);
+    }
 }
 
 #[test]
 fn all_changes_are_refused_while_the_disk_fails() {
-    assert!(fail_at_each(u64::MAX) > 20);
+    for shards in [1, 3] {
+        assert!(fail_at_each(u64::MAX, shards) > 10);
+    }
 }
 
 /// Vectors that are others when they are read again, or cannot be read.
@@ -266,7 +207,7 @@ impl VectorSource<u8> for Fickle {
 fn what_is_logged_is_what_is_inserted() {
     for (rows, is_large) in [(10, false), (GROUP_BYTES as usize / 2 + 10, true)] {
         let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
-        let index = durable(&disk, folder.path());
+        let index = durable(empty(1), &disk, folder.path());
         let source = Fickle { rows, reads: AtomicU64::new(0), fails: false };
         let inserted = index.insert(Vectors::from_source(&source), NewKeys::Next);
         if is_large {
@@ -281,7 +222,7 @@ fn what_is_logged_is_what_is_inserted() {
         );
         index.insert(&[9_u8, 9], &[1 << 40]).unwrap();
         assert_eq!(index.len(), if is_large { 1 } else { rows + 1 });
-        assert!(replayed(&disk.after_crash()).to_bytes().unwrap() == index.to_bytes().unwrap());
+        assert!(files_of(&replayed(&disk.after_crash(), 1)) == files_of(&index));
     }
 }
 
@@ -301,7 +242,7 @@ const WITH_COMMIT_POINT: [MakeChange; 4] = [
 
 /// A durable index with live and deleted keys, and one without a journal.
 fn durable_pair(disk: &Disk, folder: &Path) -> (Arc<Index>, Arc<Index>) {
-    let (index, reference) = (Arc::new(durable(disk, folder)), Arc::new(empty()));
+    let (index, reference) = (Arc::new(durable(empty(1), disk, folder)), Arc::new(empty(1)));
     for index in [&index, &reference] {
         insert(index, Some(0..40)).unwrap();
         index.delete(&(5..15).collect::<Vec<_>>()).unwrap();
@@ -309,8 +250,9 @@ fn durable_pair(disk: &Disk, folder: &Path) -> (Arc<Index>, Arc<Index>) {
     (index, reference)
 }
 
+#[track_caller]
 fn assert_equal(a: &Index, b: &Index) {
-    assert!(a.to_bytes().unwrap() == b.to_bytes().unwrap());
+    assert!(files_of(a) == files_of(b));
 }
 
 /// Makes a change in both, after which they and the log must be equal.
@@ -319,14 +261,13 @@ fn assert_usable(index: &Index, reference: &Index, disk: &Disk) {
         insert(index, None).unwrap();
     }
     assert_equal(index, reference);
-    assert_equal(&replayed(&disk.after_crash()), reference);
+    assert_equal(&replayed(&disk.after_crash(), 1), reference);
 }
 
 /// Waits until the log has this number of changes.
-fn wait_for_log(index: &Index, changes: usize) {
+fn wait_for_log(disk: &Disk, changes: usize) {
     let start = Instant::now();
-    let journal = typed(index).changes.journal.get().unwrap();
-    while lock(&journal.store).read().unwrap().numbers().unwrap().len() < changes {
+    while read_log(disk).numbers().len() < changes {
         assert!(start.elapsed() < PATIENCE, "the change is not logged");
         std::thread::yield_now();
     }
@@ -346,7 +287,7 @@ fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
                 let (disk, index, reference) = &shared;
                 if report.stage == Stage::Committing {
                     assert_eq!(index.keys(), reference.keys(), "nothing is visible yet");
-                    assert_equal(&replayed(&disk.after_crash()), reference);
+                    assert_equal(&replayed(&disk.after_crash(), 1), reference);
                     disk.fail(call..call + 1);
                     disk.release();
                 }
@@ -360,7 +301,7 @@ fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
                 }
             }
             assert_equal(&index, &reference);
-            assert_equal(&replayed(&disk.after_crash()), &reference);
+            assert_equal(&replayed(&disk.after_crash(), 1), &reference);
             let is_last = {
                 let state = disk.state();
                 state.calls <= state.failing.start
@@ -384,7 +325,7 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
         for way in 0..3 {
             let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
             let (index, reference) = durable_pair(&disk, folder.path());
-            let before = reference.to_bytes().unwrap();
+            let before = files_of(&reference);
             let crashed = Arc::new(Mutex::new(None));
             let shared = (disk.clone(), Arc::clone(&index), Arc::clone(&reference), Arc::clone(&crashed));
             let progress = move |report: Progress| {
@@ -392,7 +333,7 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
                 if report.stage != Stage::Committing {
                     return ControlFlow::Continue(());
                 }
-                wait_for_log(index, 3);
+                wait_for_log(disk, 3);
                 assert_eq!(index.keys(), reference.keys(), "nothing is visible yet");
                 *lock(crashed) = Some(disk.after_crash());
                 match way {
@@ -409,12 +350,12 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
                     disk.fail(0..0);
                     assert_usable(&index, &reference, &disk);
                 }
-                (2, Err(_)) => assert_equal(&replayed(&disk.after_crash()), &reference),
+                (2, Err(_)) => assert_equal(&replayed(&disk.after_crash(), 1), &reference),
                 (_, made) => panic!("{made:?}"),
             }
-            let with_change = OpenOptions::new().open_bytes(&before).unwrap();
+            let with_change = copy_of(&before);
             make(&with_change).unwrap();
-            assert_equal(&replayed(lock(&crashed).as_ref().unwrap()), &with_change);
+            assert_equal(&replayed(lock(&crashed).as_ref().unwrap(), 1), &with_change);
         }
     }
 }
@@ -422,11 +363,10 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
 #[test]
 fn changes_that_wait_share_a_commit() {
     let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
-    let index = durable(&disk, folder.path());
+    let index = durable(empty(1), &disk, folder.path());
     let journal = typed(&index).changes.journal.get().unwrap();
-    let before = disk.state().calls;
     index.insert(&[0_u8, 0], &[1000]).unwrap();
-    let calls_alone = disk.state().calls - before;
+    let before = disk.state().syncs;
     let store = lock(&journal.store);
     std::thread::scope(|scope| {
         for key in 0..10_u8 {
@@ -445,36 +385,92 @@ fn changes_that_wait_share_a_commit() {
         assert_eq!(index.len(), 1);
         drop(store);
     });
-    assert!(disk.state().calls - before < 3 * calls_alone);
+    assert!(disk.state().syncs - before <= 2);
     assert_eq!(index.len(), 11);
-    assert!(replayed(&disk).to_bytes().unwrap() == index.to_bytes().unwrap());
+    assert_equal(&replayed(&disk, 1), &index);
 }
 
 #[test]
 fn a_snapshot_that_fails_loses_nothing() {
-    for call in 0..12 {
-        let (disk, folder, reference) = (Disk::default(), tempfile::tempdir().unwrap(), empty());
-        let index = durable(&disk, folder.path());
+    for (shards, call) in [1, 3].into_iter().flat_map(|shards| (0..8).map(move |call| (shards, call))) {
+        let (disk, folder, reference) = (Disk::default(), tempfile::tempdir().unwrap(), empty(shards));
+        let index = durable(empty(shards), &disk, folder.path());
         assert_eq!(take_steps(&index, &reference), None);
         disk.fail(call..u64::MAX);
         let snapshot = index.snapshot();
         disk.fail(0..0);
-        let store = disk.store();
-        let log = store.read().unwrap();
-        let left = match log.snapshot {
-            None => empty(),
-            Some(number) => Index::open(snapshot_path(folder.path(), number)).unwrap(),
-        };
-        assert!(log.snapshot.is_some() || snapshot.is_err(), "call {call}");
-        for number in log.numbers().unwrap() {
-            record::replay(typed(&left), &log, number).unwrap();
+        for disk in [disk.after_crash(), disk.after_power_cut(0)] {
+            let mut log = read_log(&disk);
+            let number = log.snapshot().unwrap().number;
+            log.remove_below(number);
+            let left = match number {
+                0 => empty(shards),
+                _ => Index::open(snapshot_path(folder.path(), number)).unwrap(),
+            };
+            assert!(number > 0 || snapshot.is_err(), "call {call}");
+            for number in log.numbers() {
+                record::replay(typed(&left), &log, number).unwrap();
+            }
+            assert!(files_of(&left) == files_of(&index), "call {call}: {snapshot:?}");
         }
-        assert!(left.to_bytes().unwrap() == index.to_bytes().unwrap(), "call {call}: {snapshot:?}");
+        // And the next one succeeds.
+        index.insert(&[9_u8, 9], &[1 << 40]).unwrap();
+        index.snapshot().unwrap();
+        assert!(read_log(&disk).numbers().is_empty());
     }
 }
 
+/// The typed index, to which there is no other reference.
+fn into_typed(index: Index) -> TypedIndex<u8> {
+    let Typed::U8(typed) = index.typed else { panic!("an index of bytes") };
+    Arc::into_inner(typed).unwrap()
+}
+
+#[test]
+fn all_shards_have_a_change_or_none() {
+    let (disk, folder, reference) = (Disk::default(), tempfile::tempdir().unwrap(), empty(3));
+    let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
+    let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
+    let index = durable(into_typed(empty(3)).moved(on).into(), &disk, folder.path());
+    for index in [&index, &reference] {
+        insert(index, Some(0..40)).unwrap();
+        index.delete(&(5..15).collect::<Vec<_>>()).unwrap();
+    }
+    for control in &controls {
+        control.has_no_memory.store(true, Ordering::Relaxed);
+        for make in WITH_COMMIT_POINT {
+            let failed = make(&index);
+            assert!(matches!(failed, Err(UpdateError::Device(_))), "{failed:?}");
+            assert_equal(&replayed(&disk.after_crash(), 3), &reference);
+        }
+        let keys = || [&index, &reference].map(|index| BTreeSet::from_iter(index.keys()));
+        index.delete(&(20..40).collect::<Vec<_>>()).unwrap_err();
+        assert_equal(&replayed(&disk.after_power_cut(0), 3), &reference);
+        control.has_no_memory.store(false, Ordering::Relaxed);
+        for index in [&index, &reference] {
+            insert(index, None).unwrap();
+        }
+        let [found, expected] = keys();
+        assert_eq!(found, expected);
+        assert_equal(&replayed(&disk, 3), &reference);
+    }
+}
+
+#[test]
+fn a_follower_goes_on_in_another_backend() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = saved(folder.path());
+    let follower = OpenOptions::new().follow(true).open(folder.path()).unwrap();
+    let to = |_, graph, executor| Arc::new(HostBackend::new(graph, executor)) as Arc<dyn Backend<u8>>;
+    let follower = Index::from(into_typed(follower).moved(to));
+    insert(&index, Some(0..40)).unwrap();
+    follower.catch_up().unwrap();
+    assert_equal(&index, &follower);
+    assert!(matches!(insert(&follower, None), Err(UpdateError::Follower)));
+}
+
 fn saved(folder: &Path) -> Index {
-    let index = empty();
+    let index = empty(1);
     index.save_durable(folder).unwrap();
     Index::open(folder).unwrap()
 }
@@ -493,7 +489,7 @@ fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
     };
     let found = files();
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem] {
-        let journal = OpenJournal::with_store(folder, Err(io::Error::from(kind).into())).unwrap();
+        let journal = OpenJournal::with_lock(folder, Err(io::Error::from(kind).into())).unwrap();
         let index = Index::open(journal.snapshot()).unwrap();
         typed(&index).changes.set_journal(journal.replay(typed(&index), &mut no_progress).unwrap());
         assert!(index.to_bytes().unwrap() == before);
@@ -505,22 +501,76 @@ fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
         assert!(matches!(refused, JournalFault::Journal(error) if error.kind() == kind));
         assert!(index.to_bytes().unwrap() == before && files() == found);
     }
-    let other = OpenJournal::with_store(folder, Err(io::Error::other("of another kind").into()));
+    let other = OpenJournal::with_lock(folder, Err(io::Error::other("of another kind").into()));
     assert!(matches!(other.err(), Some(JournalFault::Journal(_))));
 }
 
-#[test]
-fn a_log_without_a_checksum_of_its_snapshot_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let index = saved(folder);
-    insert(&index, Some(0..40)).unwrap();
-    drop(index);
-    let database = Builder::new().create(store_path(folder)).unwrap();
+/// Makes the log of a folder that of an earlier release.
+fn make_legacy(folder: &Path, with_checksum: bool) {
+    use redb::TableDefinition;
+    let segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
+    let log = Log::read(Arc::clone(&segments)).unwrap();
+    let database = redb::Database::create(folder.join("journal.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
-    let table = redb::TableDefinition::<(), u32>::new("snapshot checksum");
-    assert!(transaction.delete_table(table).unwrap());
+    {
+        let mut changes =
+            transaction.open_table(TableDefinition::<u64, (&str, &[u8])>::new("changes")).unwrap();
+        let mut vectors =
+            transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("vectors")).unwrap();
+        for number in log.numbers() {
+            let (kind, argument) = log.change(number).unwrap();
+            changes.insert(number, (&*kind, &*argument)).unwrap();
+            for (first, chunk) in log.chunks(number).unwrap() {
+                vectors.insert((number, first), &*chunk).unwrap();
+            }
+        }
+        let SnapshotId { number, checksum } = log.snapshot().unwrap();
+        let mut table = transaction.open_table(TableDefinition::<(), u64>::new("snapshot")).unwrap();
+        table.insert((), number).unwrap();
+        if with_checksum {
+            let mut table =
+                transaction.open_table(TableDefinition::<(), u32>::new("snapshot checksum")).unwrap();
+            table.insert((), checksum.unwrap()).unwrap();
+        }
+    }
     transaction.commit().unwrap();
-    drop(database);
-    assert_eq!(Index::open(folder).unwrap().len(), 40);
+    drop((log, database));
+    for number in segments.list().unwrap() {
+        assert!(segments.remove(number).unwrap());
+    }
+}
+
+#[test]
+fn a_folder_of_an_earlier_release_is_opened_and_converted() {
+    for with_checksum in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let (index, reference) = (saved(folder), empty(1));
+        for step in &STEPS[..5] {
+            [&index, &reference].into_iter().for_each(|index| step(index).unwrap());
+        }
+        drop(index);
+        make_legacy(folder, with_checksum);
+        assert!(is_durable(folder) && !folder.join("journal-0.log").exists());
+        assert_eq!(DurableInfo::read(folder).unwrap().changes, 5);
+        let followed = OpenOptions::new().follow(true).open(folder).unwrap_err();
+        assert!(followed.to_string().contains("open it once"), "{followed}");
+        // Where nothing can be written, it is read as it is.
+        let full = Err(io::Error::from(io::ErrorKind::StorageFull).into());
+        let journal = OpenJournal::with_lock(folder, full).unwrap();
+        let read = Index::open(journal.snapshot()).unwrap();
+        journal.replay(typed(&read), &mut no_progress).unwrap();
+        assert_equal(&read, &reference);
+        assert!(folder.join("journal.redb").exists());
+        // Twice: one that is converted, and one that was before its old log was removed.
+        let old = fs::read(folder.join("journal.redb")).unwrap();
+        for _ in 0..2 {
+            let index = Index::open(folder).unwrap();
+            assert_equal(&index, &reference);
+            assert!(!folder.join("journal.redb").exists());
+            [&index, &reference].into_iter().for_each(|index| insert(index, None).unwrap());
+            drop(index);
+            fs::write(folder.join("journal.redb"), &old).unwrap();
+        }
+    }
 }

@@ -3,16 +3,20 @@
 
 #![forbid(unsafe_code)]
 
+mod follow;
+mod kill;
+mod rate;
+
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use jasper::bench::synthetic::Clusters;
 use jasper::error::{JournalFault, QuantizeError};
-use jasper::file::{check_new_durable, is_durable};
+use jasper::file::{DurableInfo, shard_files};
 use jasper::graph::Graph;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
@@ -21,15 +25,19 @@ use jasper::{
 };
 
 const DIMENSION: usize = 8;
-/// The folder, the part to play and where to begin, for the process that is killed.
-const CHILD: &str = "JASPER_DURABLE_CHILD";
 
 fn view(rows: &[f32], dimension: usize) -> MatrixView<'_, f32> {
     MatrixView::new(rows, dimension).unwrap()
 }
 
+/// The bytes of the index file, or of those of the shards.
 fn bytes_of(index: &Index) -> Vec<u8> {
-    index.to_bytes().unwrap()
+    index.to_bytes().unwrap_or_else(|_| {
+        let folder = tempfile::tempdir().unwrap();
+        index.save(folder.path()).unwrap();
+        let files = shard_files(folder.path()).unwrap();
+        files.iter().flat_map(|file| std::fs::read(file).unwrap()).collect()
+    })
 }
 
 /// Mixes the bits of a number (splitmix64).
@@ -44,7 +52,11 @@ fn rows(seed: u64, count: usize) -> Vec<f32> {
 }
 
 fn create(folder: &Path) {
-    let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(32);
+    create_with(folder, 1);
+}
+
+fn create_with(folder: &Path, shards: usize) {
+    let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(32).shards(shards);
     let index = builder.build(view(&rows(1, 60), DIMENSION)).unwrap();
     index.save_durable(folder).unwrap();
 }
@@ -75,10 +87,13 @@ fn change(index: &Index, number: u64) {
         7 => index.delete(&some(index.keys(), bits, 8)).map(drop),
         8 => index.delete(DeleteKeys::Present(&some(0..index.stats().next_key.min(1000), bits, 8))).map(drop),
         9 => {
-            let deleted = index
-                .read_graph(|graph: &Graph<f32>| graph.keys().deleted_keys().collect::<Vec<_>>())
-                .unwrap();
-            index.undelete(&some(deleted, bits, 3))
+            let deleted =
+                index.read_graph(|graph: &Graph<f32>| graph.keys().deleted_keys().collect::<Vec<_>>());
+            match deleted {
+                Ok(deleted) => index.undelete(&some(deleted, bits, 3)),
+                // The graphs of shards are not read.
+                Err(_) => insert(&batch(70)),
+            }
         }
         10 => index.consolidate().map(drop),
         11 => index.compact().map(drop),
@@ -105,158 +120,23 @@ fn change(index: &Index, number: u64) {
     assert!(changed.is_ok() || changed.is_err_and(is_refusal), "change {number} fails");
 }
 
-/// The keys of a thread after its first `changes` changes: two inserts of two keys, then one of these is deleted.
-fn keys_of(thread: u64, changes: u64) -> BTreeSet<Key> {
-    let mut keys = BTreeSet::new();
-    for number in 0..changes {
-        let key = (thread << 32) | (number * 2);
-        if number % 3 == 2 {
-            keys.remove(&(key - 2));
-        } else {
-            keys.extend([key, key + 1]);
-        }
-    }
-    keys
-}
-
-fn change_keys_of(index: &Index, thread: u64, number: u64) {
-    let key = (thread << 32) | (number * 2);
-    if number % 3 == 2 {
-        return assert_eq!(index.delete(&[key - 2]).unwrap(), 1);
-    }
-    let vectors = [rows(key, 1), rows(key + 1, 1)].concat();
-    index.insert(view(&vectors, DIMENSION), &[key, key + 1]).unwrap();
-}
-
-const THREADS: u64 = 4;
-
-/// Not a test, but the process that the tests below kill. Prints a line after every change.
-#[test]
-#[ignore = "does nothing unless it is called by the tests that kill it"]
-fn child() {
-    let Ok(arguments) = std::env::var(CHILD) else { return };
-    let mut words = arguments.split('\n');
-    let index = OpenOptions::new().threads(2).open(words.next().unwrap()).unwrap();
-    let starts: Vec<u64> = words.map(|word| word.parse().unwrap()).collect();
-    if let [start] = starts[..] {
-        for number in start.. {
-            change(&index, number);
-            println!("\ndone 0");
-        }
-    }
-    std::thread::scope(|scope| {
-        for (thread, &start) in (0..).zip(&starts) {
-            let index = &index;
-            scope.spawn(move || {
-                for number in start.. {
-                    change_keys_of(index, thread, number);
-                    println!("\ndone {thread}");
-                }
-            });
-        }
-    });
-}
-
-/// Starts the child, kills it at a moment that `bits` choose, and returns how many changes of each thread it has
-/// acknowledged.
-fn kill(folder: &Path, starts: &[u64], bits: u64) -> Vec<u64> {
-    let arguments: Vec<String> = starts.iter().map(u64::to_string).collect();
-    let mut child: Child = Command::new(std::env::current_exe().unwrap())
-        .args(["child", "--exact", "--ignored", "--nocapture"])
-        .env(CHILD, format!("{}\n{}", folder.display(), arguments.join("\n")))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut acknowledged = vec![0; starts.len()];
-    let mut left = bits % 40;
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let mut count = |line: String| {
-        let thread = line.strip_prefix("done ").map(|thread| thread.parse::<usize>().unwrap());
-        thread.map(|thread| acknowledged[thread] += 1).is_some()
-    };
-    while left > 0 {
-        left -= u64::from(count(lines.next().expect("the child runs until it is killed")));
-    }
-    std::thread::sleep(Duration::from_micros(bits / 64 % 4000));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    for line in lines {
-        count(line);
-    }
-    acknowledged
-}
-
-/// Times to kill: a few, or as many as the environment says.
-fn kills() -> u64 {
-    std::env::var("JASPER_KILLS").map_or(15, |kills| kills.parse().expect("JASPER_KILLS is a number"))
-}
-
-#[test]
-fn a_killed_process_leaves_what_it_acknowledged() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path().join("index");
-    create(&folder);
-    let reference = Index::open(folder.join("index-0.jasper")).unwrap();
-    let (mut made, mut in_flight) = (0, 0);
-    for round in 0..kills() {
-        let acknowledged = kill(&folder, &[made], mix(round))[0];
-        (made..made + acknowledged).for_each(|number| change(&reference, number));
-        made += acknowledged;
-        let index = Index::open(&folder).unwrap();
-        let found = bytes_of(&index);
-        if found != bytes_of(&reference) {
-            change(&reference, made);
-            (made, in_flight) = (made + 1, in_flight + 1);
-            assert!(found == bytes_of(&reference), "round {round}: neither {made} changes nor one less");
-        }
-        let report = index.check().unwrap();
-        assert!(report.is_sound(), "round {round}: {report:?}");
-    }
-    println!("{} kills, {made} changes, of which {in_flight} were under way", kills());
-}
-
-#[test]
-fn a_killed_process_leaves_what_each_thread_acknowledged() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path().join("index");
-    let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(32);
-    builder.empty(ElementKind::F32, DIMENSION).unwrap().save_durable(&folder).unwrap();
-    let mut made = vec![0; THREADS as usize];
-    for round in 0..kills() {
-        let acknowledged = kill(&folder, &made, mix(round));
-        let index = Index::open(&folder).unwrap();
-        let keys: BTreeSet<Key> = index.keys().into_iter().collect();
-        assert_eq!(keys.len(), index.len(), "round {round}: a key is there twice");
-        for (thread, (made, acknowledged)) in (0..).zip(made.iter_mut().zip(acknowledged)) {
-            *made += acknowledged;
-            let found: BTreeSet<Key> = keys.iter().copied().filter(|key| key >> 32 == thread).collect();
-            if found != keys_of(thread, *made) {
-                *made += 1;
-                assert_eq!(found, keys_of(thread, *made), "round {round}, thread {thread}");
-            }
-        }
-        assert!(keys.iter().all(|&key| index.vector(key) == Some(rows(key, 1))), "round {round}");
-        assert!(index.check().unwrap().is_sound(), "round {round}");
-        if round % 4 == 3 {
-            index.snapshot().unwrap();
-        }
-    }
-}
-
 #[test]
 fn a_replayed_index_equals_the_live_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path().join("index");
-    create(&folder);
-    let reference = Index::open(folder.join("index-0.jasper")).unwrap();
-    for (round, threads) in (0..6).zip([1, 2, 4].into_iter().cycle()) {
-        let index = OpenOptions::new().threads(threads).open(&folder).unwrap();
-        assert!(bytes_of(&index) == bytes_of(&reference), "round {round}");
-        for number in round * 20..(round + 1) * 20 {
-            change(&index, number);
-            change(&reference, number);
+    for shards in [1, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("index");
+        create_with(&folder, shards);
+        let reference = Index::open(folder.join("index-0.jasper")).unwrap();
+        for (round, threads) in (0..6).zip([1, 2, 4].into_iter().cycle()) {
+            let index = OpenOptions::new().threads(threads).open(&folder).unwrap();
+            assert_eq!(index.stats().shards, shards);
+            assert!(bytes_of(&index) == bytes_of(&reference), "round {round}");
+            for number in round * 20..(round + 1) * 20 {
+                change(&index, number);
+                change(&reference, number);
+            }
+            assert!(bytes_of(&index) == bytes_of(&reference), "round {round}, live");
         }
-        assert!(bytes_of(&index) == bytes_of(&reference), "round {round}, live");
     }
 }
 
@@ -282,6 +162,41 @@ fn a_snapshot_empties_the_journal() {
     let index = Index::open(&path).unwrap();
     assert_eq!(names(), vec!["index-2.jasper"]);
     assert!(bytes_of(&index) == before);
+}
+
+#[test]
+fn changes_go_on_while_a_snapshot_is_written() {
+    for shards in [1, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index");
+        create_with(&path, shards);
+        let index = Index::open(&path).unwrap();
+        index.insert(view(&rows(5, 40), DIMENSION), NewKeys::Next).unwrap();
+        let ((began, begins), (ended, ends)) = (mpsc::channel(), mpsc::channel());
+        std::thread::scope(|scope| {
+            let index = &index;
+            let mut reports = 0;
+            let wait = move |progress: Progress| {
+                if progress.stage == Stage::Saving && reports == 0 {
+                    began.send(()).unwrap();
+                    ends.recv_timeout(Duration::from_secs(20)).unwrap();
+                    reports += 1;
+                }
+                ControlFlow::Continue(())
+            };
+            scope.spawn(move || index.with_progress(wait).snapshot().unwrap());
+            begins.recv_timeout(Duration::from_secs(20)).unwrap();
+            index.delete(&index.keys()[..20]).unwrap();
+            index.consolidate().unwrap();
+            index.insert(view(&rows(6, 40), DIMENSION), NewKeys::Next).unwrap();
+            ended.send(()).unwrap();
+        });
+        assert!(path.join("index-1.jasper").exists() && !path.join("index-0.jasper").exists());
+        assert_eq!(DurableInfo::read(&path).unwrap().changes, 3);
+        let before = bytes_of(&index);
+        drop(index);
+        assert!(bytes_of(&Index::open(&path).unwrap()) == before);
+    }
 }
 
 /// Vectors that only the calling thread reads.
@@ -417,57 +332,6 @@ fn a_folder_is_open_once_and_made_once() {
     assert!(Index::open(&path).unwrap().contains(1000));
 }
 
-/// The folder, and the report of a save at which the process ends, for the process of the next test.
-const SAVING_CHILD: &str = "JASPER_SAVING_CHILD";
-
-/// Not a test, but a process that ends while it saves an index.
-#[test]
-#[ignore = "the process that `a_save_whose_process_was_killed_is_repeated` starts"]
-fn saving_child() {
-    let Ok(arguments) = std::env::var(SAVING_CHILD) else { return };
-    let (folder, last) = arguments.split_once('\n').unwrap();
-    let (mut reports, last) = (0, last.parse::<u64>().unwrap());
-    let abort = move |_: Progress| {
-        if reports == last {
-            std::process::exit(7);
-        }
-        reports += 1;
-        ControlFlow::Continue(())
-    };
-    let index = IndexBuilder::new(Metric::L2).build(view(&rows(1, 60), DIMENSION)).unwrap();
-    index.with_progress(abort).save_durable(folder).unwrap();
-}
-
-#[test]
-fn a_save_whose_process_was_killed_is_repeated() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("index");
-    let mut killed = 0;
-    loop {
-        let ended = Command::new(std::env::current_exe().unwrap())
-            .args(["saving_child", "--exact", "--ignored", "--nocapture"])
-            .env(SAVING_CHILD, format!("{}\n{killed}", path.display()))
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        if ended.success() {
-            break;
-        }
-        assert_eq!(ended.code(), Some(7));
-        assert!(path.is_dir() && !is_durable(&path));
-        assert!(matches!(fault(Index::open(&path)), JournalFault::NotDurable));
-        check_new_durable(&path).unwrap();
-        killed += 1;
-    }
-    assert!(killed > 1, "{killed}");
-    // And it may have been killed when the snapshot was complete.
-    let journal = std::fs::read(path.join("journal.redb")).unwrap();
-    std::fs::write(path.join("journal.redb"), "").unwrap();
-    Index::open(path.join("index-0.jasper")).unwrap().save_durable(&path).unwrap();
-    assert!(std::fs::read(path.join("journal.redb")).unwrap() == journal);
-    assert_eq!(Index::open(&path).unwrap().len(), 60);
-}
-
 #[test]
 fn a_save_that_fails_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -528,7 +392,7 @@ fn damage_of_the_journal_is_found() {
     create(&path);
     let marked = [77.125_f32; DIMENSION];
     Index::open(&path).unwrap().insert(&marked, &[1000]).unwrap();
-    let journal = path.join("journal.redb");
+    let journal = path.join("journal-1.log");
     let mut bytes = std::fs::read(&journal).unwrap();
     let mark = marked.map(f32::to_le_bytes).concat();
     let at =
@@ -536,65 +400,4 @@ fn damage_of_the_journal_is_found() {
     bytes[at] ^= 1;
     std::fs::write(&journal, bytes).unwrap();
     assert!(matches!(fault(Index::open(&path)), JournalFault::Damaged(_)));
-}
-
-/// Prints the time of inserts in batches, with a journal and without.
-#[test]
-#[ignore = "a measurement: cargo test --release -p jasper --test durable -- --ignored --nocapture cost"]
-fn the_cost_of_a_journal() {
-    let dimension = 128;
-    let vectors: Vec<f32> = Clusters::new(dimension, 3).rows(40_000, 0);
-    let (built, more) = vectors.split_at(10_000 * dimension);
-    println!("| batch | batches | without, ms per batch | with, ms per batch | more |");
-    for (batch, batches) in [(1, 500), (100, 50), (1_000, 10), (10_000, 3)] {
-        let folder = tempfile::tempdir_in(".").unwrap();
-        let path = folder.path().join("index");
-        IndexBuilder::new(Metric::L2).build(view(built, dimension)).unwrap().save_durable(&path).unwrap();
-        let plain = Index::open(path.join("index-0.jasper")).unwrap();
-        let durable = Index::open(&path).unwrap();
-        let mut seconds = [0.0, 0.0];
-        // In turn, so that both see the same load of the machine.
-        for vectors in more.chunks(batch * dimension).take(batches) {
-            for (index, seconds) in [&plain, &durable].into_iter().zip(&mut seconds) {
-                let start = std::time::Instant::now();
-                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
-                *seconds += start.elapsed().as_secs_f64();
-            }
-        }
-        let [plain, durable] = seconds.map(|seconds| seconds * 1e3 / batches as f64);
-        println!(
-            "| {batch} | {batches} | {plain:.2} | {durable:.2} | {:.1}% |",
-            (durable / plain - 1.0) * 100.0
-        );
-    }
-}
-
-/// Prints the time to open a durable index by the length of its journal and the size of its snapshot.
-#[test]
-#[ignore = "a measurement: cargo test --release -p jasper --test durable -- --ignored --nocapture recovery"]
-fn the_time_of_recovery() {
-    let (dimension, batch) = (128, 100);
-    let vectors: Vec<f32> = Clusters::new(dimension, 3).rows(48_000, 0);
-    println!("| snapshot | vectors in the journal | seconds to insert | seconds to open |");
-    for built in [10_000, 40_000] {
-        let (built, more) = vectors.split_at(built * dimension);
-        for batches in [0, 10, 20, 40, 80] {
-            let folder = tempfile::tempdir_in(".").unwrap();
-            let path = folder.path().join("index");
-            let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
-            builder.build(view(built, dimension)).unwrap().save_durable(&path).unwrap();
-            let index = Index::open(&path).unwrap();
-            let start = std::time::Instant::now();
-            for vectors in more.chunks(batch * dimension).take(batches) {
-                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
-            }
-            let inserted = start.elapsed().as_secs_f64();
-            drop(index);
-            let start = std::time::Instant::now();
-            let index = Index::open(&path).unwrap();
-            let opened = start.elapsed().as_secs_f64();
-            assert_eq!(index.len(), built.len() / dimension + batches * batch);
-            println!("| {} | {} | {inserted:.2} | {opened:.2} |", built.len() / dimension, batches * batch);
-        }
-    }
 }
