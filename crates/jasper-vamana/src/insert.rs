@@ -26,6 +26,7 @@ use std::ops::AddAssign;
 
 use jasper_attributes::Frame;
 use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
+use jasper_data::parallel;
 use jasper_graph::{Graph, VectorError};
 
 use crate::bulk_linker::batch_len;
@@ -194,7 +195,7 @@ pub fn check_insert<T: Element, E: Executor<T>>(
     NewVectors { vectors, keys, on_conflict, attributes }: NewVectors<'_, T>,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
-    check_keys(executor, graph, keys, vectors.len(), on_conflict)?;
+    check_keys(executor.host_pool(), graph, keys, vectors.len(), on_conflict)?;
     if let Some(attributes) = attributes {
         graph.keys().attributes().check(keys, attributes, true)?;
     }
@@ -221,9 +222,11 @@ fn store_and_link<T: Element, E: Executor<T>>(
     if before < CENTERED_VERTICES && has_doubled {
         let mean = graph.read(|graph| {
             let host = graph.host();
-            executor.on_host_threads(|| start::mean(host))
+            parallel::install(executor.host_pool(), || start::mean(host))
         });
-        graph.change_host(|host| executor.on_host_threads(|| start::set_center(host, &mean)))?;
+        graph.change_host(|host| {
+            parallel::install(executor.host_pool(), || start::set_center(host, &mean));
+        })?;
     }
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut new_vertices = slots.clone();

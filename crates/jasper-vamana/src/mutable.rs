@@ -141,7 +141,8 @@ impl<G> SharedGraph<G> {
     /// Runs `read` while the graph does not change.
     pub fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
         let graph = if is_reading() { self.0.read_recursive() } else { self.0.read() };
-        reading(|| read(&graph))
+        let _reading = Reading::begin();
+        read(&graph)
     }
 
     /// Runs `write` while nothing reads the graph.
@@ -160,21 +161,27 @@ thread_local! {
     static IS_READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread [is reading](reading).
+/// Whether this thread [is reading](Reading).
 pub(crate) fn is_reading() -> bool {
     IS_READING.get()
 }
 
-/// Runs `work`, for which a graph is locked for reading.
-pub(crate) fn reading<R>(work: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            IS_READING.set(self.0);
-        }
+/// While this exists, a graph is locked for reading, and this thread runs something that reads it.
+pub(crate) struct Reading {
+    /// Whether the thread was reading before.
+    before: bool,
+}
+
+impl Reading {
+    pub(crate) fn begin() -> Self {
+        Self { before: IS_READING.replace(true) }
     }
-    let _restore = Restore(IS_READING.replace(true));
-    work()
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        IS_READING.set(self.before);
+    }
 }
 
 impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {

@@ -19,6 +19,7 @@ use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot};
+use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
     BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
@@ -162,8 +163,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
-    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.cpu.pool().install(work)
+    fn host_pool(&self) -> &ThreadPool {
+        self.cpu.pool()
     }
 
     fn quantize_for_linking(
