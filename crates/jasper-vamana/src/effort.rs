@@ -85,7 +85,7 @@ impl Effort {
     pub(crate) fn adapt<T: Element, E: Executor<T>>(
         &mut self,
         executor: &E,
-        graph: &mut impl GraphAccess<E::Graph>,
+        graph: &mut dyn GraphAccess<E::Graph>,
         linked: usize,
         next: &[Slot],
     ) -> Result<(), UpdateError> {

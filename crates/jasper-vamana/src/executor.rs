@@ -55,7 +55,7 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn quantize_for_linking(
         &self,
-        _graph: &mut impl GraphAccess<Self::Graph>,
+        _graph: &mut dyn GraphAccess<Self::Graph>,
         _new: &[Slot],
         _distances: u64,
     ) -> Result<(), Self::Error> {

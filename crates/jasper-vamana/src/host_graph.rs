@@ -154,12 +154,12 @@ impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
         self.wait_for_free_slots();
     }
 
-    fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
-        HostGraph::read(self, read)
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+        self.read(read);
     }
 
-    fn write<R>(&mut self, write: impl FnOnce(&mut Graph<T>) -> R) -> R {
-        HostGraph::write(self, write)
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut Graph<T>)) {
+        self.write(write);
     }
 }
 

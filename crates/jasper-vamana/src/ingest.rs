@@ -61,7 +61,7 @@ pub(crate) fn check_keys<T: Element>(
 /// The [table](DedupTable) leads from a hash of the content of a vector to the first vector with that content.
 pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<Slot>, UpdateError> {

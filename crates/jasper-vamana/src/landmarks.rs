@@ -80,7 +80,7 @@ impl Landmarks {
 /// Returns the executor's error; the graph may then have some of the edges.
 pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
     changed: &[Slot],
 ) -> Result<(), E::Error> {

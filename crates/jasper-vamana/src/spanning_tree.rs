@@ -37,7 +37,7 @@ const FEW: usize = 512;
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
 ) -> Result<(), UpdateError> {
     let parents = graph.read(|graph| {
         let adjacency = graph.host().adjacency();
@@ -59,7 +59,7 @@ pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn attach_to_tree<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     mut pending: Vec<Slot>,
     added: &[(Slot, Slot)],
 ) -> Result<Vec<Slot>, UpdateError> {

@@ -169,7 +169,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     fn quantize_for_linking(
         &self,
-        graph: &mut impl GraphAccess<HostAndDeviceGraph<T, S>>,
+        graph: &mut dyn GraphAccess<HostAndDeviceGraph<T, S>>,
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {

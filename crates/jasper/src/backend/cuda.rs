@@ -14,9 +14,9 @@ use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Explanation,
-    GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
-    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError,
-    consolidate, insert, transaction, without_edges,
+    Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, NewVectors,
+    OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError, consolidate, insert,
+    transaction, without_edges,
 };
 
 use super::{Backend, StartedSearch};
