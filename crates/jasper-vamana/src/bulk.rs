@@ -15,6 +15,7 @@ use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSou
 use jasper_data::parallel;
 use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, VectorTable};
 
+use crate::compiled::Compiled;
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
     BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, OnConflict,
@@ -120,6 +121,17 @@ pub fn ingest<T: Element>(
 /// # Errors
 /// Returns [`UpdateError`] if a checkpoint cannot be read or written, or the build is cancelled.
 pub fn link_on_host<T: Element>(
+    executor: &CpuExecutor,
+    ingested: Ingested<T>,
+    quantizer: Option<&ScalarQuantizer>,
+    checkpoints: Option<Checkpoints<'_>>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Linked<T>, UpdateError> {
+    (Compiled::get().link)(executor, ingested, quantizer, checkpoints, progress)
+}
+
+/// [`link_on_host`].
+pub(crate) fn link<T: Element>(
     executor: &CpuExecutor,
     ingested: Ingested<T>,
     quantizer: Option<&ScalarQuantizer>,
