@@ -179,7 +179,7 @@ impl Stream {
         buffer: &mut Buffer<T>,
         within: Range<usize>,
         chunk: usize,
-        fill: &mut dyn FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
+        fill: &mut Fill<'_, T, E>,
     ) -> Result<(), E> {
         if let Some(elements) = buffer.host_mut()? {
             return chunks(within, chunk).try_for_each(|range| fill(range.clone(), &mut elements[range]));
@@ -532,6 +532,9 @@ unsafe impl gpu_kernels::Stream for Stream {
         unsafe { self.queue(function, launch, &args) }
     }
 }
+
+/// Writes a range of elements to host memory.
+type Fill<'a, T, E> = dyn FnMut(Range<usize>, &mut [T]) -> Result<(), E> + 'a;
 
 /// Splits a range into chunks of `chunk` elements; the last may be shorter.
 fn chunks(within: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize>> {

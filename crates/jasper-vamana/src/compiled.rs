@@ -4,6 +4,7 @@
 //! loops of searches and builds are therefore called through tables of functions, one for each element type.
 
 use std::any::Any;
+use std::convert::Infallible;
 
 use jasper_core::{Element, ProgressFn, Slot, f16};
 use jasper_graph::Graph;
@@ -17,6 +18,7 @@ use crate::{
 type Access<'a, T> = &'a mut dyn GraphAccess<Graph<T>>;
 
 /// The functions for an element type.
+#[expect(clippy::type_complexity, reason = "these are the signatures of functions")]
 pub(crate) struct Compiled<T: Element> {
     pub(crate) search_one:
         fn(&CpuExecutor, &Graph<T>, &[T], SearchParams<'_>) -> Result<Vec<Hit>, SearchError>,
@@ -44,7 +46,7 @@ pub(crate) struct Compiled<T: Element> {
     pub(crate) consolidate:
         fn(&CpuExecutor, Access<'_, T>, ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError>,
     pub(crate) without_edges:
-        fn(&CpuExecutor, Access<'_, T>, &[Slot], &mut dyn FnMut()) -> Result<(), std::convert::Infallible>,
+        fn(&CpuExecutor, Access<'_, T>, &[Slot], &mut dyn FnMut()) -> Result<(), Infallible>,
 }
 
 static F32: Compiled<f32> = Compiled::NEW;

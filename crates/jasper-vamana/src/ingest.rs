@@ -131,6 +131,9 @@ impl NormAndHash {
     }
 }
 
+/// Reads a range of vectors.
+type ReadVectors<'a, T> = dyn Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync + 'a;
+
 /// The part of the buffer that one thread fills, from vector `first` on.
 struct IngestTask<'a, T> {
     first: usize,
@@ -205,11 +208,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     }
 
     /// Prepares and hashes the vectors, those of each task after `read` was called for them.
-    fn prepare(
-        &mut self,
-        pool: &ThreadPool,
-        read: &(dyn Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync),
-    ) -> Result<(), UpdateError> {
+    fn prepare(&mut self, pool: &ThreadPool, read: &ReadVectors<'_, T>) -> Result<(), UpdateError> {
         let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
         let task_len = self.range.len().div_ceil(TASKS);
         let norms_and_hashes = self.norms_and_hashes[..self.range.len()].chunks_mut(task_len);
