@@ -19,7 +19,6 @@ use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot};
-use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{
     BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
@@ -163,7 +162,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
-    fn host_pool(&self) -> &ThreadPool {
+    fn host_pool(&self) -> &jasper_data::ThreadPool {
         self.cpu.pool()
     }
 
