@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::{Element, ElementKind, MatrixError, MatrixView, VectorSource, f16};
@@ -117,11 +116,21 @@ impl<'a> Vectors<'a> {
         &self,
         call: impl FnOnce(&dyn VectorSource<T>) -> R,
     ) -> Result<R, MatrixError> {
+        let (mut call, mut result) = (Some(call), None);
+        self.call_with_source(&mut |source| result = call.take().map(|call| call(source)))?;
+        Ok(result.expect("there is a source"))
+    }
+
+    /// [`Self::with_source`], compiled once for each element.
+    fn call_with_source<T: Element>(
+        &self,
+        call: &mut dyn FnMut(&dyn VectorSource<T>),
+    ) -> Result<(), MatrixError> {
         match T::of(self.0) {
             Some(source) => source.with(call),
-            None => each!(self, source => source.with(|source| match source.concurrent() {
-                Some(source) => call(&Converted::new(source)),
-                None => call(&Converted::new(source)),
+            None => each!(self, source => source.with(&mut |source| match source.concurrent() {
+                Some(source) => call(&Converted(source)),
+                None => call(&Converted(source)),
             })),
         }
     }
@@ -170,44 +179,39 @@ impl<T: Element> Source<'_, T> {
         }
     }
 
-    fn with<R>(&self, call: impl FnOnce(&dyn VectorSource<T>) -> R) -> Result<R, MatrixError> {
+    fn with(&self, call: &mut dyn FnMut(&dyn VectorSource<T>)) -> Result<(), MatrixError> {
         match self {
-            Self::Row(row) => Ok(call(&MatrixView::new(row, row.len())?)),
-            Self::Matrix(matrix) => Ok(call(matrix)),
-            Self::Read(source) => Ok(call(*source)),
-        }
-    }
-}
-
-/// A source of `F`, whose values are converted.
-struct Converted<'a, S: ?Sized, F> {
-    source: &'a S,
-    element: PhantomData<F>,
-}
-
-impl<'a, S: VectorSource<F> + ?Sized, F> Converted<'a, S, F> {
-    fn new(source: &'a S) -> Self {
-        Self { source, element: PhantomData }
-    }
-}
-
-impl<S: VectorSource<F> + ?Sized, F: Element> Converted<'_, S, F> {
-    fn read_as<T: Element>(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        let (mut values, mut floats) = (zeroed::<F>(out.len())?, zeroed(out.len())?);
-        self.source.read(range.clone(), &mut values)?;
-        F::slice_to_f32(&values, &mut floats);
-        T::slice_from_f32(&floats, out);
-        if T::KIND == ElementKind::F32 {
-            return Ok(()); // It holds the values of all.
-        }
-        let (dimension, mut rounded) = (self.source.dimension().max(1), zeroed(out.len())?);
-        T::slice_to_f32(out, &mut rounded);
-        let rows = floats.chunks_exact(dimension).zip(rounded.chunks_exact(dimension));
-        for (row, (exact, rounded)) in range.zip(rows) {
-            check_rounding(row, exact, rounded, T::KIND).map_err(io::Error::other)?;
+            Self::Row(row) => call(&MatrixView::new(row, row.len())?),
+            Self::Matrix(matrix) => call(matrix),
+            Self::Read(source) => call(*source),
         }
         Ok(())
     }
+}
+
+/// A source whose values are converted.
+struct Converted<'a, S: ?Sized>(&'a S);
+
+/// Reads vectors of a source, converted to `T`.
+fn read_as<F: Element, T: Element>(
+    source: &dyn VectorSource<F>,
+    range: Range<usize>,
+    out: &mut [T],
+) -> io::Result<()> {
+    let (mut values, mut floats) = (zeroed::<F>(out.len())?, zeroed(out.len())?);
+    source.read(range.clone(), &mut values)?;
+    F::slice_to_f32(&values, &mut floats);
+    T::slice_from_f32(&floats, out);
+    if T::KIND == ElementKind::F32 {
+        return Ok(()); // It holds the values of all.
+    }
+    let (dimension, mut rounded) = (source.dimension().max(1), zeroed(out.len())?);
+    T::slice_to_f32(out, &mut rounded);
+    let rows = floats.chunks_exact(dimension).zip(rounded.chunks_exact(dimension));
+    for (row, (exact, rounded)) in range.zip(rows) {
+        check_rounding(row, exact, rounded, T::KIND).map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
 /// As many zeros, if there is memory for them.
@@ -218,31 +222,31 @@ fn zeroed<T: Element>(len: usize) -> io::Result<Vec<T>> {
     Ok(values)
 }
 
-impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<F> + '_, F> {
+impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<F> + '_> {
     fn len(&self) -> usize {
-        self.source.len()
+        self.0.len()
     }
 
     fn dimension(&self) -> usize {
-        self.source.dimension()
+        self.0.dimension()
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        self.read_as(range, out)
+        read_as(self.0, range, out)
     }
 }
 
-impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<F> + Sync + '_, F> {
+impl<F: Element, T: Element> VectorSource<T> for Converted<'_, dyn VectorSource<F> + Sync + '_> {
     fn len(&self) -> usize {
-        self.source.len()
+        self.0.len()
     }
 
     fn dimension(&self) -> usize {
-        self.source.dimension()
+        self.0.dimension()
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        self.read_as(range, out)
+        read_as(self.0, range, out)
     }
 
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {

@@ -8,8 +8,7 @@ use std::ops::Range;
 
 use gpu_kernels::knn::{self, KnnResults, MAX_K};
 use jasper_core::{Element, MatrixView, Metric, Progress, ProgressFn, Stage, padded_len};
-use jasper_data::{GroundTruth, ThreadPool, check_knn, check_knn_base};
-use rayon::prelude::*;
+use jasper_data::{GroundTruth, ThreadPool, check_knn, check_knn_base, parallel};
 
 use crate::{Buffer, Bytes, Context, Error, MemoryPlan, MemorySpace, Pipeline, PlanError, Result, Stream};
 
@@ -67,7 +66,7 @@ pub fn exact_knn_on_device<T: Element>(
     Pipeline::new(context, stride, chunk_rows)?.run(
         &stream,
         total,
-        |rows, out| pool.install(|| check_and_pad(base, rows, metric, out)),
+        |rows, out| parallel::install(pool, || check_and_pad(base, rows, metric, out)),
         |rows, chunk| {
             let news = Progress { stage: Stage::Scanning, done: rows.start, total };
             news.report(progress).map_err(jasper_data::KnnError::from)?;
@@ -133,18 +132,14 @@ fn check_and_pad<T: Element>(
 ) -> Result<(), DeviceKnnError> {
     let stride = padded_len::<T>(base.dimension());
     let rows_per_task = (TASK_BYTES / (stride * size_of::<T>())).max(1);
-    let padded = out.par_chunks_mut(rows_per_task * stride).enumerate().try_for_each(|(task, out)| {
+    let padded = parallel::map(out.chunks_mut(rows_per_task * stride).enumerate(), |(task, out)| {
         let first = range.start + task * rows_per_task;
         let rows = base.slice(first..first + out.len() / stride);
         check_knn_base(rows, metric, first)?;
         pad(rows, out);
         Ok(())
     });
-    padded.or_else(|error| {
-        // Which task failed first depends on timing: report the first invalid row.
-        check_knn_base(base.slice(range.clone()), metric, range.start).and(Err(error))
-    })?;
-    Ok(())
+    padded.into_iter().collect()
 }
 
 /// Writes rows to `out`, `[rows][padded dimension]`.

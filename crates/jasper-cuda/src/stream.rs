@@ -173,6 +173,83 @@ impl Stream {
         chunk
     }
 
+    /// [`gpu_kernels::Stream::write_range`], compiled once for all functions.
+    fn write_chunks<T: Pod, E: From<Error>>(
+        &self,
+        buffer: &mut Buffer<T>,
+        within: Range<usize>,
+        chunk: usize,
+        fill: &mut Fill<'_, T, E>,
+    ) -> Result<(), E> {
+        if let Some(elements) = buffer.host_mut()? {
+            return chunks(within, chunk).try_for_each(|range| fill(range.clone(), &mut elements[range]));
+        }
+        if within.len() * size_of::<T>() <= SMALL_WRITE {
+            let mut values = vec![T::zeroed(); within.len()];
+            fill(within.clone(), &mut values)?;
+            let (from, bytes) = (values.as_ptr().cast::<c_void>(), within.len() * size_of::<T>());
+            if bytes > 0 {
+                let to = buffer.address() + (within.start * size_of::<T>()) as u64;
+                // SAFETY: the range is within the buffer, which this stream frees after the copy. The driver has copied
+                // pageable memory, as `values` is, to its own when it returns.
+                self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
+            }
+            return Ok(());
+        }
+        self.with_staging(|staging| {
+            for range in chunks(within, chunk) {
+                let pinned = staging.next()?;
+                let (first, bytes) = (range.start, range.len() * size_of::<T>());
+                fill(range, bytemuck::cast_slice_mut(&mut pinned.memory[..bytes]))?;
+                let to = buffer.address() + (first * size_of::<T>()) as u64;
+                let from = pinned.memory.as_ptr().cast::<c_void>();
+                // SAFETY: `from` holds `bytes` bytes and is not written before the event that is recorded next
+                // completes. The range is within the buffer, which this stream frees after the copy.
+                self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
+                pinned.copied.record(self)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// [`gpu_kernels::Stream::read_range`], compiled once for all functions.
+    fn read_chunks<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        within: Range<usize>,
+        chunk: usize,
+        take: &mut dyn FnMut(Range<usize>, &[T]),
+    ) -> Result<()> {
+        if let Some(elements) = buffer.host()? {
+            chunks(within, chunk).for_each(|range| take(range.clone(), &elements[range]));
+            return Ok(());
+        }
+        let mut take = |range: Range<usize>, bytes: &[u8]| {
+            let len = range.len() * size_of::<T>();
+            take(range, bytemuck::cast_slice(&bytes[..len]));
+        };
+        self.with_staging(|staging| {
+            let mut previous = None;
+            for range in chunks(within, chunk) {
+                let pinned = staging.next()?;
+                let bytes = range.len() * size_of::<T>();
+                let from = buffer.address() + (range.start * size_of::<T>()) as u64;
+                let to = pinned.memory.as_mut_ptr().cast::<c_void>();
+                // SAFETY: `to` has room for `bytes` pinned bytes and is not read before the event that is recorded next
+                // completes. The range is within the buffer, which this stream frees after the copy.
+                self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
+                pinned.copied.record(self)?;
+                if let Some(previous) = previous.replace(range) {
+                    take(previous, staging.previous()?);
+                }
+            }
+            if let Some(last) = previous {
+                take(last, staging.current()?);
+            }
+            Ok(())
+        })
+    }
+
     /// Launches the kernel `entry` of a module.
     ///
     /// # Errors
@@ -329,35 +406,7 @@ unsafe impl gpu_kernels::Stream for Stream {
         mut fill: impl FnMut(Range<usize>, &mut [T]) -> Result<(), E>,
     ) -> Result<(), E> {
         let chunk = self.check_chunk(buffer, &within, row_len);
-        if let Some(elements) = buffer.host_mut()? {
-            return chunks(within, chunk).try_for_each(|range| fill(range.clone(), &mut elements[range]));
-        }
-        if within.len() * size_of::<T>() <= SMALL_WRITE {
-            let mut values = vec![T::zeroed(); within.len()];
-            fill(within.clone(), &mut values)?;
-            let (from, bytes) = (values.as_ptr().cast::<c_void>(), within.len() * size_of::<T>());
-            if bytes > 0 {
-                let to = buffer.address() + (within.start * size_of::<T>()) as u64;
-                // SAFETY: the range is within the buffer, which this stream frees after the copy. The driver has copied
-                // pageable memory, as `values` is, to its own when it returns.
-                self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
-            }
-            return Ok(());
-        }
-        self.with_staging(|staging| {
-            for range in chunks(within, chunk) {
-                let pinned = staging.next()?;
-                let (first, bytes) = (range.start, range.len() * size_of::<T>());
-                fill(range, bytemuck::cast_slice_mut(&mut pinned.memory[..bytes]))?;
-                let to = buffer.address() + (first * size_of::<T>()) as u64;
-                let from = pinned.memory.as_ptr().cast::<c_void>();
-                // SAFETY: `from` holds `bytes` bytes and is not written before the event that is recorded next
-                // completes. The range is within the buffer, which this stream frees after the copy.
-                self.context().call(|| unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, self.raw()) })?;
-                pinned.copied.record(self)?;
-            }
-            Ok(())
-        })
+        self.write_chunks(buffer, within, chunk, &mut fill)
     }
 
     /// Panics if a row is larger than [`Self::CHUNK_BYTES`], or another stream allocated the buffer.
@@ -369,34 +418,7 @@ unsafe impl gpu_kernels::Stream for Stream {
         mut take: impl FnMut(Range<usize>, &[T]),
     ) -> Result<()> {
         let chunk = self.check_chunk(buffer, &within, row_len);
-        if let Some(elements) = buffer.host()? {
-            chunks(within, chunk).for_each(|range| take(range.clone(), &elements[range]));
-            return Ok(());
-        }
-        let mut take = |range: Range<usize>, bytes: &[u8]| {
-            let len = range.len() * size_of::<T>();
-            take(range, bytemuck::cast_slice(&bytes[..len]));
-        };
-        self.with_staging(|staging| {
-            let mut previous = None;
-            for range in chunks(within, chunk) {
-                let pinned = staging.next()?;
-                let bytes = range.len() * size_of::<T>();
-                let from = buffer.address() + (range.start * size_of::<T>()) as u64;
-                let to = pinned.memory.as_mut_ptr().cast::<c_void>();
-                // SAFETY: `to` has room for `bytes` pinned bytes and is not read before the event that is recorded next
-                // completes. The range is within the buffer, which this stream frees after the copy.
-                self.context().call(|| unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, self.raw()) })?;
-                pinned.copied.record(self)?;
-                if let Some(previous) = previous.replace(range) {
-                    take(previous, staging.previous()?);
-                }
-            }
-            if let Some(last) = previous {
-                take(last, staging.current()?);
-            }
-            Ok(())
-        })
+        self.read_chunks(buffer, within, chunk, &mut take)
     }
 
     fn fill<T: Pod>(&self, buffer: &mut Buffer<T>, byte: u8) -> Result<()> {
@@ -510,6 +532,9 @@ unsafe impl gpu_kernels::Stream for Stream {
         unsafe { self.queue(function, launch, &args) }
     }
 }
+
+/// Writes a range of elements to host memory.
+type Fill<'a, T, E> = dyn FnMut(Range<usize>, &mut [T]) -> Result<(), E> + 'a;
 
 /// Splits a range into chunks of `chunk` elements; the last may be shorter.
 fn chunks(within: Range<usize>, chunk: usize) -> impl Iterator<Item = Range<usize>> {

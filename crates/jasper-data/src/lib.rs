@@ -47,6 +47,7 @@ mod format;
 mod keys;
 mod layout;
 mod npy;
+pub mod parallel;
 mod read_at;
 mod rows;
 mod runbook;

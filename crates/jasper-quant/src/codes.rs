@@ -37,8 +37,19 @@ impl CodeTable {
     ) -> Self {
         assert_eq!(rows.dimension(), quantizer.dimension());
         let mut codes = Self::zeros(quantizer, rows.len());
-        let (dimension, words) = (rows.dimension(), codes.layout.words());
-        let out = codes.words_mut();
+        codes.encode(quantizer, pool, &|row, values| T::slice_to_f32(rows.row(row), values));
+        codes
+    }
+
+    /// Encodes the rows that `read` writes to its second argument.
+    fn encode(
+        &mut self,
+        quantizer: &dyn Quantizer,
+        pool: &rayon::ThreadPool,
+        read: &(dyn Fn(usize, &mut [f32]) + Sync),
+    ) {
+        let (dimension, words) = (quantizer.dimension(), self.layout.words());
+        let out = self.words_mut();
         pool.install(|| {
             out.par_chunks_mut(ENCODE_ROWS * words).enumerate().for_each_init(
                 || (vec![0.0; ENCODE_ROWS * dimension], EncodeBuffers::default()),
@@ -46,13 +57,12 @@ impl CodeTable {
                     let count = out.len() / words;
                     let values = &mut values[..count * dimension];
                     for (i, values) in values.chunks_exact_mut(dimension).enumerate() {
-                        T::slice_to_f32(rows.row(block * ENCODE_ROWS + i), values);
+                        read(block * ENCODE_ROWS + i, values);
                     }
                     quantizer.encode(values, scratch, out);
                 },
             );
         });
-        codes
     }
 
     fn zeros(quantizer: &dyn Quantizer, rows: usize) -> Self {

@@ -12,9 +12,10 @@
 
 use jasper_core::synthetic::Permutation;
 use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSource};
+use jasper_data::parallel;
 use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, VectorTable};
-use rayon::prelude::*;
 
+use crate::compiled::Compiled;
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
     BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, OnConflict,
@@ -90,20 +91,18 @@ pub fn ingest<T: Element>(
 ) -> Result<Ingested<T>, UpdateError> {
     let mut graph = Graph::new(metric, vectors.dimension(), params).map_err(VectorError::from)?;
     if let Some(keys) = keys {
-        check_keys(executor, &graph, keys, vectors.len(), OnConflict::Refuse)?;
+        check_keys(executor.pool(), &graph, keys, vectors.len(), OnConflict::Refuse)?;
     }
     let slots = add_vectors(executor, &mut graph, vectors, progress)?;
     let key = |row: usize| keys.map_or(row as Key, |keys| keys[row]);
     graph.keys_mut().assign_first(slots.into_iter().enumerate().map(|(row, slot)| (key(row), slot)));
-    let (medoid, mut order) = executor.pool().install(|| {
+    let mut order: Vec<Slot> = bytemuck::zeroed_vec(graph.slots());
+    let medoid = parallel::install(executor.pool(), || {
         let mean = start::mean(&graph);
         start::set_center(&mut graph, &mean);
         let shuffled = Permutation::new(graph.slots(), params.seed());
-        let slots = (0..graph.slots() as u32).into_par_iter();
-        (
-            start::medoid(&graph, &mean),
-            slots.map(|position| Slot::new(shuffled.at(position))).collect::<Vec<_>>(),
-        )
+        parallel::fill(&mut order, |position| Slot::new(shuffled.at(position as u32)));
+        start::medoid(&graph, &mean)
     });
     if let Some(medoid) = medoid {
         graph.adjacency_mut().set_start_points(vec![medoid]);
@@ -128,11 +127,23 @@ pub fn link_on_host<T: Element>(
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
+    (Compiled::get().link)(executor, ingested, quantizer, checkpoints, progress)
+}
+
+/// [`link_on_host`].
+pub(crate) fn link<T: Element>(
+    executor: &CpuExecutor,
+    ingested: Ingested<T>,
+    quantizer: Option<&ScalarQuantizer>,
+    checkpoints: Option<Checkpoints<'_>>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Linked<T>, UpdateError> {
     let Ingested { mut graph, order, effort } = ingested;
-    let linker =
-        executor.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints))?;
+    let linker = parallel::install(executor.pool(), || {
+        BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints)
+    })?;
     match quantizer {
-        Some(quantizer) => executor.pool().install(|| quantizer.quantize_graph(&mut graph))?,
+        Some(quantizer) => parallel::install(executor.pool(), || quantizer.quantize_graph(&mut graph))?,
         None => {
             let sketches = affordable_sketches(&graph).min(order.len());
             let sketches = make_sketches(executor, graph.vectors(), Some(&order[..sketches]))?;
@@ -155,7 +166,7 @@ pub fn make_sketches<T: Element>(
     slots: Option<&[Slot]>,
 ) -> Result<Option<Sketches>, VectorError> {
     let compute = |chunks: Vec<SketchChunk<'_, T>>| {
-        executor.pool().install(|| chunks.into_par_iter().for_each(SketchChunk::compute));
+        parallel::map_on(Some(executor.pool()), chunks, SketchChunk::compute);
     };
     Ok(vectors.new_sketches(slots, compute)?)
 }

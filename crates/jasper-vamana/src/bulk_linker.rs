@@ -8,8 +8,8 @@ use crate::effort::{Effort, is_due};
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
-    CheckpointError, Checkpoints, Executor, GraphAccess, Linked, MutableGraph, OperationCounts,
-    ScalarQuantizer, UpdateError, Vertices, start,
+    CheckpointError, Checkpoints, Executor, Linked, MutableGraph, OperationCounts, ScalarQuantizer,
+    UpdateError, Vertices, start,
 };
 
 /// Links the vertices of `order` that are not linked yet.
@@ -87,8 +87,7 @@ impl<'a> BulkLinker<'a> {
             reported?;
             let (linked, left) = self.order.split_at(self.linked);
             // Searches of the build need them too: from the medoid alone, some do not find their cluster.
-            GraphAccess::change_host(&mut graph, |host| start::set_start_points(host, linked))
-                .map_err(UpdateError::device)?;
+            graph.change_host(|host| start::set_start_points(host, linked)).map_err(UpdateError::device)?;
             // The medoid is not in the order and counts as linked.
             let batch = largest_batch(1 + self.linked, graph.host().params()).min(left.len());
             if batch == 0 {

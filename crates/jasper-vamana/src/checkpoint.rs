@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jasper_core::{BuildParams, Element, Metric, Slot};
+use jasper_data::parallel;
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
-use rayon::prelude::*;
 
 use crate::{Effort, OperationCounts, ScalarQuantizer};
 
@@ -222,8 +222,7 @@ fn rows_checksum<T: Element>(graph: &Graph<T>, quantizer: Option<&ScalarQuantize
             crc32c::crc32c_append(checksum, bytemuck::cast_slice(graph.vectors().padded(slot)))
         })
     };
-    let checksums: Vec<u32> =
-        (0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter().map(checksum_of).collect();
+    let checksums: Vec<u32> = parallel::map(0..graph.slots().div_ceil(SLOTS_PER_TASK), checksum_of);
     let scale = quantizer.map_or(0.0, ScalarQuantizer::scale);
     crc32c::crc32c_append(crc32c::crc32c(bytemuck::cast_slice(&checksums)), &scale.to_le_bytes())
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, no_progress};
+use jasper_data::parallel;
 use jasper_graph::{CodeChunk, Codes, Graph};
 use jasper_quant::{CodeTable, EncodeBuffers, Quantization, Quantizer, TrainError};
-use rayon::prelude::*;
 
 use crate::top_k::TopK;
 use crate::{CpuExecutor, UpdateError};
@@ -73,7 +73,7 @@ pub fn encode<T: Element>(
     report(0, graph.slots())?;
     let quantizer = train(executor, graph, quantization)?;
     if check == CodeCheck::Refuse {
-        let (recall, lost) = executor.pool().install(|| kept_neighbors(executor, graph, &*quantizer));
+        let (recall, lost) = kept_neighbors(executor, graph, &*quantizer);
         if lost > MAX_LOST {
             return Err(UpdateError::CodesLose { quantization, recall, lost: 100.0 * lost });
         }
@@ -83,7 +83,7 @@ pub fn encode<T: Element>(
         while chunks.len() > 0 {
             report(graph.slots() / total * (total - chunks.len()), graph.slots())?;
             let some: Vec<_> = chunks.by_ref().take(CHUNKS_PER_REPORT).collect();
-            executor.pool().install(|| some.into_par_iter().for_each(CodeChunk::fill));
+            parallel::map_on(Some(executor.pool()), some, CodeChunk::fill);
         }
         Ok(report(graph.slots(), graph.slots())?)
     })
@@ -129,9 +129,8 @@ pub fn code_report<T: Element>(
     let retrained = train(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<Slot> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {
-        let estimates = vertices.par_iter().flat_map_iter(|&vertex| estimates(graph, quantizer, vertex));
-        let pairs: Vec<(f64, f64)> = executor.pool().install(|| estimates.collect());
-        relative_error(&pairs)
+        let estimates = |&vertex: &Slot| estimates(graph, quantizer, vertex);
+        relative_error(&parallel::map_on(Some(executor.pool()), &vertices, estimates).concat())
     };
     Ok(Some(CodeReport { error: error(&**codes.quantizer()), retrained_error: error(&*retrained) }))
 }
@@ -206,7 +205,7 @@ fn kept_neighbors<T: Element>(
         (nearest.iter().filter(is_found).count(), nearest.len())
     };
     let vertices = 0..compared.len().min(CHECKED_VECTORS);
-    let all: Vec<(usize, usize)> = vertices.into_par_iter().map(found_of).collect();
+    let all = parallel::map_on(Some(executor.pool()), vertices, found_of);
     let is_lost = |&&(found, wanted): &&(usize, usize)| (found as f64) < MIN_KEPT * wanted as f64;
     let lost = all.iter().filter(is_lost).count() as f64 / all.len().max(1) as f64;
     let (found, wanted) = all.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));

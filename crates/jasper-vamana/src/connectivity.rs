@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper_core::{BitSet, Element, Slot};
+use jasper_data::parallel;
 use jasper_graph::{Graph, NO_PARENT};
-use rayon::prelude::*;
 
 /// Live slots that no path from the first start point leads to, ascending. The other start points are only shortcuts.
 /// Reads every row once, in the current rayon pool.
@@ -116,7 +116,8 @@ fn reach<T: Element>(
     };
     let mut before = 0;
     loop {
-        let count: usize = expanded.par_chunks_mut(WORDS_PER_TASK).enumerate().map(expand_words).sum();
+        let counts = parallel::map(expanded.chunks_mut(WORDS_PER_TASK).enumerate(), expand_words);
+        let count: usize = counts.into_iter().sum();
         if count <= before && count * SWEEP_DIVISOR < graph.slots() {
             break;
         }

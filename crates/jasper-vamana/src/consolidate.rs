@@ -90,7 +90,7 @@ impl AddAssign for ConsolidateReport {
 /// Returns [`UpdateError`]; the graph is unchanged.
 pub fn consolidate<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     hooks: ChangeHooks<'_>,
 ) -> Result<ConsolidateReport, UpdateError> {
     let freed = graph.read(|graph| graph.host().keys().tombstones());

@@ -3,11 +3,6 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper_core::Element;
-
-use crate::Executor;
-use crate::threads::map_items;
-
 /// A hash table from the content of a vector to the first vector that has it, for a known number of vectors.
 ///
 /// Open addressing with linear probing in one array. Entries are never removed, so identical vectors end at the same
@@ -39,10 +34,10 @@ impl DedupTable {
     }
 
     /// A table for the vectors 0 to `vectors` - 1.
-    pub(crate) fn new<T: Element, E: Executor<T>>(executor: &E, vectors: usize) -> Self {
+    pub(crate) fn new(vectors: usize) -> Self {
         assert!((vectors as u64) < VECTOR_MASK, "vectors are counted with {VECTOR_BITS} bits");
-        let entries = capacity(vectors);
-        Self { entries: map_items(executor, entries, 0..entries, |_| AtomicU64::new(0)) }
+        // The operating system zeroes each page when it is first written to, by many threads.
+        Self { entries: bytemuck::zeroed_vec(capacity(vectors)) }
     }
 
     /// Inserts a vector; returns the index of its entry. `is_same` compares it with a vector that was inserted before,
@@ -79,15 +74,12 @@ mod tests {
     use proptest::prelude::*;
     use rayon::prelude::*;
 
-    use crate::CpuExecutor;
-
     proptest! {
         /// There are few contents and even fewer hashes, so that vectors collide at every entry, in any order of the
         /// threads.
         #[test]
         fn the_first_of_identical_vectors_is_found(contents in prop::collection::vec(0_u8..40, 1..400), hashes in 1_u64..9) {
-            let executor = CpuExecutor::new(1).unwrap();
-            let table = DedupTable::new::<f32, _>(&executor, contents.len());
+            let table = DedupTable::new(contents.len());
             let hash = |row: usize| (u64::from(contents[row]) % hashes).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let half = contents.len() / 2;
             let mut places = Vec::new();

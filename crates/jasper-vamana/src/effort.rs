@@ -20,6 +20,7 @@ use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Slot};
 use jasper_graph::Graph;
 
+use crate::compiled::Compiled;
 use crate::{CpuExecutor, Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// Vertices that are linked before the first decision. In a smaller graph, every search finds nearly all.
@@ -85,7 +86,7 @@ impl Effort {
     pub(crate) fn adapt<T: Element, E: Executor<T>>(
         &mut self,
         executor: &E,
-        graph: &mut impl GraphAccess<E::Graph>,
+        graph: &mut dyn GraphAccess<E::Graph>,
         linked: usize,
         next: &[Slot],
     ) -> Result<(), UpdateError> {
@@ -111,6 +112,11 @@ impl Effort {
 ///
 /// Cost: 512 searches. Runs on the threads of the executor.
 pub fn missed_neighbors<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<f64> {
+    (Compiled::get().missed_neighbors)(executor, graph)
+}
+
+/// [`missed_neighbors`].
+pub(crate) fn missed<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<f64> {
     let vertices: Vec<Slot> = graph.keys().live_slots().collect();
     if vertices.len() < 2 || !graph.has_vectors() {
         return None;

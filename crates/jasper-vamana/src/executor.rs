@@ -2,6 +2,7 @@
 //! floats round differently on a device.
 
 use jasper_core::{BitSet, DeviceError, Element, Neighbor, Slot};
+use jasper_data::ThreadPool;
 
 use crate::connectivity::Vertices;
 use crate::pipeline::Duplicates;
@@ -40,8 +41,8 @@ pub trait Executor<T: Element> {
     /// is one chunk.
     const SEARCH_CHUNK: usize;
 
-    /// Runs `work` with the executor's host threads for its parallel parts.
-    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
+    /// The host threads of the executor.
+    fn host_pool(&self) -> &ThreadPool;
 
     /// Where many distances follow, quantizes all vectors to a byte per coordinate (SQ8) until the transaction ends;
     /// does nothing on the CPU. The steps below then compute distances from the bytes; searches may use 4 bits per
@@ -54,7 +55,7 @@ pub trait Executor<T: Element> {
     /// Returns the device's error.
     fn quantize_for_linking(
         &self,
-        _graph: &mut impl GraphAccess<Self::Graph>,
+        _graph: &mut dyn GraphAccess<Self::Graph>,
         _new: &[Slot],
         _distances: u64,
     ) -> Result<(), Self::Error> {

@@ -8,7 +8,7 @@ use jasper_core::{Element, Key};
 use jasper_graph::{Graph, KeyFilter};
 
 use crate::SearchError;
-use crate::mutable::reading;
+use crate::mutable::Reading;
 
 /// Which keys a search may return.
 #[derive(Clone, Copy)]
@@ -109,7 +109,10 @@ impl<'a> BoundFilter<'a> {
             Self::Keys(keys) => keys.contains(key),
             Self::Where(predicate) => predicate.matches_live(key),
             // Called by threads of a search, for which another has locked the graph.
-            Self::Predicate(allows) => reading(|| allows(key)),
+            Self::Predicate(allows) => {
+                let _reading = Reading::begin();
+                allows(key)
+            }
         }
     }
 

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::Element;
+use jasper_core::{Element, Slot};
 use jasper_graph::{Graph, Snapshot};
 use parking_lot::RwLock;
 
+use crate::compiled::Compiled;
 use crate::{
-    CostModel, CpuExecutor, Explanation, Filter, GraphAccess, Hit, MatchesMut, SearchError, SearchParams,
-    SearchPlan, SearchReport, SharedGraph,
+    ChangeHooks, ConsolidateReport, CostModel, CpuExecutor, Explanation, Filter, GraphAccess, Hit,
+    InsertReport, MatchesMut, NewVectors, SearchError, SearchParams, SearchPlan, SearchReport, SharedGraph,
+    UpdateError,
 };
 
 /// A graph in host memory that is changed while it is searched.
@@ -56,7 +58,7 @@ impl<T: Element> HostGraph<T> {
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        executor.search_one(&self.snapshot(params.filter), query, params)
+        (Compiled::get().search_one)(executor, &self.snapshot(params.filter), query, params)
     }
 
     /// Searches for several vectors: see [`CpuExecutor::search_batch`]. All see the same state of the graph.
@@ -70,7 +72,38 @@ impl<T: Element> HostGraph<T> {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        executor.search_batch(&self.snapshot(params.filter), queries, params, matches)
+        let snapshot = self.snapshot(params.filter);
+        (Compiled::get().search_batch)(executor, &snapshot, queries, params, matches)
+    }
+
+    /// Inserts vectors: see [`insert`](crate::insert()).
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`]; the graph is unchanged.
+    pub fn insert(
+        &self,
+        executor: &CpuExecutor,
+        new: NewVectors<'_, T>,
+        hooks: ChangeHooks<'_>,
+    ) -> Result<InsertReport, UpdateError> {
+        (Compiled::get().insert)(executor, &mut &*self, new, hooks)
+    }
+
+    /// Removes tombstones from the graph: see [`consolidate`](crate::consolidate()).
+    ///
+    /// # Errors
+    /// Returns [`UpdateError`]; the graph is unchanged.
+    pub fn consolidate(
+        &self,
+        executor: &CpuExecutor,
+        hooks: ChangeHooks<'_>,
+    ) -> Result<ConsolidateReport, UpdateError> {
+        (Compiled::get().consolidate)(executor, &mut &*self, hooks)
+    }
+
+    /// Calls `work` while `vertices` have no out-edges, and restores these.
+    pub fn without_edges(&self, executor: &CpuExecutor, vertices: &[Slot], work: &mut dyn FnMut()) {
+        let Ok(()) = (Compiled::get().without_edges)(executor, &mut &*self, vertices, work);
     }
 
     /// How a search for several queries would be executed; if each has a filter, that for the first.
@@ -154,12 +187,12 @@ impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
         self.wait_for_free_slots();
     }
 
-    fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
-        HostGraph::read(self, read)
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+        self.read(read);
     }
 
-    fn write<R>(&mut self, write: impl FnOnce(&mut Graph<T>) -> R) -> R {
-        HostGraph::write(self, write)
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut Graph<T>)) {
+        self.write(write);
     }
 }
 

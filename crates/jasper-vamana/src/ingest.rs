@@ -7,18 +7,18 @@ use std::ops::Range;
 use jasper_core::{
     Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, VectorSource, padded_len,
 };
+use jasper_data::ThreadPool;
 use jasper_graph::{Graph, KeyError, check_vector, prepare_in_place, prepare_vector, stores_as_given};
-use rayon::prelude::*;
 use rustc_hash::FxHasher;
 
 use crate::dedup::DedupTable;
 use crate::insert::OnConflict;
-use crate::threads::{self, are_many, map_items};
+use crate::threads::{self, map_items};
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// Checks that there is one key per vector, that keys are distinct, and that new vectors may have them.
-pub(crate) fn check_keys<T: Element, E: Executor<T>>(
-    executor: &E,
+pub(crate) fn check_keys<T: Element>(
+    pool: &ThreadPool,
     graph: &Graph<T>,
     keys: &[Key],
     vectors: usize,
@@ -31,12 +31,10 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
         Err(KeyError::Exists(_)) if on_conflict == OnConflict::Replace => None,
         result => result.err(),
     };
-    let refused = if are_many(keys.len()) {
-        executor.on_host_threads(|| keys.par_iter().find_map_first(refusal))
-    } else {
-        keys.iter().find_map(refusal)
-    };
-    if let Some(error) = refused {
+    let refusals = map_items(pool, keys.len(), threads::ranges(keys.len()), |range| {
+        keys[range].iter().find_map(refusal)
+    });
+    if let Some(error) = refusals.into_iter().flatten().next() {
         return Err(error.into());
     }
     // The common case: keys that ascend are distinct.
@@ -44,7 +42,7 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
         return Ok(());
     }
     let mut sorted = keys.to_vec();
-    threads::sort(executor, &mut sorted);
+    threads::sort(pool, &mut sorted);
     let repeated = sorted.windows(2).find(|pair| pair[0] == pair[1]);
     repeated.map_or(Ok(()), |pair| Err(UpdateError::RepeatedKey(pair[0])))
 }
@@ -63,21 +61,20 @@ pub(crate) fn check_keys<T: Element, E: Executor<T>>(
 /// The [table](DedupTable) leads from a hash of the content of a vector to the first vector with that content.
 pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<Slot>, UpdateError> {
     let (total, metric) = (vectors.len(), graph.read(|graph| graph.host().metric()));
-    let table = DedupTable::new(executor, total);
-    // In parallel: the first write to each page takes most of the time.
-    let mut slots = map_items(executor, total, 0..total, |_| Slot::new(0));
+    let (pool, table) = (executor.host_pool(), DedupTable::new(total));
+    let mut slots = bytemuck::zeroed_vec(total);
     let mut staging = IngestBuffer::new(vectors, metric);
     while staging.range.end < total {
         let done = staging.range.end;
         Progress { stage: Stage::Reading, done, total }.report(progress)?;
-        staging.read(executor, vectors, done)?;
+        staging.read(pool, vectors, done)?;
         graph.wait_for_free_slots();
-        graph.change_host(|host| staging.store(executor, host, &table, &mut slots))??;
+        graph.change_host(|host| staging.store(pool, host, &table, &mut slots))??;
     }
     Progress { stage: Stage::Reading, done: total, total }.report(progress)?;
     Ok(slots)
@@ -134,6 +131,9 @@ impl NormAndHash {
     }
 }
 
+/// Reads a range of vectors.
+type ReadVectors<'a, T> = dyn Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync + 'a;
+
 /// The part of the buffer that one thread fills, from vector `first` on.
 struct IngestTask<'a, T> {
     first: usize,
@@ -171,65 +171,55 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
 
     /// Reads as many vectors as fit, from number `start` on, and prepares them. If there are several errors, returns
     /// that of the first vector.
-    fn read<E: Executor<T>>(
+    fn read(
         &mut self,
-        executor: &E,
+        pool: &ThreadPool,
         vectors: &dyn VectorSource<T>,
         start: usize,
     ) -> Result<(), UpdateError> {
         self.range = start..vectors.len().min(start + self.norms_and_hashes.len());
         if let Some(vectors) = self.in_memory {
-            return self.check_in_memory(executor, vectors);
+            return self.check_in_memory(pool, vectors);
         }
         let Some(source) = vectors.concurrent() else {
             let raw = if self.raw.is_empty() { &mut self.prepared } else { &mut self.raw };
             vectors
                 .read(self.range.clone(), &mut raw[..self.range.len() * self.dimension])
                 .map_err(UpdateError::Read)?;
-            return self.prepare(executor, |_, _| Ok(()));
+            return self.prepare(pool, &|_, _| Ok(()));
         };
-        self.prepare(executor, |range, raw| source.read(range, raw))
+        self.prepare(pool, &|range, raw| source.read(range, raw))
     }
 
     /// Checks and hashes vectors in place.
-    fn check_in_memory<E: Executor<T>>(
-        &mut self,
-        executor: &E,
-        vectors: MatrixView<'_, T>,
-    ) -> Result<(), UpdateError> {
+    fn check_in_memory(&mut self, pool: &ThreadPool, vectors: MatrixView<'_, T>) -> Result<(), UpdateError> {
         let (metric, range) = (self.metric, self.range.clone());
-        let norms_and_hashes = &mut self.norms_and_hashes[..range.len()];
-        let refusal = |(norm_and_hash, number): (&mut NormAndHash, usize)| {
-            let vector = vectors.row(number);
-            let checked = check_vector(metric, number, vector);
-            checked.map(|squared_norm| *norm_and_hash = NormAndHash::new(squared_norm, vector)).err()
+        let task_len = range.len().div_ceil(TASKS);
+        let tasks = self.norms_and_hashes[..range.len()].chunks_mut(task_len);
+        let check = |(first, norms_and_hashes): (usize, &mut [NormAndHash])| {
+            for (number, norm_and_hash) in (first..).zip(norms_and_hashes) {
+                let vector = vectors.row(number);
+                *norm_and_hash = NormAndHash::new(check_vector(metric, number, vector)?, vector);
+            }
+            Ok(())
         };
-        let refused = if are_many(range.len()) {
-            executor.on_host_threads(|| norms_and_hashes.par_iter_mut().zip(range).find_map_first(refusal))
-        } else {
-            norms_and_hashes.iter_mut().zip(range).find_map(refusal)
-        };
-        refused.map_or(Ok(()), |error| Err(error.into()))
+        let tasks = (range.start..).step_by(task_len).zip(tasks);
+        map_items(pool, range.len(), tasks, check).into_iter().collect()
     }
 
     /// Prepares and hashes the vectors, those of each task after `read` was called for them.
-    fn prepare<E: Executor<T>>(
-        &mut self,
-        executor: &E,
-        read: impl Fn(Range<usize>, &mut [T]) -> io::Result<()> + Sync,
-    ) -> Result<(), UpdateError> {
+    fn prepare(&mut self, pool: &ThreadPool, read: &ReadVectors<'_, T>) -> Result<(), UpdateError> {
         let (metric, dimension, width, start) = (self.metric, self.dimension, self.width, self.range.start);
         let task_len = self.range.len().div_ceil(TASKS);
         let norms_and_hashes = self.norms_and_hashes[..self.range.len()].chunks_mut(task_len);
         let mut raw = self.raw.chunks_mut(task_len * dimension);
-        let tasks: Vec<IngestTask<'_, T>> = norms_and_hashes
+        let tasks = norms_and_hashes
             .zip(self.prepared.chunks_mut(task_len * width))
             .zip((start..).step_by(task_len))
             .map(|((norms_and_hashes, prepared), first)| {
                 let raw = raw.next().unwrap_or_default();
                 IngestTask { first, norms_and_hashes, raw, prepared }
-            })
-            .collect();
+            });
         let prepare = |IngestTask { first, norms_and_hashes, raw, prepared }: IngestTask<'_, T>| {
             let (numbers, len) = (first..first + norms_and_hashes.len(), norms_and_hashes.len());
             let out = if raw.is_empty() { &mut prepared[..len * width] } else { &mut raw[..len * dimension] };
@@ -246,14 +236,14 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
             }
             Ok(())
         };
-        map_items(executor, self.range.len(), tasks, prepare).into_iter().collect()
+        map_items(pool, self.range.len(), tasks, prepare).into_iter().collect()
     }
 
     /// Adds the vectors that are not identical to an earlier one to the graph, and writes the slots of all to `slots`,
     /// which holds those of all chunks.
-    fn store<E: Executor<T>>(
+    fn store(
         &self,
-        executor: &E,
+        pool: &ThreadPool,
         graph: &mut Graph<T>,
         table: &DedupTable,
         slots: &mut [Slot],
@@ -270,12 +260,14 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
         };
         // The first vector that is identical to each one, and those of the chunk that are the first of their content.
         let len = self.range.len();
-        let entries = map_items(executor, len, self.range.clone(), insert);
+        let entries = map_items(pool, len, threads::ranges(len), |range| {
+            range.map(|index| insert(start + index)).collect::<Vec<_>>()
+        });
         // Only now is every vector of the chunk in the table.
-        let firsts = map_items(executor, len, entries, |entry| table.first(entry));
+        let firsts: Vec<usize> = entries.into_iter().flatten().map(|entry| table.first(entry)).collect();
         let new: Vec<usize> = (0..len).filter(|&index| firsts[index] == start + index).collect();
         let added = graph.add_vectors(new.len(), |blocks| {
-            map_items(executor, new.len(), blocks, |mut block| {
+            map_items(pool, new.len(), blocks, |mut block| {
                 for i in block.numbers() {
                     block.set(i, self.vector(new[i]), self.norms_and_hashes[new[i]].squared_norm);
                 }

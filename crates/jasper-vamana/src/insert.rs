@@ -26,6 +26,7 @@ use std::ops::AddAssign;
 
 use jasper_attributes::Frame;
 use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
+use jasper_data::parallel;
 use jasper_graph::{Graph, VectorError};
 
 use crate::bulk_linker::batch_len;
@@ -155,7 +156,7 @@ fn peers(batch_len: usize) -> PeerSampling {
 /// Returns [`UpdateError`]; the graph is unchanged.
 pub fn insert<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     new: NewVectors<'_, T>,
     hooks: ChangeHooks<'_>,
 ) -> Result<InsertReport, UpdateError> {
@@ -167,7 +168,7 @@ pub fn insert<T: Element, E: Executor<T>>(
         let (slots, mut report) = store_and_link(executor, graph, vectors, hooks.progress)?;
         report.first_key = keys.first().copied();
         hooks.commit_point(keys.len())?;
-        let assign = |host: &mut Graph<T>| {
+        let mut assign = |host: &mut Graph<T>| {
             for (&key, &slot) in keys.iter().zip(&slots) {
                 if on_conflict == OnConflict::Replace {
                     // Deleting fails for a new key, which is expected.
@@ -179,7 +180,7 @@ pub fn insert<T: Element, E: Executor<T>>(
                 host.keys_mut().set_attributes(keys, attributes).expect("they were checked");
             }
         };
-        graph.finish(assign)?;
+        graph.finish(&mut assign)?;
         Ok(report)
     })
 }
@@ -194,7 +195,7 @@ pub fn check_insert<T: Element, E: Executor<T>>(
     NewVectors { vectors, keys, on_conflict, attributes }: NewVectors<'_, T>,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
-    check_keys(executor, graph, keys, vectors.len(), on_conflict)?;
+    check_keys(executor.host_pool(), graph, keys, vectors.len(), on_conflict)?;
     if let Some(attributes) = attributes {
         graph.keys().attributes().check(keys, attributes, true)?;
     }
@@ -205,7 +206,7 @@ pub fn check_insert<T: Element, E: Executor<T>>(
 /// Stores and links the vectors; returns the vertex of each.
 fn store_and_link<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut Transaction<'_, impl GraphAccess<E::Graph>>,
+    graph: &mut Transaction<'_, E::Graph>,
     vectors: &dyn VectorSource<T>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<Slot>, InsertReport), UpdateError> {
@@ -221,9 +222,11 @@ fn store_and_link<T: Element, E: Executor<T>>(
     if before < CENTERED_VERTICES && has_doubled {
         let mean = graph.read(|graph| {
             let host = graph.host();
-            executor.on_host_threads(|| start::mean(host))
+            parallel::install(executor.host_pool(), || start::mean(host))
         });
-        graph.change_host(|host| executor.on_host_threads(|| start::set_center(host, &mean)))?;
+        graph.change_host(|host| {
+            parallel::install(executor.host_pool(), || start::set_center(host, &mean));
+        })?;
     }
     // Slots ascend in the order of the first vectors that have them, so this is the caller's order.
     let mut new_vertices = slots.clone();
@@ -270,7 +273,7 @@ struct Settled {
 /// the searches takes longer than the work.
 fn link_few<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut Transaction<'_, impl GraphAccess<E::Graph>>,
+    graph: &mut Transaction<'_, E::Graph>,
     order: &[Slot],
     progress: &mut ProgressFn<'_>,
 ) -> Result<Settled, UpdateError> {
@@ -288,7 +291,7 @@ fn link_few<T: Element, E: Executor<T>>(
 /// Releases the duplicates of a batch, adds start points, and finds parents in the spanning tree.
 fn settle<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     order: &[Slot],
     LinkedBatch { duplicates, detached, cost }: LinkedBatch,
 ) -> Result<Settled, UpdateError> {
@@ -306,7 +309,7 @@ fn settle<T: Element, E: Executor<T>>(
 /// Links new vertices in the order given; returns the results of all batches together.
 fn link_in_batches<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     order: &[Slot],
     progress: &mut ProgressFn<'_>,
 ) -> Result<LinkedBatch, UpdateError> {
@@ -332,7 +335,7 @@ fn link_in_batches<T: Element, E: Executor<T>>(
 /// `linked` ones are new and ascend. Returns the number of vertices that were unreachable.
 fn keep_reachable<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     linked: &[Slot],
     mut left: Vec<Slot>,
     progress: &mut ProgressFn<'_>,

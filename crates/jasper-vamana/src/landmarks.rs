@@ -80,7 +80,7 @@ impl Landmarks {
 /// Returns the executor's error; the graph may then have some of the edges.
 pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
     changed: &[Slot],
 ) -> Result<(), E::Error> {
@@ -95,7 +95,7 @@ pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
         rows.filter(|(_, row)| landmarks.edges_of(row) < EDGES).map(|(slot, _)| slot).collect();
     let kept = graph.read(|graph| {
         let (host, all) = (graph.host(), landmarks.among(vertices, graph.host()));
-        threads::map_items(executor, to_link.len(), &to_link, |&slot| nearest(host, slot, &all))
+        threads::map_items(executor.host_pool(), to_link.len(), &to_link, |&slot| nearest(host, slot, &all))
     });
     let mut edges: BTreeMap<Slot, Vec<Neighbor>> = BTreeMap::new();
     for (landmark, kept) in to_link.into_iter().zip(kept) {

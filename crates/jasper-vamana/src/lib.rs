@@ -49,6 +49,7 @@ mod bulk_linker;
 mod checkpoint;
 mod codes;
 mod compact;
+mod compiled;
 mod connectivity;
 mod consolidate;
 mod cost;

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use jasper_core::{DeviceError, Element, Slot};
 use jasper_graph::Graph;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::Executor;
 
@@ -98,28 +99,63 @@ pub trait GraphAccess<G: MutableGraph> {
     /// vertices are removed, which these may return, and before edges from them are, which these may follow.
     fn wait_for_searches(&mut self) {}
 
+    /// Calls `read` once, with the graph.
+    fn read_graph(&self, read: &mut dyn FnMut(&G));
+
+    /// Calls `write` once, with the graph, while nothing else reads it.
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut G));
+
+    /// Calls [`MutableGraph::change_host`] once.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    fn change_host_graph(
+        &mut self,
+        change: &mut dyn FnMut(&mut Graph<G::Element>),
+    ) -> Result<(), DeviceError> {
+        let mut changed = Ok(());
+        self.write_graph(&mut |graph| changed = graph.change_host(&mut *change));
+        changed.map_err(Into::into)
+    }
+}
+
+/// The methods of the trait, with results.
+impl<G: MutableGraph> dyn GraphAccess<G> + '_ {
     /// Runs `read` on the graph.
-    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R;
+    pub fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
+        let (mut read, mut result) = (Some(read), None);
+        self.read_graph(&mut |graph| result = read.take().map(|read| read(graph)));
+        result.expect("the graph is read")
+    }
 
     /// Runs `write` on the graph, while nothing else reads it.
-    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R;
+    pub fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
+        let (mut write, mut result) = (Some(write), None);
+        self.write_graph(&mut |graph| result = write.take().map(|write| write(graph)));
+        result.expect("the graph is written")
+    }
 
     /// Runs [`MutableGraph::change_host`] on the graph.
     ///
     /// # Errors
     /// Returns the device's error.
-    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
-        self.write(|graph| graph.change_host(change)).map_err(Into::into)
+    pub fn change_host<R>(
+        &mut self,
+        change: impl FnOnce(&mut Graph<G::Element>) -> R,
+    ) -> Result<R, DeviceError> {
+        let (mut change, mut result) = (Some(change), None);
+        self.change_host_graph(&mut |host| result = change.take().map(|change| change(host)))?;
+        Ok(result.expect("the graph is changed"))
     }
 }
 
 impl<G: MutableGraph> GraphAccess<G> for G {
-    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        read(self)
+    fn read_graph(&self, read: &mut dyn FnMut(&G)) {
+        read(self);
     }
 
-    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
-        write(self)
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut G)) {
+        write(self);
     }
 }
 
@@ -140,8 +176,13 @@ impl<G> SharedGraph<G> {
 
     /// Runs `read` while the graph does not change.
     pub fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
+        let (graph, _reading) = self.lock_for_reading();
+        read(&graph)
+    }
+
+    fn lock_for_reading(&self) -> (RwLockReadGuard<'_, G>, Reading) {
         let graph = if is_reading() { self.0.read_recursive() } else { self.0.read() };
-        reading(|| read(&graph))
+        (graph, Reading::begin())
     }
 
     /// Runs `write` while nothing reads the graph.
@@ -160,37 +201,42 @@ thread_local! {
     static IS_READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread [is reading](reading).
+/// Whether this thread [is reading](Reading).
 pub(crate) fn is_reading() -> bool {
     IS_READING.get()
 }
 
-/// Runs `work`, for which a graph is locked for reading.
-pub(crate) fn reading<R>(work: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            IS_READING.set(self.0);
-        }
+/// While this exists, a graph is locked for reading, and this thread runs something that reads it.
+pub(crate) struct Reading {
+    /// Whether the thread was reading before.
+    before: bool,
+}
+
+impl Reading {
+    pub(crate) fn begin() -> Self {
+        Self { before: IS_READING.replace(true) }
     }
-    let _restore = Restore(IS_READING.replace(true));
-    work()
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        IS_READING.set(self.before);
+    }
 }
 
 impl<G: MutableGraph> GraphAccess<G> for &SharedGraph<G> {
-    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        SharedGraph::read(self, read)
+    fn read_graph(&self, read: &mut dyn FnMut(&G)) {
+        self.read(read);
     }
 
-    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
-        SharedGraph::write(self, write)
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut G)) {
+        self.write(write);
     }
 }
 
 /// A graph in a [`transaction`].
-#[derive(Debug)]
-pub struct Transaction<'a, A> {
-    graph: &'a mut A,
+pub struct Transaction<'a, G> {
+    graph: &'a mut (dyn GraphAccess<G> + 'a),
     state: State,
 }
 
@@ -205,7 +251,7 @@ enum State {
     Ended,
 }
 
-impl<G: MutableGraph, A: GraphAccess<G>> GraphAccess<G> for Transaction<'_, A> {
+impl<G: MutableGraph> GraphAccess<G> for Transaction<'_, G> {
     fn wait_for_free_slots(&self) {
         self.graph.wait_for_free_slots();
     }
@@ -214,28 +260,43 @@ impl<G: MutableGraph, A: GraphAccess<G>> GraphAccess<G> for Transaction<'_, A> {
         self.graph.wait_for_searches();
     }
 
-    fn read<R>(&self, read: impl FnOnce(&G) -> R) -> R {
-        self.graph.read(read)
+    fn read_graph(&self, read: &mut dyn FnMut(&G)) {
+        self.graph.read_graph(read);
     }
 
-    fn write<R>(&mut self, write: impl FnOnce(&mut G) -> R) -> R {
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut G)) {
         assert_eq!(self.state, State::Open, "a transaction begins with a change of the host's graph");
-        self.graph.write(write)
+        self.graph.write_graph(write);
     }
 
     /// Begins with the first change. Rolls the transaction back on an error, before searches can see host and device
     /// differ.
-    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<G::Element>) -> R) -> Result<R, DeviceError> {
-        self.change(change, |_| false)
+    fn change_host_graph(
+        &mut self,
+        change: &mut dyn FnMut(&mut Graph<G::Element>),
+    ) -> Result<(), DeviceError> {
+        self.change(change, false)
     }
 }
 
-impl<A> Transaction<'_, A> {
+/// To its own methods with results.
+impl<'a, G: MutableGraph> Deref for Transaction<'a, G> {
+    type Target = dyn GraphAccess<G> + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        self
+    }
+}
+
+impl<G: MutableGraph> DerefMut for Transaction<'_, G> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self
+    }
+}
+
+impl<G: MutableGraph> Transaction<'_, G> {
     /// Begins, if it has not begun yet.
-    fn begin<G: MutableGraph>(&mut self) -> Result<(), G::Error>
-    where
-        A: GraphAccess<G>,
-    {
+    fn begin(&mut self) -> Result<(), G::Error> {
         if self.state == State::New {
             self.graph.write(G::begin)?;
             self.state = State::Open;
@@ -247,28 +308,16 @@ impl<A> Transaction<'_, A> {
     ///
     /// # Errors
     /// Returns the device's error; the transaction is rolled back.
-    pub(crate) fn finish<G: MutableGraph, R>(
+    pub(crate) fn finish(
         &mut self,
-        change: impl FnOnce(&mut Graph<G::Element>) -> R,
-    ) -> Result<R, DeviceError>
-    where
-        A: GraphAccess<G>,
-    {
-        self.change(change, |graph: &mut G| {
-            graph.commit();
-            true
-        })
+        change: &mut dyn FnMut(&mut Graph<G::Element>),
+    ) -> Result<(), DeviceError> {
+        self.change(change, true)
     }
 
     /// Runs `work` while no search reads the graph, without waiting for searches in between. For what takes less than
     /// a millisecond.
-    pub(crate) fn exclusively<G: MutableGraph, R>(
-        &mut self,
-        work: impl FnOnce(&mut Transaction<'_, G>) -> R,
-    ) -> R
-    where
-        A: GraphAccess<G>,
-    {
+    pub(crate) fn exclusively<R>(&mut self, work: impl FnOnce(&mut Transaction<'_, G>) -> R) -> R {
         let state = &mut self.state;
         self.graph.write(|graph| {
             let mut inner = Transaction { graph, state: *state };
@@ -278,15 +327,12 @@ impl<A> Transaction<'_, A> {
         })
     }
 
-    /// Changes the host's graph, after it has begun, and calls `then`, which returns whether it has ended.
-    fn change<G: MutableGraph, R>(
+    /// Changes the host's graph, after it has begun, and commits it if this is the last change.
+    fn change(
         &mut self,
-        change: impl FnOnce(&mut Graph<G::Element>) -> R,
-        then: impl FnOnce(&mut G) -> bool,
-    ) -> Result<R, DeviceError>
-    where
-        A: GraphAccess<G>,
-    {
+        change: &mut dyn FnMut(&mut Graph<G::Element>),
+        is_last: bool,
+    ) -> Result<(), DeviceError> {
         let state = &mut self.state;
         let result = self.graph.write(|graph| {
             if *state == State::New {
@@ -294,12 +340,12 @@ impl<A> Transaction<'_, A> {
                 *state = State::Open;
             }
             match graph.change_host(change) {
-                Ok(result) => {
-                    if then(graph) {
-                        *state = State::Ended;
-                    }
-                    Ok(result)
+                Ok(()) if is_last => {
+                    graph.commit();
+                    *state = State::Ended;
+                    Ok(())
                 }
+                Ok(()) => Ok(()),
                 Err(error) => {
                     graph.rollback();
                     *state = State::Ended;
@@ -316,9 +362,9 @@ impl<A> Transaction<'_, A> {
 ///
 /// # Errors
 /// Returns the errors of `work` and of the device.
-pub fn transaction<G: MutableGraph, A: GraphAccess<G>, R, E: From<DeviceError>>(
-    graph: &mut A,
-    work: impl FnOnce(&mut Transaction<'_, A>) -> Result<R, E>,
+pub fn transaction<G: MutableGraph, R, E: From<DeviceError>>(
+    graph: &mut dyn GraphAccess<G>,
+    work: impl FnOnce(&mut Transaction<'_, G>) -> Result<R, E>,
 ) -> Result<R, E> {
     run_transaction(graph, work, Result::is_ok)
 }
@@ -329,12 +375,12 @@ pub fn transaction<G: MutableGraph, A: GraphAccess<G>, R, E: From<DeviceError>>(
 /// Returns the errors of the device; `work` may then not have been called.
 pub fn without_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vertices: &[Slot],
     work: &mut dyn FnMut(),
 ) -> Result<(), E::Error> {
     let no_edges = vec![Vec::new(); vertices.len()];
-    let remove = |graph: &mut Transaction<'_, _>| {
+    let remove = |graph: &mut Transaction<'_, E::Graph>| {
         graph.begin()?;
         let new_rows = graph.read(|graph| executor.new_rows(graph, vertices, &no_edges))?;
         graph.write(|graph| executor.publish_rows(graph, new_rows))?;
@@ -345,14 +391,15 @@ pub fn without_edges<T: Element, E: Executor<T>>(
 }
 
 /// Runs `work` as one transaction, which is undone unless `keep` returns true for its result.
-fn run_transaction<G: MutableGraph, A: GraphAccess<G>, R>(
-    graph: &mut A,
-    work: impl FnOnce(&mut Transaction<'_, A>) -> R,
+fn run_transaction<G: MutableGraph, R>(
+    graph: &mut dyn GraphAccess<G>,
+    work: impl FnOnce(&mut Transaction<'_, G>) -> R,
     keep: impl FnOnce(&R) -> bool,
 ) -> R {
     let mut transaction = Transaction { graph, state: State::New };
     let result = catch_unwind(AssertUnwindSafe(|| work(&mut transaction)));
-    if transaction.state == State::Open {
+    let Transaction { graph, state } = transaction;
+    if state == State::Open {
         graph.write(if result.as_ref().is_ok_and(keep) { G::commit } else { G::rollback });
     }
     result.unwrap_or_else(|panic| resume_unwind(panic))

@@ -33,7 +33,7 @@ pub struct LinkedBatch {
 /// Computes new rows while searches read the graph, and publishes them; returns their cost.
 pub(crate) fn update<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     compute: impl FnOnce(&E::Graph) -> Result<E::NewRows, E::Error>,
 ) -> Result<OperationCounts, E::Error> {
     let new_rows = graph.read(compute)?;
@@ -51,7 +51,7 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
 /// Returns the executor's error; the graph may then have edges of the batch.
 pub fn link_batch<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     batch: &[Slot],
     mode: LinkMode,
 ) -> Result<LinkedBatch, E::Error> {
@@ -71,7 +71,7 @@ pub(crate) struct BatchEdges<E> {
 /// Returns the executor's error.
 pub(crate) fn find_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &impl GraphAccess<E::Graph>,
+    graph: &dyn GraphAccess<E::Graph>,
     batch: &[Slot],
     mode: LinkMode,
 ) -> Result<BatchEdges<E::Edges>, E::Error> {
@@ -101,7 +101,7 @@ pub(crate) fn find_edges<T: Element, E: Executor<T>>(
 /// Returns the executor's error; the graph may then have edges of the batch.
 pub(crate) fn publish<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     BatchEdges { edges, mut linked }: BatchEdges<E::Edges>,
     mode: LinkMode,
 ) -> Result<LinkedBatch, E::Error> {

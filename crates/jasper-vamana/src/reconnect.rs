@@ -36,7 +36,7 @@ use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
     progress: &mut ProgressFn<'_>,
 ) -> Result<usize, UpdateError> {
@@ -50,7 +50,7 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
 pub(crate) fn reconnect_up_to<T: Element, E: Executor<T>>(
     max: usize,
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Option<usize>, UpdateError> {
@@ -71,7 +71,7 @@ pub(crate) fn reconnect_up_to<T: Element, E: Executor<T>>(
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn reconnect_new<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     new: &[Slot],
     progress: &mut ProgressFn<'_>,
 ) -> Result<Added, UpdateError> {
@@ -103,7 +103,7 @@ const MAX_ROOTS: usize = 1024;
 /// nothing.
 fn add_incoming_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
     (mut reached, mut left): (BitSet, Vec<Slot>),
     find: impl Fn(&E::Graph, &[(Slot, Slot)]) -> Result<(BitSet, Vec<Slot>), E::Error>,
@@ -150,7 +150,7 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
 /// Changes `chunk_len` rows at a time.
 fn add_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     mut edges: Vec<(Slot, Neighbor)>,
     chunk_len: usize,
 ) -> Result<(), E::Error> {
@@ -178,7 +178,7 @@ fn add_edges<T: Element, E: Executor<T>>(
 /// the others end among these, and find no row with room (docs/notebook/experiments.md#reconnection-under-inner-products).
 fn link_trees<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     reached: &BitSet,
     left: &[Slot],
     chunk_len: usize,
@@ -292,7 +292,7 @@ fn find_unreachable<T: Element, E: Executor<T>>(
 /// reachable through earlier ones, by paths of the `vertices`.
 fn replace_edges<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
     mut reached: BitSet,
     unreachable: Vec<Slot>,

@@ -34,9 +34,9 @@ use std::ops::RangeInclusive;
 
 use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
+use jasper_data::parallel;
 use jasper_graph::{Graph, Origin, VectorChunk, VectorError, VectorTable};
 use jasper_quant::{Rotation, rotated_dimension};
-use rayon::prelude::*;
 
 use crate::top_k::TopK;
 
@@ -66,6 +66,8 @@ const MIN_FOUND: f64 = 0.85;
 const MIN_FOUND_BY_SQ4: f64 = 0.75;
 /// The base-2 logarithms of the steps of SQ8 that may be a step of SQ4.
 const SQ4_SHIFTS: [u32; 4] = [1, 2, 3, 4];
+/// Vectors per task of a pass over some vectors.
+const TASK_VECTORS: usize = 256;
 /// Seed of the samples, and of the rotation.
 const SAMPLE_SEED: u64 = 1;
 /// Vectors are rotated if that makes steps smaller by this factor. A quarter of the squared error is then left; where
@@ -188,11 +190,10 @@ impl ScalarQuantizer {
                 Overlap::of(nearest, &distances)
             })
         };
-        let none = || [Overlap::default(); SQ4_SHIFTS.len()];
-        let overlaps = trials
-            .par_iter()
-            .map(of_vector)
-            .reduce(none, |a, b| std::array::from_fn(|shift| a[shift].plus(b[shift])));
+        let mut overlaps = [Overlap::default(); SQ4_SHIFTS.len()];
+        for of_vector in parallel::map(trials, of_vector) {
+            overlaps.iter_mut().zip(of_vector).for_each(|(sum, overlap)| *sum = sum.plus(overlap));
+        }
         let (overlap, shift) =
             overlaps.into_iter().zip(SQ4_SHIFTS).max_by_key(|(overlap, _)| overlap.found)?;
         let sample: Vec<_> = trials.iter().map(|&(slot, _)| slot).collect();
@@ -242,11 +243,15 @@ impl ScalarQuantizer {
 
     /// Coordinates of some vectors that are more than `most` steps from their center.
     fn beyond<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], most: f32) -> usize {
-        let of_vector = |scratch: &mut Scratch, &slot: &Slot| {
-            let values = self.differences(graph.vectors().get(slot), scratch);
-            values.iter().filter(|x| x.abs() * self.scale > most).count()
+        let of_task = |slots: &[Slot]| -> usize {
+            let mut scratch = Scratch::default();
+            let of_vector = |&slot: &Slot| {
+                let values = self.differences(graph.vectors().get(slot), &mut scratch);
+                values.iter().filter(|x| x.abs() * self.scale > most).count()
+            };
+            slots.iter().map(of_vector).sum()
         };
-        slots.par_iter().map_init(Scratch::default, of_vector).sum()
+        parallel::map(slots.chunks(TASK_VECTORS), of_task).into_iter().sum()
     }
 
     /// The dimension of quantized vectors.
@@ -287,7 +292,7 @@ impl ScalarQuantizer {
     pub(crate) fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
         let metric = sq8_metric(graph.metric());
         graph.vectors_mut().build_sq8(metric, self.dimension(), self.scale, |vectors, chunks| {
-            chunks.into_par_iter().for_each(|chunk| self.quantize_chunk(vectors, chunk));
+            parallel::for_each(chunks, |chunk| self.quantize_chunk(vectors, chunk));
         })
     }
 
@@ -320,23 +325,30 @@ impl ScalarQuantizer {
     fn largest_difference<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], divisor: usize) -> f32 {
         let dimension = self.dimension();
         if divisor > slots.len() {
-            let of_vector = |scratch: &mut Scratch, &slot: &Slot| {
-                let values = self.differences(graph.vectors().get(slot), scratch);
-                values.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()))
+            let of_task = |slots: &[Slot]| {
+                let (mut largest, mut scratch) = (0.0_f32, Scratch::default());
+                for &slot in slots {
+                    let values = self.differences(graph.vectors().get(slot), &mut scratch);
+                    largest = values.iter().fold(largest, |largest, x| largest.max(x.abs()));
+                }
+                largest
             };
-            return slots.par_iter().map_init(Scratch::default, of_vector).reduce(|| 0.0, f32::max);
+            return parallel::map(slots.chunks(TASK_VECTORS), of_task).into_iter().fold(0.0, f32::max);
         }
         let mut rows = vec![0.0; slots.len() * dimension];
-        let write = |scratch: &mut Scratch, (row, &slot): (&mut [f32], &Slot)| {
-            row.copy_from_slice(self.differences(graph.vectors().get(slot), scratch));
-        };
-        rows.par_chunks_exact_mut(dimension).zip(slots).for_each_init(Scratch::default, write);
+        let tasks = rows.chunks_mut(TASK_VECTORS * dimension).zip(slots.chunks(TASK_VECTORS));
+        parallel::for_each(tasks, |(rows, slots)| {
+            let mut scratch = Scratch::default();
+            for (row, &slot) in rows.chunks_exact_mut(dimension).zip(slots) {
+                row.copy_from_slice(self.differences(graph.vectors().get(slot), &mut scratch));
+            }
+        });
         let of_dimension = |column: usize| {
             let mut values: Vec<f32> = rows.iter().skip(column).step_by(dimension).map(|x| x.abs()).collect();
             let cut = values.len() - values.len().div_ceil(divisor);
             *values.select_nth_unstable_by(cut, f32::total_cmp).1
         };
-        (0..dimension).into_par_iter().map(of_dimension).reduce(|| 0.0, f32::max)
+        parallel::map(0..dimension, of_dimension).into_iter().fold(0.0, f32::max)
     }
 
     /// The differences of a vector from the centers, rotated if there is a rotation.
@@ -395,15 +407,15 @@ impl ScalarQuantizer {
             nearest
         };
         let none = || vec![TopK::new(TRIAL_CANDIDATES); sample.len()];
-        let merge = |mut a: Vec<TopK>, b: Vec<TopK>| {
-            let pairs = a.iter_mut().zip(b);
-            pairs.for_each(|(a, b)| b.into_sorted().into_iter().for_each(|neighbor| a.add(neighbor)));
-            a
-        };
         // Lists of all queries take 1.6 MB: one for each thread, and not for each task that threads steal.
         let part = slots.len().div_ceil(rayon::current_num_threads()).max(1);
         let of_part = |part: &[Slot]| part.chunks(TRIAL_CHUNK).fold(none(), add_chunk);
-        let all = slots.par_chunks(part).map(of_part).reduce(none, merge);
+        let mut all = none();
+        for of_part in parallel::map(slots.chunks(part), of_part) {
+            for (all, nearest) in all.iter_mut().zip(of_part) {
+                nearest.into_sorted().into_iter().for_each(|neighbor| all.add(neighbor));
+            }
+        }
         let slots = |top: TopK| top.into_sorted().into_iter().map(|near| near.slot()).collect();
         all.into_iter().map(slots).collect()
     }
@@ -415,7 +427,7 @@ fn means<T: Element>(graph: &Graph<T>, slots: &[Slot]) -> Vec<f32> {
         let sum: f64 = slots.iter().map(|&slot| f64::from(graph.vectors().get(slot)[column].to_f32())).sum();
         (sum / slots.len().max(1) as f64) as f32
     };
-    (0..graph.dimension()).into_par_iter().map(of_dimension).collect()
+    parallel::map(0..graph.dimension(), of_dimension)
 }
 
 /// The distances of quantized `rows` from a quantized vector, where vectors are compared by `metric`.
@@ -462,7 +474,7 @@ impl Overlap {
             graph.vectors().distance_computer_from(Origin::Center, query).compute(nearest, &mut distances);
             Self::of(nearest, &distances)
         };
-        trials.par_iter().map(of_vector).reduce(Self::default, Self::plus)
+        parallel::map(trials, of_vector).into_iter().fold(Self::default(), Self::plus)
     }
 
     fn plus(self, other: Self) -> Self {

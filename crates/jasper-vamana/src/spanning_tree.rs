@@ -17,6 +17,7 @@
 //! therefore do not depend on the tree, which differs between graphs that were opened at different times.
 
 use jasper_core::{Element, Slot};
+use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{NO_PARENT, SpanningTree, VectorError};
 use rustc_hash::FxHashMap;
 
@@ -36,7 +37,7 @@ const FEW: usize = 512;
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
 ) -> Result<(), UpdateError> {
     let parents = graph.read(|graph| {
         let adjacency = graph.host().adjacency();
@@ -58,7 +59,7 @@ pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
 /// Returns [`UpdateError`]; the caller rolls back.
 pub(crate) fn attach_to_tree<T: Element, E: Executor<T>>(
     executor: &E,
-    graph: &mut impl GraphAccess<E::Graph>,
+    graph: &mut dyn GraphAccess<E::Graph>,
     mut pending: Vec<Slot>,
     added: &[(Slot, Slot)],
 ) -> Result<Vec<Slot>, UpdateError> {
@@ -82,31 +83,32 @@ fn find_parents<T: Element, E: Executor<T>>(
     let indices: FxHashMap<Slot, usize> = pending.iter().copied().zip(0..).collect();
     let rows = executor.edge_rows(graph, pending)?;
     let mut edges = Edges { indices: &indices, tree, list: Vec::new() };
-    edges.extend(executor, (0..pending.len()).collect(), |i| {
+    edges.extend(executor.host_pool(), pending.len(), &|i| {
         rows[i].iter().map(|&to| (pending[i], to)).collect()
     });
     let sources: Vec<Slot> = added.iter().map(|&(_, from)| from).collect();
     let source_rows = executor.edge_rows(graph, &sources)?;
-    edges.extend(executor, added.iter().zip(&source_rows).collect(), |(&(to, from), row)| {
-        row.contains(&to).then_some((from, to)).into_iter().collect()
+    edges.extend(executor.host_pool(), added.len(), &|i| {
+        let (to, from) = added[i];
+        source_rows[i].contains(&to).then_some((from, to)).into_iter().collect()
     });
     let mut range = 0..FIRST_NEIGHBORS;
     loop {
-        let parents = edges.parents(executor, pending.len());
+        let parents = edges.parents(executor.host_pool(), pending.len());
         let more = |i: usize| &rows[i][range.start.min(rows[i].len())..range.end.min(rows[i].len())];
         let left: Vec<usize> = (0..pending.len()).filter(|&i| parents[i].is_none()).collect();
         let mut neighbors: Vec<Slot> = left.iter().flat_map(|&i| more(i)).copied().collect();
         if neighbors.is_empty() {
             return Ok(parents);
         }
-        threads::sort(executor, &mut neighbors);
+        threads::sort(executor.host_pool(), &mut neighbors);
         neighbors.dedup();
         let neighbor_rows = executor.edge_rows(graph, &neighbors)?;
         let has_edge = |from: &Slot, to: &Slot| {
             neighbors.binary_search(from).is_ok_and(|at| neighbor_rows[at].contains(to))
         };
-        edges.extend(executor, left, |i| {
-            let (to, sources) = (pending[i], more(i).iter().copied());
+        edges.extend(executor.host_pool(), left.len(), &|i| {
+            let (to, sources) = (pending[left[i]], more(left[i]).iter().copied());
             sources.filter(|from| has_edge(from, &to)).map(|from| (from, to)).collect()
         });
         range = range.end..range.end * MORE_NEIGHBORS;
@@ -124,12 +126,12 @@ struct Edges<'a> {
 }
 
 impl Edges<'_> {
-    /// Adds the edges of each of `items`, given as (source, target), whose target is pending.
-    fn extend<T: Element, E: Executor<T>, I: Send>(
+    /// Adds the `edges` of each of `items`, given as (source, target), whose target is pending.
+    fn extend(
         &mut self,
-        executor: &E,
-        items: Vec<I>,
-        edges: impl Fn(I) -> Vec<(Slot, Slot)> + Send + Sync,
+        pool: &ThreadPool,
+        items: usize,
+        edges: &(dyn Fn(usize) -> Vec<(Slot, Slot)> + Sync),
     ) {
         let (indices, tree) = (self.indices, self.tree);
         let resolve = |(from, to): (Slot, Slot)| {
@@ -146,17 +148,13 @@ impl Edges<'_> {
             }
         };
         let resolve_all = |item| edges(item).into_iter().filter_map(resolve).collect::<Vec<_>>();
-        if items.len() <= FEW {
-            self.list.extend(items.into_iter().flat_map(resolve_all));
-        } else {
-            self.list
-                .extend(threads::map_items(executor, items.len(), items, resolve_all).into_iter().flatten());
-        }
+        let pool = (items > FEW).then_some(pool);
+        self.list.extend(parallel::map_on(pool, 0..items, resolve_all).into_iter().flatten());
     }
 
     /// The parents of the pending vertices to which the edges lead from the root.
-    fn parents<T: Element, E: Executor<T>>(&mut self, executor: &E, pending: usize) -> Vec<Option<Slot>> {
-        threads::sort(executor, &mut self.list);
+    fn parents(&mut self, pool: &ThreadPool, pending: usize) -> Vec<Option<Slot>> {
+        threads::sort(pool, &mut self.list);
         let (mut parents, mut open) = (vec![None; pending], vec![None]);
         while let Some(source) = open.pop() {
             let first = self.list.partition_point(|edge| edge.0 < source);

@@ -2,10 +2,11 @@
 //! inner products.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use jasper_core::{BitSet, Element, Metric, Neighbor, Slot, padded_len};
+use jasper_data::parallel;
 use jasper_graph::{Graph, VectorChunk};
-use rayon::prelude::*;
 
 use crate::{Executor, MutableGraph};
 
@@ -20,17 +21,15 @@ const VERTICES_PER_START: usize = 1024;
 /// of first hops do not. 512 cost more than they save (docs/notebook/experiments.md#many-start-points).
 const MAX_STARTS: usize = 128;
 
-/// The vertices, live or tombstones, of a sample of the slots, in tasks.
-fn tasks_of<T: Element>(
-    graph: &Graph<T>,
-) -> (impl IndexedParallelIterator<Item = usize> + Clone, impl Fn(usize) -> Vec<Slot>) {
+/// The number of tasks, and the vertices of each, live or tombstones, of a sample of the slots.
+fn tasks_of<T: Element>(graph: &Graph<T>) -> (Range<usize>, impl Fn(usize) -> Vec<Slot>) {
     let step = graph.slots().div_ceil(MEAN_SAMPLE).max(1);
     let sample = move |task: usize| {
         let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
         let slots = slots.filter(|slot| slot % step == 0).map(Slot::from_index);
         slots.filter(|&slot| !graph.keys().is_free(slot)).collect()
     };
-    ((0..graph.slots().div_ceil(SLOTS_PER_TASK)).into_par_iter(), sample)
+    (0..graph.slots().div_ceil(SLOTS_PER_TASK), sample)
 }
 
 /// `[padded dimension]`: the mean of the stored vectors; zeros if there are none. It is computed from a sample of the
@@ -47,7 +46,7 @@ pub(crate) fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
         (sum, slots.len())
     };
     let (mut sum, mut count) = (vec![0.0; width], 0);
-    for (task_sum, task_count) in tasks.map(sum_of).collect::<Vec<_>>() {
+    for (task_sum, task_count) in parallel::map(tasks, sum_of) {
         sum.iter_mut().zip(task_sum).for_each(|(sum, x)| *sum += x);
         count += task_count;
     }
@@ -67,15 +66,14 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>, mean: &[f32]) -> Option<Slot>
     let distance = T::distance_fns().squared_l2;
     let to_mean = |slot| Neighbor::new(distance(&mean, graph.vectors().padded(slot)), slot);
     let nearest = |task| sample(task).into_iter().map(to_mean).min();
-    Some(tasks.filter_map(nearest).min().map_or(any, Neighbor::slot))
+    Some(parallel::map(tasks, nearest).into_iter().flatten().min().map_or(any, Neighbor::slot))
 }
 
 /// Makes the [mean] of the vectors their [center](jasper_graph::VectorTable::center), where the metric has one. Runs in the
 /// current rayon pool. Cost: one pass over the vectors.
 pub(crate) fn set_center<T: Element>(graph: &mut Graph<T>, mean: &[f32]) {
     if graph.metric() == Metric::InnerProduct {
-        let update =
-            |chunks: Vec<VectorChunk<'_, T>>| chunks.into_par_iter().for_each(VectorChunk::update_terms);
+        let update = |chunks: Vec<VectorChunk<'_, T>>| parallel::for_each(chunks, VectorChunk::update_terms);
         graph.set_center(&mean[..graph.dimension()], update);
     }
 }

@@ -1,6 +1,7 @@
 //! Checks the integrity of an index.
 
 use jasper_core::{Cancelled, Element, Key, ProgressFn};
+use jasper_data::parallel;
 use jasper_graph::{Graph, StructureReport};
 use jasper_vamana::{CodeReport, CpuExecutor, code_report, missed_neighbors, unreachable_slots};
 
@@ -56,7 +57,7 @@ impl CheckReport {
         let structure = graph.check_structure_with_progress(progress)?;
         // A traversal requires valid edges.
         let unreachable = if structure.is_sound() {
-            executor.pool().install(|| unreachable_slots(graph))
+            parallel::install(executor.pool(), || unreachable_slots(graph))
         } else {
             Vec::new()
         };

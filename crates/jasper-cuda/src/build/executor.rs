@@ -162,13 +162,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
-    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.cpu.pool().install(work)
+    fn host_pool(&self) -> &jasper_data::ThreadPool {
+        self.cpu.pool()
     }
 
     fn quantize_for_linking(
         &self,
-        graph: &mut impl GraphAccess<HostAndDeviceGraph<T, S>>,
+        graph: &mut dyn GraphAccess<HostAndDeviceGraph<T, S>>,
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {

@@ -19,6 +19,7 @@ mod tests;
 use std::sync::Arc;
 
 use jasper_core::{Element, ProgressFn};
+use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, Linked, ScalarQuantizer, UpdateError,
@@ -57,7 +58,7 @@ pub fn quantize_on_device<T: Element>(
 ) -> Result<Option<QuantizedVectors>, Error> {
     let room_for_sq4 = room_beside_build(context, graph, false)?;
     let stream = Stream::new(context)?;
-    let (quantizer, rows) = cpu.pool().install(|| {
+    let (quantizer, rows) = parallel::install(cpu.pool(), || {
         let quantizer = ScalarQuantizer::new(graph);
         Sq8Rows::upload(&stream, graph, &quantizer).map(|rows| (quantizer, rows))
     })?;
@@ -100,10 +101,11 @@ pub fn link_on_device<T: Element>(
         }
     }
     let quantizer = quantized.as_ref().map(|vectors| &vectors.quantizer);
-    let linker =
-        cpu.pool().install(|| BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints))?;
+    let linker = parallel::install(cpu.pool(), || {
+        BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints)
+    })?;
     let _retention = PoolRetention::new(context)?;
-    let copy = cpu.pool().install(|| upload(context, &graph, quantized))?;
+    let copy = parallel::install(cpu.pool(), || upload(context, &graph, quantized))?;
     let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
     linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
 }

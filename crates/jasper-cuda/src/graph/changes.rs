@@ -52,7 +52,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let width = padded_len::<T>(self.dimension);
         for rows in spans(indices(&rows), width * size_of::<T>()) {
             if self.has_vectors {
-                write_rows(&self.stream, &mut self.rows, rows.clone(), width, |slot, out| {
+                write_rows(&self.stream, &mut self.rows, rows.clone(), width, &|slot, out| {
                     out.copy_from_slice(host.vectors().padded(slot));
                 })?;
             }
@@ -61,11 +61,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let fill = |slot: Slot, out: &mut [f32]| out[0] = of_host.at(slot.index());
             if self.center.has_same_terms(host.vectors().center()) {
                 for rows in spans(indices(&rows), size_of::<f32>()) {
-                    write_rows(&self.stream, terms, rows, 1, fill)?;
+                    write_rows(&self.stream, terms, rows, 1, &fill)?;
                 }
             } else {
                 let mut other = self.stream.allocate_table(self.capacity)?;
-                write_rows(&self.stream, &mut other, 0..host.slots(), 1, fill)?;
+                write_rows(&self.stream, &mut other, 0..host.slots(), 1, &fill)?;
                 self.old.keep(OldArray::Floats(std::mem::replace(terms, other)));
             }
         }
@@ -81,7 +81,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             self.old.keep(OldArray::Keys(std::mem::replace(&mut self.keys, table)));
         }
         for slots in spans(indices(&keys), size_of::<u64>()) {
-            write_rows(&self.stream, &mut self.keys, slots, 1, |slot, out| {
+            write_rows(&self.stream, &mut self.keys, slots, 1, &|slot, out| {
                 out[0] = host.keys().first_key(slot)
             })?;
         }
@@ -119,7 +119,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         }
         stream.copy(&self.live, &mut live, self.live.len().min(len))?;
         for range in spans(changed.iter().copied(), size_of::<u32>()) {
-            write_rows(stream, &mut live, range, 1, |word, out| out[0] = now(word.index()))?;
+            write_rows(stream, &mut live, range, 1, &|word, out| out[0] = now(word.index()))?;
         }
         self.old.keep(OldArray::Words(std::mem::replace(&mut self.live, live)));
         changed.into_iter().for_each(|word| self.live_words[word] = now(word));
@@ -191,7 +191,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
                 let slots = sorted_slots([rows, &changes.parents].concat().into(), host.slots());
                 let Some(run) = run_of(&slots) else { return Ok(()) };
                 if run.len() == slots.len() && run.len() <= MAX_WRITTEN {
-                    return write_rows(stream, parents, run, 1, |slot, out| out[0] = tree.word(slot));
+                    return write_rows(stream, parents, run, 1, &|slot, out| out[0] = tree.word(slot));
                 }
                 let words = slots.iter().map(|&slot| tree.word(slot));
                 let words: Vec<u32> = words.chain(slots.iter().map(|slot| slot.get())).collect();
@@ -210,7 +210,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             }
             parents => {
                 let mut table = stream.allocate_table(self.capacity)?;
-                write_rows(stream, &mut table, 0..host.slots(), 1, |slot, out| out[0] = tree.word(slot))?;
+                write_rows(stream, &mut table, 0..host.slots(), 1, &|slot, out| out[0] = tree.word(slot))?;
                 *parents = Some(table);
                 Ok(())
             }
@@ -223,7 +223,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         self.recent.clear();
         if run.len() == slots.len() && slots.len() <= MAX_WRITTEN {
             let stride = self.edges_stride;
-            return write_rows(&self.stream, &mut self.edges, run, stride, |_, out| out.fill(NO_SLOT));
+            return write_rows(&self.stream, &mut self.edges, run, stride, &|_, out| out.fill(NO_SLOT));
         }
         let rows = EdgeRows::without_edges(&self.stream, slots, self.edges_stride as u32)?;
         self.write_rows(&rows)

@@ -58,7 +58,7 @@ impl<S: Stream> DeviceCodes<S> {
     pub(super) fn upload(stream: &S, codes: &Codes, slots: usize) -> Result<Self, S::Error> {
         let quantizer = Arc::clone(codes.quantizer());
         Ok(Self {
-            table: table(stream, slots, quantizer.layout().words(), |slot, out| copy(codes, slot, out))?,
+            table: table(stream, slots, quantizer.layout().words(), &|slot, out| copy(codes, slot, out))?,
             on_device: Arc::new(DeviceQuantizer::new(stream, &*quantizer)?),
             quantizer,
         })
@@ -114,7 +114,7 @@ impl<S: Stream> DeviceCodes<S> {
                 let moved = stream.grow(&mut copied.table, capacity * words)?;
                 moved.into_iter().map(OldArray::Words).for_each(keep);
                 for rows in rows {
-                    write_rows(stream, &mut copied.table, rows, words, |slot, out| copy(codes, slot, out))?;
+                    write_rows(stream, &mut copied.table, rows, words, &|slot, out| copy(codes, slot, out))?;
                 }
             }
             _ => {

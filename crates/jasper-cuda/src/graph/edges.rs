@@ -7,9 +7,8 @@ use gpu_kernels::prune::{PublishRows, PublishRowsArgs};
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, Slot};
-use jasper_data::ThreadPool;
+use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{Graph, SEGMENT_ROWS};
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::DeviceGraph;
@@ -412,16 +411,17 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let (table, degrees) = host.adjacency_mut().chunk_mut(segment);
         let table = &mut table[rows.start * max_degree..rows.end * max_degree];
         let degrees = &mut degrees[rows];
-        pool.install(|| {
-            let edges = edges.par_chunks_exact(stride).with_min_len(ROWS_PER_TASK);
-            let rows = edges.zip(table.par_chunks_exact_mut(max_degree));
-            rows.zip(degrees).for_each(|((edges, row), degree)| {
+        let table = table.chunks_mut(ROWS_PER_TASK * max_degree);
+        let tasks = edges.chunks(ROWS_PER_TASK * stride).zip(table).zip(degrees.chunks_mut(ROWS_PER_TASK));
+        parallel::map_on(Some(pool), tasks, |((edges, table), degrees)| {
+            let rows = edges.chunks_exact(stride).zip(table.chunks_exact_mut(max_degree));
+            for ((edges, row), degree) in rows.zip(degrees) {
                 *degree = 0;
                 for (to, id) in row.iter_mut().zip(neighbors_of(edges)) {
                     *to = id;
                     *degree += 1;
                 }
-            });
+            }
         });
     }
 }

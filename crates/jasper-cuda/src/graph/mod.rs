@@ -40,8 +40,8 @@ use bytemuck::Pod;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT, Origins};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape};
 use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, Slot, padded_len};
+use jasper_data::parallel;
 use jasper_graph::{Center, Graph};
-use rayon::prelude::*;
 
 use crate::{MemorySpace, Stream};
 pub(crate) use codes::{CodeTable, DeviceCodes};
@@ -137,7 +137,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             MemorySpace::Device => stream.allocate_table(rows * width)?,
             MemorySpace::Host => stream.allocate_on_host(rows * width)?,
         };
-        write_rows(stream, &mut rows_table, 0..rows, width, |slot, out| {
+        write_rows(stream, &mut rows_table, 0..rows, width, &|slot, out| {
             out.copy_from_slice(graph.vectors().padded(slot));
         })?;
         Self::with_rows(stream, graph, rows_table)
@@ -159,21 +159,21 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             terms: graph
                 .vectors()
                 .terms()
-                .map(|terms| table(stream, slots, 1, |slot, out| out[0] = terms.at(slot.index())))
+                .map(|terms| table(stream, slots, 1, &|slot, out| out[0] = terms.at(slot.index())))
                 .transpose()?,
             codes: graph
                 .vectors()
                 .codes()
                 .map(|codes| DeviceCodes::upload(stream, codes, slots))
                 .transpose()?,
-            keys: table(stream, slots, 1, |slot, out| out[0] = graph.keys().first_key(slot))?,
+            keys: table(stream, slots, 1, &|slot, out| out[0] = graph.keys().first_key(slot))?,
             start_points: stream.upload(&start_points(graph))?,
             parents: graph
                 .adjacency()
                 .spanning_tree()
-                .map(|tree| table(stream, slots, 1, |slot, out| out[0] = tree.word(slot)))
+                .map(|tree| table(stream, slots, 1, &|slot, out| out[0] = tree.word(slot)))
                 .transpose()?,
-            live: table(stream, live_words.len(), 1, |word, out| out[0] = live_words[word.index()])?,
+            live: table(stream, live_words.len(), 1, &|word, out| out[0] = live_words[word.index()])?,
             live_words,
             slots,
             capacity: slots,
@@ -371,12 +371,12 @@ fn edges<T: Element, S: gpu_kernels::Stream>(
 ) -> Result<S::Buffer<u32>, S::Error> {
     let slots = graph.slots();
     let has_edges = |slot: usize| !graph.adjacency().neighbors(Slot::from_index(slot)).is_empty();
-    if !(0..slots).into_par_iter().any(has_edges) {
+    if !(0..slots).any(has_edges) {
         let mut edges = stream.allocate_table(slots * stride)?;
         stream.fill(&mut edges, u8::MAX)?;
         return Ok(edges);
     }
-    table(stream, slots, stride, |slot, out| {
+    table(stream, slots, stride, &|slot, out| {
         let neighbors = graph.adjacency().neighbors(slot);
         let (edges, padding) = out.split_at_mut(neighbors.len());
         edges.copy_from_slice(bytemuck::cast_slice(neighbors));
@@ -389,7 +389,7 @@ fn table<T: Pod + Send, S: gpu_kernels::Stream>(
     stream: &S,
     slots: usize,
     width: usize,
-    fill: impl Fn(Slot, &mut [T]) + Sync,
+    fill: &(dyn Fn(Slot, &mut [T]) + Sync),
 ) -> Result<S::Buffer<T>, S::Error> {
     let mut buffer = stream.allocate_table(slots * width)?;
     write_rows(stream, &mut buffer, 0..slots, width, fill)?;
@@ -402,12 +402,12 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
     buffer: &mut S::Buffer<T>,
     rows: Range<usize>,
     width: usize,
-    fill: impl Fn(Slot, &mut [T]) + Sync,
+    fill: &(dyn Fn(Slot, &mut [T]) + Sync),
 ) -> Result<(), S::Error> {
     stream.write_range(buffer, rows.start * width..rows.end * width, width, |range, out| {
         let first = range.start / width;
         let rows_per_task = (TASK_ELEMENTS / width).max(1);
-        out.par_chunks_mut(rows_per_task * width).enumerate().for_each(|(task, out)| {
+        parallel::for_each(out.chunks_mut(rows_per_task * width).enumerate(), |(task, out)| {
             for (row, out) in out.chunks_exact_mut(width).enumerate() {
                 fill(Slot::from_index(first + task * rows_per_task + row), out);
             }

@@ -128,7 +128,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     /// # Errors
     /// Returns the device's error.
     pub(crate) fn quantize_sq8(
-        graph: &mut impl GraphAccess<Self>,
+        graph: &mut dyn GraphAccess<Self>,
         pool: &ThreadPool,
         new: &[Slot],
         distances: u64,
@@ -176,7 +176,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     /// # Errors
     /// Returns the device's error.
     pub fn sync_host_edges_while_searched(
-        graph: &mut impl GraphAccess<Self>,
+        graph: &mut dyn GraphAccess<Self>,
         pool: &ThreadPool,
     ) -> Result<(), S::Error> {
         graph.read(Self::check)?;

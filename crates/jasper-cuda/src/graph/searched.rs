@@ -252,12 +252,12 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> GraphAccess<HostAndDevice
         self.wait_until_unread();
     }
 
-    fn read<R>(&self, read: impl FnOnce(&HostAndDeviceGraph<T, S>) -> R) -> R {
-        SearchedGraph::read(self, read)
+    fn read_graph(&self, read: &mut dyn FnMut(&HostAndDeviceGraph<T, S>)) {
+        self.read(read);
     }
 
-    fn write<R>(&mut self, write: impl FnOnce(&mut HostAndDeviceGraph<T, S>) -> R) -> R {
-        SearchedGraph::write(self, write)
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut HostAndDeviceGraph<T, S>)) {
+        self.write(write);
     }
 }
 

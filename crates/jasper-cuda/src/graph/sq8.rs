@@ -8,7 +8,7 @@ use gpu_kernels::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs};
 use gpu_kernels::rows::{QuantizeSq4, QuantizeSq4Args, QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
 use jasper_core::{Element, ElementKind, Slot, padded_len};
-use jasper_data::ThreadPool;
+use jasper_data::{ThreadPool, parallel};
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
 
@@ -56,7 +56,7 @@ impl Sq8Trial {
     /// Whether the trial holds for the graph as it is: it has not grown by half, and the quantizer suits its new
     /// vectors.
     fn holds<T: Element>(&self, host: &Graph<T>, new: &[Slot], pool: &ThreadPool) -> bool {
-        let suits = |quantizer: &ScalarQuantizer| pool.install(|| quantizer.suits(host, new));
+        let suits = |quantizer: &ScalarQuantizer| parallel::install(pool, || quantizer.suits(host, new));
         host.slots() <= self.slots + self.slots / 2 && self.quantizer.as_ref().is_none_or(suits)
     }
 }
@@ -90,14 +90,14 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let rows = last.quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
             (last.clone(), rows)
         } else if host.keys().free() == 0 {
-            let quantizer = pool.install(|| ScalarQuantizer::new(host));
+            let quantizer = parallel::install(pool, || ScalarQuantizer::new(host));
             let rows = self.sq8_rows(&quantizer)?;
             let quantizer = rows.trial(&self.stream, pool, host, quantizer)?;
             let rows = quantizer.is_some().then_some(rows);
             (Sq8Trial { quantizer, slots: host.slots() }, rows)
         } else {
             // The device would find free slots, which have the bytes of their last vectors.
-            let quantizer = pool.install(|| ScalarQuantizer::by_trial(host));
+            let quantizer = parallel::install(pool, || ScalarQuantizer::by_trial(host));
             let rows = quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
             (Sq8Trial { quantizer, slots: host.slots() }, rows)
         };
@@ -253,7 +253,7 @@ impl<S: Stream> Sq8Rows<S> {
         let mut vectors = stream.allocate(at_once * width)?;
         for first in (0..slots).step_by(at_once) {
             let rows = at_once.min(slots - first);
-            write_rows(stream, &mut vectors, 0..rows, width, |row, out| {
+            write_rows(stream, &mut vectors, 0..rows, width, &|row, out| {
                 out.copy_from_slice(graph.vectors().padded(Slot::from_index(first + row.index())));
             })?;
             sq8.write(stream, &vectors, first, rows, quantizer)?;
@@ -285,7 +285,7 @@ impl<S: Stream> Sq8Rows<S> {
             slots.filter(|&slot| slot != query).collect()
         };
         let nearest: Vec<_> = sample.iter().zip(found.ids().chunks(MAX_K)).map(others).collect();
-        Ok(pool.install(|| quantizer.accepted(graph, &sample, &nearest)))
+        Ok(parallel::install(pool, || quantizer.accepted(graph, &sample, &nearest)))
     }
 
     /// Quantizes the first `rows` of `vectors`, those of the slots from `first` on.

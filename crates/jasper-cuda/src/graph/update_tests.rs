@@ -16,8 +16,8 @@ use jasper_core::{
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    ChangeHooks, CpuExecutor, GraphAccess, InsertReport, MutableGraph, NewVectors, OnConflict, UpdateError,
-    bulk_build, compact, consolidate, insert, quantize, transaction, unreachable_slots,
+    ChangeHooks, CpuExecutor, InsertReport, MutableGraph, NewVectors, OnConflict, UpdateError, bulk_build,
+    compact, consolidate, insert, quantize, transaction, unreachable_slots,
 };
 use rand::RngExt;
 

@@ -22,11 +22,10 @@ use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
 use jasper_core::{BitSet, Element, Slot, sync::lock};
-use jasper_data::ThreadPool;
+use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
 use jasper_vamana::{MatchesMut, PendingQuery, QueryQueue, SearchError, SearchPlan, SearchReport};
-use rayon::prelude::*;
 
 use super::buffers::{QuantizedQueries, QueryBuffers, Results, SearchBuffers};
 use super::filter_plans::FilterPlans;
@@ -315,8 +314,8 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         if chunk.len() <= MAX_RESULT_TASKS_ALONE * task_len {
             take((chunk, results));
         } else {
-            let tasks = (chunk.par_chunks_mut(task_len), results.par_chunks(task_len * k));
-            self.pool.install(|| tasks.into_par_iter().for_each(take));
+            let tasks = chunk.chunks_mut(task_len).zip(results.chunks(task_len * k));
+            parallel::map_on(Some(self.pool), tasks, take);
         }
         report
     }
@@ -549,9 +548,8 @@ fn prepare<T: Element>(
     if chunk.len() <= MAX_TASKS_ALONE * task_len {
         return prepare((chunk, out));
     }
-    let tasks = (chunk.par_chunks(task_len), out.par_chunks_mut(task_len * row_len));
-    let results: Vec<_> = pool.install(|| tasks.into_par_iter().map(prepare).collect());
-    results.into_iter().collect()
+    let tasks = chunk.chunks(task_len).zip(out.chunks_mut(task_len * row_len));
+    parallel::map_on(Some(pool), tasks, prepare).into_iter().collect()
 }
 
 /// Quantizes the queries of a chunk on the host.
@@ -579,6 +577,7 @@ pub(crate) fn allowed<T: Element>(plan: &SearchPlan<'_, T>, pool: &ThreadPool) -
         let slots = word * 32..slots.min(word * 32 + 32);
         slots.fold(0, |bits, slot| bits | u32::from(plan.allows(Slot::from_index(slot))) << (slot % 32))
     };
-    let words = pool.install(|| (0..slots.div_ceil(32)).into_par_iter().with_min_len(64).map(word).collect());
+    let mut words = vec![0; slots.div_ceil(32)];
+    parallel::install(pool, || parallel::fill(&mut words, word));
     BitSet::from_words(words)
 }

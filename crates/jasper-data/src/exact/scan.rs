@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use jasper_core::distance::ManyFn;
 use jasper_core::{Element, MatrixError, MatrixView, Metric, Progress, ProgressFn, Stage};
-use rayon::prelude::*;
 
 use super::cutoff::bounded;
 use super::distance::squared_norm;
 use super::nearest::Nearest;
 use super::{KnnError, Side};
+use crate::parallel;
 
 /// Bytes of base rows per pass: a fraction of a last-level cache.
 const PASS_BYTES: usize = 8 << 20;
@@ -44,9 +44,9 @@ pub(super) fn scan<'a, T: Element>(
     for first in (0..total).step_by(pass_rows) {
         Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
         let rows = base.slice(first..total.min(first + pass_rows));
-        pool.install(|| {
+        parallel::install(pool, || {
             let norms = check_pass(rows, metric, first)?;
-            lists.par_chunks_mut(block_queries).for_each(|lists| {
+            parallel::for_each(lists.chunks_mut(block_queries), |lists| {
                 scan_block(lists, base, first..first + rows.len(), metric, &norms);
                 // Candidates are ranked now, while the rows are in cache.
                 lists.iter_mut().for_each(|list| list.rank(base));
@@ -95,14 +95,11 @@ fn check_pass<T: Element>(
     first: usize,
 ) -> Result<Vec<f32>, KnnError> {
     let chunks = rows.len().div_ceil(CHECK_ROWS);
-    let checked: Vec<_> = (0..chunks)
-        .into_par_iter()
-        .map(|chunk| {
-            let start = chunk * CHECK_ROWS;
-            let chunk = rows.slice(start..rows.len().min(start + CHECK_ROWS));
-            check_rows(chunk, metric, Side::Base, first + start)
-        })
-        .collect();
+    let checked = parallel::map(0..chunks, |chunk| {
+        let start = chunk * CHECK_ROWS;
+        let chunk = rows.slice(start..rows.len().min(start + CHECK_ROWS));
+        check_rows(chunk, metric, Side::Base, first + start)
+    });
     // In order, so that the error is that of the first invalid row.
     let mut norms = Vec::with_capacity(rows.len());
     for chunk in checked {

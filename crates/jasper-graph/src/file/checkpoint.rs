@@ -12,7 +12,7 @@ use jasper_data::{AtomicFile, ReadAt, open_file};
 use super::info::ParamsRecord;
 use super::read::Meter;
 use super::rule::Rule;
-use super::save::{FileWriter, put, write_error, write_file};
+use super::save::{FileWriter, finish, put, write_error, write_file};
 use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, with_path};
 use crate::Graph;
@@ -50,12 +50,13 @@ impl<T: Element> Graph<T> {
             file.items(Section::Params, &[ParamsRecord::new(self)])?;
             file.items(Section::Checkpoint, &[*checkpoint])?;
             let degree = |slot: Slot| self.adjacency.degrees.row(slot.index());
-            file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, degree(slot)))?;
+            file.rows(Section::Degrees, slots, size_of::<u16>(), &|slot, out| put(out, degree(slot)))?;
             let row_bytes = self.params.max_degree() * size_of::<u32>();
-            file.rows(Section::Edges, slots, row_bytes, |slot, out| {
+            file.rows(Section::Edges, slots, row_bytes, &|slot, out| {
                 put(out, self.adjacency.neighbors(slot))
             })?;
-            file.finish()
+            let entries = file.into_entries();
+            finish(out, &entries)
         })?;
         Ok(())
     }

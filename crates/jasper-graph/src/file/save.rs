@@ -149,7 +149,17 @@ pub(super) fn write<T: Element>(
 ) -> Result<SaveStats, FileFault> {
     let mut file = FileWriter::begin(out, T::KIND, meter(graph, Stage::Saving), progress)?;
     write_sections(graph, &mut file)?;
-    file.finish()
+    let entries = file.into_entries();
+    finish(out, &entries)
+}
+
+/// Writes the table of a file in which all sections are.
+pub(super) fn finish(out: &mut (impl Write + Seek), entries: &[Entry]) -> Result<SaveStats, FileFault> {
+    out.seek(SeekFrom::Start(0))?;
+    out.write_all(&header_page(entries))?;
+    out.flush()?;
+    let bytes = file_bytes(entries);
+    Ok(SaveStats { bytes, written: bytes })
 }
 
 /// A meter of the bytes of all sections.
@@ -162,9 +172,9 @@ pub(super) fn meter<T: Element>(graph: &Graph<T>, stage: Stage) -> Meter {
 
 /// Writes the sections that the file does not have. Unused entries (past the degree, of free slots, keys of tombstones)
 /// are written as zero, so that the bytes depend on the graph alone.
-pub(super) fn write_sections<T: Element, W: Write>(
+pub(super) fn write_sections<T: Element>(
     graph: &Graph<T>,
-    file: &mut FileWriter<'_, '_, W>,
+    file: &mut FileWriter<'_, '_>,
 ) -> Result<(), FileFault> {
     let Graph { vectors, adjacency, keys, .. } = graph;
     let slots = graph.slots();
@@ -172,25 +182,25 @@ pub(super) fn write_sections<T: Element, W: Write>(
     if graph.has_vectors() {
         let zeros = vec![T::default(); vectors.table.width()];
         let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
-        file.rows(Section::Vectors, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
+        file.rows(Section::Vectors, slots, size_of_val(&*zeros), &|slot, out| put(out, row(slot)))?;
     }
     if let Some(terms) = vectors.terms() {
         let term = |slot: Slot| if keys.is_free(slot) { 0.0 } else { terms.at(slot.index()) };
-        file.rows(Section::Terms, slots, size_of::<f32>(), |slot, out| put(out, &[term(slot)]))?;
+        file.rows(Section::Terms, slots, size_of::<f32>(), &|slot, out| put(out, &[term(slot)]))?;
     }
     if graph.metric() == Metric::InnerProduct {
         file.items(Section::Center, &small_sections::center_items(vectors))?;
     }
     let zeros = vec![0_u32; graph.params().max_degree()];
-    file.rows(Section::Adjacency, slots, size_of_val(&*zeros), |slot, out| {
+    file.rows(Section::Adjacency, slots, size_of_val(&*zeros), &|slot, out| {
         let neighbors = adjacency.neighbors(slot);
         put(out, neighbors);
         put(out, &zeros[neighbors.len()..]);
     })?;
     let degree = |slot: Slot| adjacency.degrees.at(slot.index());
-    file.rows(Section::Degrees, slots, size_of::<u16>(), |slot, out| put(out, &[degree(slot)]))?;
+    file.rows(Section::Degrees, slots, size_of::<u16>(), &|slot, out| put(out, &[degree(slot)]))?;
     let key = |slot: Slot| if keys.is_live(slot) { keys.first.at(slot.index()) } else { 0 };
-    file.rows(Section::Keys, slots, size_of::<Key>(), |slot, out| put(out, &[key(slot)]))?;
+    file.rows(Section::Keys, slots, size_of::<Key>(), &|slot, out| put(out, &[key(slot)]))?;
     file.items(Section::FurtherKeys, &keys.further.iter().map(KeyRecord::from).collect::<Vec<_>>())?;
     file.items(Section::DeletedKeys, &keys.deleted_slots().map(KeyRecord::from).collect::<Vec<_>>())?;
     file.items(Section::Tombstones, &words(&keys.tombstones, slots))?;
@@ -203,7 +213,7 @@ pub(super) fn write_sections<T: Element, W: Write>(
         file.items(Section::Quantizer, &quantizer.to_bytes())?;
         let zeros = vec![0_u32; table.width()];
         let row = |slot: Slot| if keys.is_free(slot) { &zeros } else { table.row(slot.index()) };
-        file.rows(Section::Codes, slots, size_of_val(&*zeros), |slot, out| put(out, row(slot)))?;
+        file.rows(Section::Codes, slots, size_of_val(&*zeros), &|slot, out| put(out, row(slot)))?;
     }
     if !keys.attributes.is_empty() {
         file.items(Section::Attributes, &keys.attributes.encode())?;
@@ -229,8 +239,8 @@ pub(super) fn put<I: NoUninit>(out: &mut Vec<u8>, items: &[I]) {
 }
 
 /// Writes sections one after another.
-pub(super) struct FileWriter<'a, 'p, W> {
-    out: &'a mut W,
+pub(super) struct FileWriter<'a, 'p> {
+    out: &'a mut dyn Write,
     element: ElementKind,
     entries: Vec<Entry>,
     /// Bytes of sections written.
@@ -242,10 +252,10 @@ pub(super) struct FileWriter<'a, 'p, W> {
 /// Bytes per write.
 const CHUNK: usize = 1 << 20;
 
-impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
+impl<'a, 'p> FileWriter<'a, 'p> {
     /// Begins a file. The table is written last; until then its page is zero and the file is not an index.
     pub(super) fn begin(
-        out: &'a mut W,
+        out: &'a mut dyn Write,
         element: ElementKind,
         meter: Meter,
         progress: &'a mut ProgressFn<'p>,
@@ -257,7 +267,7 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
     /// Continues a file of these sections, whose end is the position of `out`. Those of the graph that are among them
     /// are not written again.
     pub(super) fn resume(
-        out: &'a mut W,
+        out: &'a mut dyn Write,
         element: ElementKind,
         entries: Vec<Entry>,
         meter: Meter,
@@ -274,7 +284,7 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
     /// Writes a section of these items, if the file does not have it.
     pub(super) fn items<I: NoUninit>(&mut self, section: Section, items: &[I]) -> Result<(), FileFault> {
         let bytes = bytemuck::cast_slice::<I, u8>(items);
-        self.section_if_missing(section, |file, checksum| {
+        self.section_if_missing(section, &mut |file, checksum| {
             bytes.chunks(CHUNK).try_for_each(|chunk| file.write_chunk(chunk, crc32c::crc32c(chunk), checksum))
         })
     }
@@ -286,7 +296,7 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         section: Section,
         slots: usize,
         row_bytes: usize,
-        row: impl Fn(Slot, &mut Vec<u8>) + Sync,
+        row: &(dyn Fn(Slot, &mut Vec<u8>) + Sync),
     ) -> Result<(), FileFault> {
         let chunk_rows = (CHUNK / row_bytes.max(1)).max(1);
         let chunks = slots.div_ceil(chunk_rows);
@@ -298,7 +308,7 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
             (bytes, checksum)
         };
         let threads = thread::available_parallelism().map_or(1, usize::from).min(chunks);
-        self.section_if_missing(section, |file, checksum| {
+        self.section_if_missing(section, &mut |file, checksum| {
             let mut write = |(bytes, part): (Vec<u8>, u32)| file.write_chunk(&bytes, part, checksum);
             if chunks < 2 {
                 return (0..chunks).try_for_each(|chunk| write(gather(chunk)));
@@ -326,7 +336,7 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
     fn section_if_missing(
         &mut self,
         section: Section,
-        fill: impl FnOnce(&mut Self, &mut u32) -> Result<(), FileFault>,
+        fill: &mut dyn FnMut(&mut Self, &mut u32) -> Result<(), FileFault>,
     ) -> Result<(), FileFault> {
         if self.entries.iter().any(|entry| entry.section() == section) {
             return Ok(());
@@ -348,16 +358,5 @@ impl<'a, 'p, W: Write> FileWriter<'a, 'p, W> {
         *checksum = crc32c::crc32c_combine(*checksum, part, bytes.len());
         self.written += bytes.len() as u64;
         Ok(self.meter.advance(bytes.len() as u64, self.progress)?)
-    }
-}
-
-impl<W: Write + Seek> FileWriter<'_, '_, W> {
-    /// Writes the table.
-    pub(super) fn finish(self) -> Result<SaveStats, FileFault> {
-        self.out.seek(SeekFrom::Start(0))?;
-        self.out.write_all(&header_page(&self.entries))?;
-        self.out.flush()?;
-        let bytes = file_bytes(&self.entries);
-        Ok(SaveStats { bytes, written: bytes })
     }
 }

@@ -1,8 +1,8 @@
 //! Exact nearest neighbors by brute force over all live vertices.
 
 use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, padded_len};
+use jasper_data::parallel;
 use jasper_graph::{DistanceComputer, Graph};
-use rayon::prelude::*;
 
 use crate::top_k::TopK;
 use crate::{CpuExecutor, SearchError};
@@ -43,18 +43,16 @@ impl CpuExecutor {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;
             let slots = (first..total.min(first + SLOTS_PER_REPORT)).map(Slot::from_index);
             let slots: Vec<Slot> = slots.filter(|&slot| graph.keys().is_live(slot)).collect();
-            self.pool().install(|| {
-                lists.par_chunks_mut(QUERIES_PER_TASK).for_each(|lists| {
-                    let mut distances = [0.0; VECTORS_PER_CHUNK];
-                    for chunk in slots.chunks(VECTORS_PER_CHUNK) {
-                        let distances = &mut distances[..chunk.len()];
-                        for (computer, nearest) in &mut *lists {
-                            computer.compute(chunk, distances);
-                            let near = chunk.iter().zip(&*distances);
-                            near.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
-                        }
+            parallel::map_on(Some(self.pool()), lists.chunks_mut(QUERIES_PER_TASK), |lists| {
+                let mut distances = [0.0; VECTORS_PER_CHUNK];
+                for chunk in slots.chunks(VECTORS_PER_CHUNK) {
+                    let distances = &mut distances[..chunk.len()];
+                    for (computer, nearest) in &mut *lists {
+                        computer.compute(chunk, distances);
+                        let near = chunk.iter().zip(&*distances);
+                        near.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
                     }
-                });
+                }
             });
         }
         Progress { stage: Stage::Scanning, done: total, total }.report(progress)?;

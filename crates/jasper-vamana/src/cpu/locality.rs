@@ -4,6 +4,7 @@
 //! cache when they are read again; in an order of nearness, they have not. Results do not depend on the order.
 
 use jasper_core::Element;
+use jasper_data::{ThreadPool, parallel};
 
 /// Groups of at most this many rows are not split.
 const LEAF: usize = 8;
@@ -20,7 +21,7 @@ const REFINEMENTS: usize = 2;
 ///
 /// Halves the rows into two clusters of equal size (two-means, from two far rows), and the halves again. This takes
 /// nine passes over the rows for each of the log2(n / 8) levels, on the threads of the pool.
-pub(crate) fn order_by_nearness<T: Element>(pool: &rayon::ThreadPool, rows: &[&[T]]) -> Vec<u32> {
+pub(crate) fn order_by_nearness<T: Element>(pool: &ThreadPool, rows: &[&[T]]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     halve(pool, rows, &mut order, &mut vec![(0.0, 0); rows.len()]);
     order
@@ -29,12 +30,7 @@ pub(crate) fn order_by_nearness<T: Element>(pool: &rayon::ThreadPool, rows: &[&[
 /// Halves larger than this are tasks of the thread pool.
 const TASK_LEN: usize = 512;
 
-fn halve<T: Element>(
-    pool: &rayon::ThreadPool,
-    rows: &[&[T]],
-    items: &mut [u32],
-    differences: &mut [(f32, u32)],
-) {
+fn halve<T: Element>(pool: &ThreadPool, rows: &[&[T]], items: &mut [u32], differences: &mut [(f32, u32)]) {
     if items.len() <= LEAF {
         return;
     }
@@ -55,13 +51,12 @@ fn halve<T: Element>(
     }
     let ((left, right), (left_differences, right_differences)) =
         (items.split_at_mut(middle), differences.split_at_mut(middle));
-    let mut left = || halve(pool, rows, left, left_differences);
-    let mut right = || halve(pool, rows, right, right_differences);
+    let halves = [(left, left_differences), (right, right_differences)];
+    let halve = |(items, differences): (&mut [u32], &mut [_])| halve(pool, rows, items, differences);
     if middle > TASK_LEN {
-        pool.join(left, right);
+        parallel::map_on(Some(pool), halves, halve);
     } else {
-        left();
-        right();
+        halves.into_iter().for_each(halve);
     }
 }
 

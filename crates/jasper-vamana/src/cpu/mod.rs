@@ -13,9 +13,8 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, sync};
-use jasper_data::pool_builder;
+use jasper_data::{ThreadPool, parallel, pool_builder};
 use jasper_graph::{Graph, VectorTable};
-use rayon::prelude::*;
 
 use crate::connectivity::{self, Vertices};
 use crate::ingest::bytes_of;
@@ -33,8 +32,8 @@ use prune::kept_prefixes;
 /// would wait for a phase of a change, seconds on few cores. The operating system divides the cores between both.
 #[derive(Debug)]
 pub struct CpuExecutor {
-    pool: rayon::ThreadPool,
-    search_pool: rayon::ThreadPool,
+    pool: ThreadPool,
+    search_pool: ThreadPool,
     /// Buffers of the threads, kept between calls, so that nothing is allocated in the steady state.
     buffers: Mutex<Vec<ThreadBuffers>>,
 }
@@ -105,12 +104,12 @@ impl CpuExecutor {
     }
 
     /// The threads for changes and other long work.
-    pub fn pool(&self) -> &rayon::ThreadPool {
+    pub fn pool(&self) -> &ThreadPool {
         &self.pool
     }
 
     /// The threads for searches. They may wait for a graph to be unlocked: who has locked it must not wait for them.
-    pub fn search_pool(&self) -> &rayon::ThreadPool {
+    pub fn search_pool(&self) -> &ThreadPool {
         &self.search_pool
     }
 
@@ -129,15 +128,10 @@ impl CpuExecutor {
         items: &[I],
         work: impl Fn(&mut ThreadBuffers, &[I]) -> R + Sync,
     ) -> Vec<R> {
-        if items.len() <= VERTICES_PER_TASK {
-            // One task. On busy CPUs, a thread of the pool would begin milliseconds later.
-            return vec![self.with_buffers(|buffers| work(buffers, items))];
-        }
-        self.pool.install(|| {
-            items
-                .par_chunks(VERTICES_PER_TASK)
-                .map(|chunk| self.with_buffers(|buffers| work(buffers, chunk)))
-                .collect()
+        // One task stays here. On busy CPUs, a thread of the pool would begin milliseconds later.
+        let pool = (items.len() > VERTICES_PER_TASK).then_some(&self.pool);
+        parallel::map_on(pool, items.chunks(VERTICES_PER_TASK), |chunk| {
+            self.with_buffers(|buffers| work(buffers, chunk))
         })
     }
 
@@ -192,8 +186,8 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     const SEARCH_CHUNK: usize = SEARCH_CHUNK;
 
-    fn on_host_threads<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.pool.install(work)
+    fn host_pool(&self) -> &ThreadPool {
+        &self.pool
     }
 
     fn find_candidates(
@@ -295,7 +289,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 
     fn reverse_edges(&self, chunks: Vec<NeighborLists>) -> Result<BackEdges, Infallible> {
-        Ok(BackEdges::new(&chunks, |edges| threads::sort::<T, _>(self, edges)))
+        Ok(BackEdges::new(&chunks, |edges| threads::sort(&self.pool, edges)))
     }
 
     fn merge(
@@ -330,8 +324,11 @@ impl<T: Element> Executor<T> for CpuExecutor {
             graph.keys().is_live(vertex)
                 && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
         };
-        let slots = (0..graph.slots()).into_par_iter().map(Slot::from_index);
-        Ok(self.pool.install(|| slots.filter(has_tombstone).collect()))
+        let found = parallel::map_on(Some(&self.pool), (0..graph.slots()).step_by(SEARCH_CHUNK), |first| {
+            let slots = first..graph.slots().min(first + SEARCH_CHUNK);
+            slots.map(Slot::from_index).filter(has_tombstone).collect::<Vec<_>>()
+        });
+        Ok(found.concat())
     }
 
     fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<NewRows>, Infallible> {
@@ -341,11 +338,11 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 
     fn reachable(&self, graph: &Graph<T>, start: Slot, vertices: Vertices) -> Result<BitSet, Infallible> {
-        Ok(self.pool.install(|| connectivity::reachable(graph, start, vertices)))
+        Ok(parallel::install(&self.pool, || connectivity::reachable(graph, start, vertices)))
     }
 
     fn spanning_tree(&self, graph: &Graph<T>, start: Slot) -> Result<Vec<u32>, Infallible> {
-        Ok(self.pool.install(|| connectivity::spanning_tree(graph, start)))
+        Ok(parallel::install(&self.pool, || connectivity::spanning_tree(graph, start)))
     }
 
     fn nearest_with_room(

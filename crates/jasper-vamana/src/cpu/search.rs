@@ -1,8 +1,8 @@
 //! Executes queries on the CPU.
 
 use jasper_core::{Element, Neighbor, Slot};
+use jasper_data::parallel;
 use jasper_graph::{ComputeDistances, DistanceComputer, Graph, VectorError};
-use rayon::prelude::*;
 
 use super::{SEARCHES_PER_THREAD, SearchState, ThreadBuffers, order_by_nearness};
 use crate::top_k::TopK;
@@ -98,14 +98,13 @@ impl CpuExecutor {
             .div_ceil(TASKS_PER_THREAD * self.threads())
             .next_multiple_of(SEARCHES_PER_THREAD)
             .clamp(SEARCHES_PER_THREAD, MAX_QUERIES_PER_TASK);
-        let reports: Result<Vec<_>, SearchError> = self.search_pool().install(|| {
-            tasks
-                .par_chunks_mut(task_len)
-                .map(|queries| self.with_buffers(|buffers| search(buffers, queries)))
-                .collect()
+        let reports = parallel::map_on(Some(self.search_pool()), tasks.chunks_mut(task_len), |queries| {
+            self.with_buffers(|buffers| search(buffers, queries))
         });
         let mut sum = SearchReport::default();
-        reports?.into_iter().for_each(|report| sum += report);
+        for report in reports {
+            sum += report?;
+        }
         Ok(sum)
     }
 

@@ -10,12 +10,13 @@ use jasper_cuda::{
     Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, GraphSnapshot, HostAndDeviceGraph,
     KernelPreload, KernelSet, PoolRetention, QuantizedVectors, SearchedGraph, Stream,
 };
+use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Explanation,
-    GraphAccess as _, Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph,
-    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError,
-    consolidate, insert, transaction, without_edges,
+    Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, NewVectors,
+    OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError, consolidate, insert,
+    transaction, without_edges,
 };
 
 use super::{Backend, StartedSearch};
@@ -58,7 +59,7 @@ pub(crate) fn upload_graph<T: Element>(
     let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
     let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
     let stream = Stream::new(&context)?;
-    let copy = executor.pool().install(|| DeviceGraph::upload(&stream, graph, storage))?;
+    let copy = parallel::install(executor.pool(), || DeviceGraph::upload(&stream, graph, storage))?;
     copy.check_search(&context)?;
     context.synchronize()?;
     Ok(copy)

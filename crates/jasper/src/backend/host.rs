@@ -6,8 +6,7 @@ use jasper_core::{Element, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, HostGraph, InsertReport,
-    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact, consolidate,
-    insert, without_edges,
+    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact,
 };
 
 use super::Backend;
@@ -75,11 +74,11 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     }
 
     fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
-        insert(&*self.executor, &mut &self.graph, new, hooks)
+        self.graph.insert(&self.executor, new, hooks)
     }
 
     fn consolidate(&self, hooks: ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError> {
-        consolidate(&*self.executor, &mut &self.graph, hooks)
+        self.graph.consolidate(&self.executor, hooks)
     }
 
     fn compact(&self) -> Result<CompactReport, UpdateError> {
@@ -87,7 +86,7 @@ impl<T: Element> Backend<T> for HostBackend<T> {
     }
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
-        let Ok(()) = without_edges(&*self.executor, &mut &self.graph, vertices, work);
+        self.graph.without_edges(&self.executor, vertices, work);
         Ok(())
     }
 }

@@ -15,7 +15,6 @@ mod vote;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::iter;
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -314,19 +313,32 @@ pub(crate) fn at_once<R: Send>(
     first: impl FnOnce() -> R,
     others: impl IntoIterator<Item = impl FnOnce() -> R + Send>,
 ) -> io::Result<Vec<R>> {
+    let others: Vec<_> = others.into_iter().collect();
+    let mut results: Vec<Option<R>> = others.iter().map(|_| None).collect();
+    let tasks = others.into_iter().zip(&mut results);
+    let tasks = tasks.map(|(other, result)| -> Task<'_> { Box::new(move || *result = Some(other())) });
+    let (mut first, mut of_first) = (Some(first), None);
+    call_at_once(&mut || of_first = first.take().map(|first| first()), tasks.collect())?;
+    Ok(of_first.into_iter().chain(results.into_iter().flatten()).collect())
+}
+
+type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// [`at_once`], compiled once for all results.
+fn call_at_once<'a>(first: &mut dyn FnMut(), others: Vec<Task<'a>>) -> io::Result<()> {
     let are_called = OnceLock::<bool>::new();
     thread::scope(|scope| {
-        let spawn = |other| {
+        let spawn = |other: Task<'a>| {
             let are_called = &are_called;
-            let when_called = move || (*are_called.wait()).then(other);
+            let when_called = move || _ = (*are_called.wait()).then(other);
             thread::Builder::new().spawn_scoped(scope, when_called)
         };
         let others: io::Result<Vec<_>> = others.into_iter().map(spawn).collect();
         let _ = are_called.set(others.is_ok());
-        let others = others?.into_iter();
-        let first = first();
-        let others = others.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        Ok(iter::once(first).chain(others.flatten()).collect())
+        let others = others?;
+        first();
+        others.into_iter().for_each(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        Ok(())
     })
 }
 

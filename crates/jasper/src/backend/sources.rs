@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::{io, iter};
 
 use jasper_core::{Element, Key, MatrixView, VectorSource};
+use jasper_data::parallel;
 use jasper_graph::VectorError;
-use rayon::prelude::*;
 
 use super::sharded::shard_of;
 use crate::UpdateError;
@@ -59,7 +59,7 @@ impl<'a> RowsByShard<'a> {
             rows.rows_of(chunk).for_each(|row| counts[shard_of(rows.key(row), shards)] += 1);
             counts
         };
-        let counts: Vec<Vec<usize>> = (0..len.div_ceil(rows.chunk_len)).into_par_iter().map(count).collect();
+        let counts: Vec<Vec<usize>> = parallel::map(0..len.div_ceil(rows.chunk_len), count);
         let before = |shard: usize| {
             let mut sum = 0;
             let ends = counts.iter().map(|counts| {
@@ -96,7 +96,7 @@ impl<'a> RowsByShard<'a> {
     /// The keys of a shard. Runs in the current rayon pool.
     pub(crate) fn keys(&self, shard: usize) -> Vec<Key> {
         let mut keys = vec![0; self.len(shard)];
-        keys.par_chunks_mut(ROWS_PER_CHUNK).enumerate().for_each(|(chunk, keys)| {
+        parallel::for_each(keys.chunks_mut(ROWS_PER_CHUNK).enumerate(), |(chunk, keys)| {
             let rows = self.rows_from(shard, chunk * ROWS_PER_CHUNK);
             keys.iter_mut().zip(rows).for_each(|(key, row)| *key = self.key(row));
         });

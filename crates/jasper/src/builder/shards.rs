@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
+use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
 
@@ -119,11 +120,11 @@ impl IndexBuilder<'_> {
             (None, None) => unreachable!("vectors are read if several threads cannot"),
         };
         let pool = executor.pool();
-        let rows = pool.install(|| RowsByShard::new(self.keys, all.len(), shards));
+        let rows = parallel::install(pool, || RowsByShard::new(self.keys, all.len(), shards));
         let devices = self.build_devices()?;
         let build = |shard: usize, progress: &mut ProgressFn<'_>| {
             let vectors = ShardVectors::new(all, &rows, shard);
-            let keys = pool.install(|| rows.keys(shard));
+            let keys = parallel::install(pool, || rows.keys(shard));
             let builder = IndexBuilder {
                 keys: Some(&keys),
                 attributes: None,

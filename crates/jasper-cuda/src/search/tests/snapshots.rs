@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jasper_core::{Key, MatrixView, no_progress};
 use jasper_vamana::{
-    ChangeHooks, GraphAccess as _, MutableGraph as _, NewVectors, OnConflict, consolidate, insert,
+    ChangeHooks, GraphAccess, MutableGraph as _, NewVectors, OnConflict, consolidate, insert,
 };
 
 use super::*;
@@ -49,7 +49,7 @@ impl InUse {
 
     pub(super) fn delete(&self, mut keys: Range<Key>) {
         let delete = |host: &mut Graph<u8>| keys.all(|key| host.keys_mut().delete(key).is_ok());
-        assert!((&mut &self.graph).change_host(delete).unwrap());
+        assert!(<dyn GraphAccess<_>>::change_host(&mut &self.graph, delete).unwrap());
     }
 
     pub(super) fn consolidate(&self) {
@@ -131,7 +131,8 @@ fn a_snapshot_is_searched_as_it_was_while_the_graph_changes() {
 fn a_snapshot_keeps_the_first_keys_of_vertices() {
     let graph = InUse::new(100, 100);
     let slot = graph.graph.read(|graph| graph.host().keys().slot_of(7).unwrap());
-    (&mut &graph.graph).change_host(|host| host.keys_mut().assign(500, slot).unwrap()).unwrap();
+    <dyn GraphAccess<_>>::change_host(&mut &graph.graph, |host| host.keys_mut().assign(500, slot).unwrap())
+        .unwrap();
     let snapshot = graph.graph.snapshot(None);
     let key = |tables: &SearchTables<u8, EmulatedStream>| {
         // SAFETY: the emulator's memory is that of the host, and nothing writes it now.
