@@ -136,9 +136,9 @@ pub unsafe fn scan_in_parts<S: Stream>(
     };
     let second = SearchArgs {
         distances_so_far: len,
-        // The candidates passed.
-        tests: DevicePtr::null(),
-        ..search.scan_candidates(candidates.cast_const(), parts * search.k)
+        // The candidates have passed the tests.
+        ..SearchArgs { tests: DevicePtr::null(), ..search }
+            .scan_candidates(candidates.cast_const(), parts * search.k)
     };
     let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
     // SAFETY: upheld by the caller. Each part writes `k` candidates, distinct slots of the graph or none.

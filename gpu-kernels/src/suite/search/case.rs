@@ -236,6 +236,24 @@ impl SearchCase {
         }
     }
 
+    /// The same case, where each query has tests.
+    pub(super) fn tested(&self, rng: &mut impl Rng, slots: usize) -> Self {
+        let tests = self.queries.iter().map(|_| vec![vec![Test::random(rng, slots)]]).collect();
+        Self { allowed: Some(Allowed::OfQueries(tests)), ..self.clone() }
+    }
+
+    /// The case of query `i` alone.
+    pub(super) fn of_query(&self, i: usize) -> Self {
+        let allowed = match &self.allowed {
+            Some(Allowed::OfQueries(of_queries)) => {
+                Some(Allowed::OfQueries(vec![of_queries[i % of_queries.len()].clone()]))
+            }
+            all => all.clone(),
+        };
+        let start_points = self.start_points.as_ref().map(|of_queries| vec![of_queries[i].clone()]);
+        Self { queries: vec![self.queries[i]], allowed, start_points, ..self.clone() }
+    }
+
     /// Whether a slot may be a result of query `i`.
     pub(super) fn allows(&self, i: usize, slot: Slot) -> bool {
         match &self.allowed {
