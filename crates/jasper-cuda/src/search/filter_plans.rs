@@ -11,13 +11,12 @@ use jasper_attributes::ColumnTest;
 use jasper_core::{Element, Slot, sync::lock};
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
-use jasper_vamana::{
-    BeamSize, CostModel, Filter, PendingQuery, SearchError, SearchParams, SearchPlan, Strategy,
-};
+use jasper_vamana::{CostModel, Filter, PendingQuery, SearchError, SearchParams, SearchPlan, Strategy};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::column_filter::ColumnFilter;
+use super::groups::{Group, Pass, rounded};
 use super::launch::OfEach;
 use crate::graph::{MadeColumns, SearchTables};
 
@@ -25,8 +24,6 @@ use crate::graph::{MadeColumns, SearchTables};
 const MAX_PLANNED_ALONE: usize = 16;
 /// Slots of a scan from which on it is ordered by its first value: what takes longer than that.
 const ORDERED_SCAN: usize = 4096;
-/// Slots of a scan from which on it is not launched with short ones.
-const LONG_SCAN: usize = 4096;
 
 /// The plans of some queries.
 pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
@@ -66,56 +63,10 @@ struct ListedSlots<'a, T: Element> {
     bitmap: SlotTest,
 }
 
-impl<'a, T: Element> ListedSlots<'a, T> {
-    fn new(plan: SearchPlan<'a, T>) -> FilterSlots<'a, T> {
-        FilterSlots::Listed(Box::new(Self { plan, list: ListPart::default(), bitmap: SlotTest::ALL }))
-    }
-}
-
-/// What queries are searched for in: as planned, then those that are left with fewer than `k` results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
-    /// As planned.
-    Planned,
-    /// Scans.
-    Scans,
-    /// Scans of slots that the host lists.
-    ListedScans,
-}
-
-/// How queries are searched for: those with the same value share launches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Group {
-    /// By a scan of the slots that their filters allow, of which there are about four to the power of this many times some
-    /// thousand: a long scan would make short ones wait.
-    Scan { length: u32 },
-    /// By a beam search of this width and frontier.
-    Beam { width: usize, frontier_len: usize },
-}
-
-impl Group {
-    fn new(strategy: Strategy, listed: usize) -> Self {
-        match strategy {
-            Strategy::Scan => Self::scan(listed),
-            Strategy::Beam(BeamSize { width, frontier_len }) => Self::Beam { width, frontier_len },
-        }
-    }
-
-    fn scan(listed: usize) -> Self {
-        Self::Scan { length: (listed / LONG_SCAN).checked_ilog(4).map_or(0, |length| length + 1) }
-    }
-
-    /// Whether its queries are scanned.
-    pub(crate) fn is_scan(self) -> bool {
-        matches!(self, Self::Scan { .. })
-    }
-
-    /// The strategy of its queries.
-    pub(crate) fn strategy(self) -> Strategy {
-        match self {
-            Self::Scan { .. } => Strategy::Scan,
-            Self::Beam { width, frontier_len } => Strategy::Beam(BeamSize { width, frontier_len }),
-        }
+impl<'a, T: Element> FilterSlots<'a, T> {
+    /// The slots of a plan, before they are uploaded.
+    fn listed_by(plan: SearchPlan<'a, T>) -> Self {
+        Self::Listed(Box::new(ListedSlots { plan, list: ListPart::default(), bitmap: SlotTest::ALL }))
     }
 }
 
@@ -197,7 +148,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             {
                 let params = self.params.of_query(query.row);
                 let plan = SearchPlan::new(self.base.graph, params, 1, self.base.cost_model())?;
-                let slots = ListedSlots::new(plan);
+                let slots = FilterSlots::listed_by(plan);
                 self.plans[number] = Some(FilterPlan { strategy: Strategy::Scan, slots });
             }
         }
@@ -521,7 +472,7 @@ impl<'a, T: Element> Planned<'a, T> {
                 *listed = listed.saturating_add(plan.explain().most_allowed);
             }
             let strategy = rounded(plan.strategy, on.cost_model.max_beam_width);
-            Ok(FilterPlan { strategy, slots: ListedSlots::new(plan) })
+            Ok(FilterPlan { strategy, slots: FilterSlots::listed_by(plan) })
         };
         let plan = |tests: &mut Vec<ColumnTest>, query: &PendingQuery<'_, T>| match plan_one(tests, query) {
             Ok(plan) => Some(plan),
@@ -587,34 +538,4 @@ fn hash_of(filter: &Filter<'_>) -> u64 {
         Filter::PerQuery(filters) => filters.as_ptr().hash(&mut hasher),
     }
     hasher.finish()
-}
-
-/// Rounds the size of a beam up, so that the beam searches of a batch are of few sizes. That of a query does not depend on
-/// the other queries.
-fn rounded(strategy: Strategy, max_beam_width: usize) -> Strategy {
-    match strategy {
-        Strategy::Scan => Strategy::Scan,
-        Strategy::Beam(BeamSize { width, frontier_len }) => {
-            let up = |len: usize| round_up(len).min(max_beam_width.max(len));
-            let width = up(width);
-            Strategy::Beam(BeamSize { width, frontier_len: up(frontier_len).max(width) })
-        }
-    }
-}
-
-/// The least number from `len` on that is 2 or 3 times a power of two, and at least 16.
-fn round_up(len: usize) -> usize {
-    let power = len.next_power_of_two().max(16);
-    if len <= power / 4 * 3 { (power / 4 * 3).max(16) } else { power }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beams_are_of_few_sizes() {
-        let rounded = [1, 16, 17, 24, 25, 33, 48, 49, 64, 769, 1024].map(round_up);
-        assert_eq!(rounded, [16, 16, 24, 24, 32, 48, 48, 64, 64, 1024, 1024]);
-    }
 }

@@ -20,7 +20,8 @@ use rayon::prelude::*;
 
 use super::batch::{Answers, BatchSearch, Plans};
 use super::buffers::SearchBuffers;
-use super::filter_plans::{FilterPlans, Pass, PlannedFor};
+use super::filter_plans::{FilterPlans, PlannedFor};
+use super::groups::Pass;
 use super::launch::{SearchLaunch, SlotArray};
 use super::params::cost_of_each;
 use crate::graph::SearchTables;

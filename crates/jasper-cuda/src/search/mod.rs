@@ -6,6 +6,8 @@
 //! | `buffers` | the streams and buffers of a chunk in flight |
 //! | `filtered` | queries that have filters of their own, searched for in groups |
 //! | `filter_plans` | the plans of their filters, and the slots of these on the device |
+//! | `column_filter` | a filter that kernels test by columns |
+//! | `groups` | which queries share launches |
 //! | `device_batch` | queries in device memory, launched without synchronizing |
 //! | `idle` | the buffers of finished calls |
 //! | `launch` | the launches of a search: beam search, rerank, or exact scan |
@@ -19,6 +21,7 @@ mod column_filter;
 mod device_batch;
 mod filter_plans;
 mod filtered;
+mod groups;
 mod idle;
 pub(crate) mod launch;
 pub(crate) mod params;

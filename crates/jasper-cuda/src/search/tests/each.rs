@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use jasper_attributes::{Expression, Frame, Value, column};
 use jasper_core::Key;
-use jasper_vamana::{Filter, GraphAccess as _};
+use jasper_vamana::{Filter, GraphAccess};
 
 use super::snapshots::{DIMENSION, InUse};
 use super::*;
 use crate::GraphSnapshot;
 use crate::graph::SearchTables;
-use crate::search::filter_plans::{FilterPlans, Pass, PlannedFor};
+use crate::search::filter_plans::{FilterPlans, PlannedFor};
 use crate::search::filtered::FilteredSearch;
+use crate::search::groups::Pass;
 use crate::search::params::cost_model;
 
 impl Both {
@@ -238,7 +239,7 @@ fn columns_are_searched_as_they_are_after_each_change() {
             keys.iter().map(|&key| vec![format!("tag {}", (key as i64 * seed) % 6); (key % 3) as usize]);
         let frame = frame.column("tags", tags.map(Value::Keywords)).unwrap();
         let change = |host: &mut Graph<u8>| host.keys_mut().set_attributes(keys, &frame).is_ok();
-        assert!((&mut &in_use.graph).change_host(change).unwrap());
+        assert!(<dyn GraphAccess<_>>::change_host(&mut &in_use.graph, change).unwrap());
     };
     // So wide that a beam search finds all.
     let params = SearchParams::new(6).beam_width(500);

@@ -10,7 +10,7 @@ use super::*;
 /// Search buffers on an emulated device.
 pub(super) struct EmulatedBuffers<'a, T> {
     stream: &'a EmulatedStream,
-    host: (Vec<T>, Vec<u32>, Vec<QueryFactors>, Vec<ListPart>, Vec<SlotTest>),
+    host: HostChunk<T>,
     /// The buffers of the chunk in flight.
     pub(super) device: Option<DeviceChunk<T>>,
     scratch: ProductScratch<EmulatedStream>,
@@ -23,7 +23,13 @@ impl<'a, T> EmulatedBuffers<'a, T> {
     pub(super) fn new(stream: &'a EmulatedStream) -> Result<Self, SearchError> {
         Ok(Self {
             stream,
-            host: Default::default(),
+            host: HostChunk {
+                queries: Vec::new(),
+                levels: Vec::new(),
+                query_factors: Vec::new(),
+                lists: Vec::new(),
+                tests: Vec::new(),
+            },
             device: None,
             scratch: ProductScratch::new(stream, 1 << 16).map_err(SearchError::device)?,
             results: Default::default(),
@@ -35,6 +41,15 @@ impl<'a, T> EmulatedBuffers<'a, T> {
     pub(super) fn failing_after(self, waits: &'a AtomicUsize) -> Self {
         Self { waits: Some(waits), ..self }
     }
+}
+
+/// What the host writes of a chunk.
+struct HostChunk<T> {
+    queries: Vec<T>,
+    levels: Vec<u32>,
+    query_factors: Vec<QueryFactors>,
+    lists: Vec<ListPart>,
+    tests: Vec<SlotTest>,
 }
 
 /// The buffers of a chunk on the device.
@@ -66,7 +81,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
 
     fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
         assert!(self.device.is_none(), "one chunk is in flight at most");
-        let (queries, levels, query_factors, lists, tests) = &mut self.host;
+        let HostChunk { queries, levels, query_factors, lists, tests } = &mut self.host;
         queries.resize(sizes.queries, T::default());
         levels.resize(sizes.levels, 0);
         query_factors.resize(sizes.query_factors, QueryFactors::zeroed());
@@ -76,7 +91,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
     }
 
     fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, EmulatedFault> {
-        let (stream, (queries, levels, query_factors, lists, tests)) = (self.stream, &self.host);
+        let (stream, HostChunk { queries, levels, query_factors, lists, tests }) = (self.stream, &self.host);
         let device = self.device.insert(DeviceChunk {
             queries: stream.upload(queries)?,
             levels: stream.upload(levels)?,
