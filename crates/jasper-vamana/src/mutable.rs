@@ -92,10 +92,10 @@ impl<T: Element> MutableGraph for Graph<T> {
 /// - [`Transaction`].
 pub trait GraphAccess<G: MutableGraph> {
     /// Waits until searches have ended that may read free slots. To be called before vectors are added, outside of
-    /// [`Self::write`].
+    /// [`Self::write_graph`].
     fn wait_for_free_slots(&self) {}
 
-    /// Waits until the searches that have begun have ended. To be called outside of [`Self::write`], before edges to deleted
+    /// Waits until the searches that have begun have ended. To be called outside of [`Self::write_graph`], before edges to deleted
     /// vertices are removed, which these may return, and before edges from them are, which these may follow.
     fn wait_for_searches(&mut self) {}
 

@@ -86,7 +86,7 @@ impl OpenOptions {
 
     /// Whether to follow the folder of a [durable index](Index::save_durable) that another process, or another index of
     /// this one, has open and changes. The index makes the same changes, and no others: its calls that change it return
-    /// [`UpdateError::Follower`]. Any number of indexes may follow one folder, which they only read.
+    /// [`UpdateError::Follower`](crate::UpdateError::Follower). Any number of indexes may follow one folder, which they only read.
     ///
     /// A thread looks for changes 20 times a second, until the index is dropped; [`Index::catch_up`] makes at once those
     /// whose calls have returned. A search sees a state that the changed index had: changes are made in their order, and
