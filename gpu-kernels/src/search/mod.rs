@@ -140,6 +140,8 @@ pub struct SearchArgs {
     pub queries_len: u32,
     /// Tests of a query.
     pub tests_per_query: u32,
+    /// Slots that tests know. Those from here on have no key, unless they have `changed`.
+    pub tested_slots: u32,
     /// Parts of the list of a query.
     pub lists_per_query: u32,
     /// Results per query, at most `frontier_len`; 0 if only candidates are wanted.
@@ -268,14 +270,14 @@ impl SearchArgs {
     /// # Safety
     /// The arguments are valid, `query` is one of `queries_len / start_point_parts`, and the vertex is one of the graph.
     unsafe fn allows(&self, query: u32, vertex: u32) -> bool {
-        // SAFETY: upheld by the caller; there is a bit or a rank per slot.
+        // SAFETY: upheld by the caller; tables of tests have `tested_slots`, bitmaps all slots of the graph.
         unsafe {
             if self.tests.is_null() {
                 return self.allowed.is_null() || bits::contains(self.allowed, vertex);
             }
             let tests = self.tests.add((query * self.tests_per_query) as usize);
             !self.changed.is_null() && bits::contains(self.changed, vertex)
-                || SlotTest::all_hold(tests, self.tests_per_query, vertex)
+                || vertex < self.tested_slots && SlotTest::all_hold(tests, self.tests_per_query, vertex)
         }
     }
 }

@@ -43,7 +43,7 @@ impl ListPart {
 /// A test of a slot. A slot may be a result of a query if all of the query's clauses hold, which are tests of which one at
 /// least holds.
 #[repr(C, align(16))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "nvptx64"), derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct SlotTest {
     /// The address of a table of u32 in device memory, whose lowest bits are flags; 0 for a test that always holds.

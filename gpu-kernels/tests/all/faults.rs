@@ -40,6 +40,7 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
         tests_per_query: 0,
+        tested_slots: 0,
         lists_per_query: 0,
         k: 1,
         beam_width: 1,

@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 
 /// Largest size of a file of PTX, in bytes. The wheel, which contains one, has a limit too, but is optimized, and so
 /// small enough, only for a release.
-const MAX_SIZE: usize = 2_200_000;
+const MAX_SIZE: usize = 2_300_000;
 
 /// Checks, and prints what was skipped.
 ///

@@ -25,11 +25,14 @@ const MAX_TESTS: usize = 16;
 
 impl Predicate<'_> {
     /// Writes the tests of columns that this is: it holds for a key if all clauses hold, which are tests of which one holds.
-    /// Returns false if it tests something else (keys, ids, whether a list is null), if these are more than 16, or if it holds
+    /// Returns false, and writes none, if it tests something else (keys, ids, whether a list is null), if these are more than 16, or if it holds
     /// for all keys or for none.
     pub fn clauses(&self, tests: &mut Vec<ColumnTest>) -> bool {
         tests.clear();
-        self.push_clauses(&self.test, tests).is_some() && !tests.is_empty()
+        if self.push_clauses(&self.test, tests).is_none() {
+            tests.clear();
+        }
+        !tests.is_empty()
     }
 
     fn push_clauses(&self, test: &Test<'_>, out: &mut Vec<ColumnTest>) -> Option<()> {
@@ -40,7 +43,7 @@ impl Predicate<'_> {
             // One of some clauses or of others: for each of those and of these, a clause of both.
             Test::Or(tests) => {
                 let mut all = vec![Vec::new()];
-                for test in tests {
+                for test in tests.iter().filter(|test| !matches!(test, Test::Constant(false))) {
                     let mut others = Vec::new();
                     self.push_clauses(test, &mut others)?;
                     let others: Vec<_> = others.chunk_by(|test, _| test.is_joined).collect();

@@ -29,11 +29,12 @@ use rustc_hash::FxHashMap;
 /// Most columns that are kept: of more, those made first are dropped.
 const MAX_COLUMNS: usize = 8;
 
-/// A column is made anew when one slot of this many has changed, but neither for fewer changes nor after more than these: of
-/// twice as many, not all are remembered.
-const MAX_CHANGED: usize = 1 << 15;
-const MIN_CHANGED: usize = if cfg!(test) { 80 } else { 1024 };
+/// A column in use is made anew when one slot of this many has changed.
 const CHANGED_SHARE: usize = 128;
+/// But not for fewer changes than this.
+const MIN_CHANGED: usize = if cfg!(test) { 80 } else { 1024 };
+/// And never later than after this many: keys remember twice as many.
+const MAX_CHANGED: usize = 1 << 15;
 
 /// The columns that searches have made.
 pub(crate) struct DeviceColumns<S: Stream>(Mutex<State<S>>);
@@ -56,6 +57,9 @@ struct KeptColumn<S: Stream> {
     number: usize,
     /// The version of the keys.
     version: u64,
+    /// The length of a bitmap of the slots that it knows. Others have no key at that version, but kernels may find them: vertices
+    /// of an insert that is under way.
+    words: usize,
     column: Arc<DeviceColumn<S>>,
 }
 
@@ -65,8 +69,10 @@ struct KeptColumn<S: Stream> {
 pub(crate) struct MadeColumns<S: Stream> {
     columns: Vec<(usize, Arc<DeviceColumn<S>>)>,
     changed: Option<Arc<Changed<S>>>,
-    /// Those in use of which so much has changed that they are to be made anew.
+    /// Those of which so much has changed that they are to be made anew if they are used.
     stale: Vec<usize>,
+    /// The slots that all columns know, as a number of words of a bitmap.
+    words: usize,
 }
 
 /// Slots that have changed since columns were made.
@@ -171,7 +177,7 @@ impl<S: Stream> DeviceColumn<S> {
                     bitmaps.extend_from_slice(&bitmap(slots, words));
                 }
             }
-            codes_of_slots(keys, words, column, pool)
+            codes_of_slots(keys, words, column, pool)?
         } else {
             ranks_of_slots(keys, words, &order, pool)
         };
@@ -230,7 +236,7 @@ fn slots_of_rows(keys: &KeyMap, pool: &ThreadPool) -> Option<Vec<u32>> {
     let found: Option<Vec<(u32, u32)>> =
         pool.install(|| rows.par_iter().with_min_len(4096).map(slot_of).collect());
     let len = rows.iter().map(|&(row, _)| row as usize + 1).max().unwrap_or(0);
-    let mut slots = vec![0; len];
+    let mut slots = vec![u32::MAX; len];
     found?.into_iter().for_each(|(row, slot)| slots[row as usize] = slot);
     Some(slots)
 }
@@ -268,8 +274,9 @@ fn ranks_of_slots(keys: &KeyMap, words: usize, order: &[u32], pool: &ThreadPool)
     })
 }
 
-/// For each of the slots of a bitmap of `words`, where the codes of its list begin, then the end of the last, and the codes.
-fn codes_of_slots(keys: &KeyMap, words: usize, column: usize, pool: &ThreadPool) -> Vec<u32> {
+/// For each of the slots of a bitmap of `words`, where the codes of its list begin, then the end of the last, and the
+/// codes. None if there are too many.
+fn codes_of_slots(keys: &KeyMap, words: usize, column: usize, pool: &ThreadPool) -> Option<Vec<u32>> {
     const CHUNK: usize = 1 << 12;
     let chunk = |first: usize| {
         let (mut lens, mut codes) = (Vec::new(), Vec::new());
@@ -291,11 +298,11 @@ fn codes_of_slots(keys: &KeyMap, words: usize, column: usize, pool: &ThreadPool)
     let mut end = words as u32 * 32 + 1;
     let mut table = vec![end];
     for len in chunks.iter().flat_map(|(lens, _)| lens) {
-        end += len;
+        end = end.checked_add(*len)?;
         table.push(end);
     }
     chunks.iter().for_each(|(_, codes)| table.extend_from_slice(codes));
-    table
+    Some(table)
 }
 
 /// Values of a node of [`SortedValues`].
@@ -346,9 +353,23 @@ impl<S: Stream> MadeColumns<S> {
         &self.columns[index].1
     }
 
-    /// Those in use of which so much has changed that they are to be made anew.
-    pub(crate) fn stale(&self) -> &[usize] {
-        &self.stale
+    /// Those that filters test, and of which so much has changed that they are to be made anew.
+    pub(crate) fn stale(&self) -> impl Iterator<Item = usize> {
+        let is_used = |number: &usize| {
+            let mut columns = self.columns.iter();
+            columns.any(|(of, column)| of == number && column.is_used.load(Relaxed))
+        };
+        self.stale.iter().copied().filter(is_used)
+    }
+
+    /// The slots that all columns know, as a number of words of a bitmap.
+    pub(crate) fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Whether a column is there.
+    pub(crate) fn has(&self, column: usize) -> bool {
+        self.columns.iter().any(|(number, _)| *number == column)
     }
 
     /// The bitmap of the slots that have changed, if any has.
@@ -444,18 +465,24 @@ impl<S: Stream> DeviceColumns<S> {
     pub(crate) fn made(&self, keys: &KeyMap, words: usize) -> MadeColumns<S> {
         let State { columns, changed, stream, .. } = &mut *lock(&self.0);
         let most = (keys.live() / CHANGED_SHARE).clamp(MIN_CHANGED, MAX_CHANGED);
-        let (mut made, mut stale, mut since) = (Vec::new(), Vec::new(), keys.version());
-        for kept in columns.iter() {
+        let (mut made, mut stale) = (Vec::new(), Vec::new());
+        let (mut since, mut known_words) = (keys.version(), words);
+        columns.retain(|kept| {
             // Those of later keys, and those since which more has changed than is remembered, are not for this search.
-            if let Some(changes) = keys.changed_since(kept.version) {
-                made.push((kept.number, Arc::clone(&kept.column)));
-                since = since.min(kept.version);
-                let is_stale = changes.len() > most && kept.column.is_used.load(Relaxed);
-                stale.extend(is_stale.then_some(kept.number));
+            let Some(changes) = keys.changed_since(kept.version) else { return true };
+            if changes.len() > most {
+                if !kept.column.is_used.swap(false, Relaxed) {
+                    return false;
+                }
+                stale.push(kept.number);
             }
-        }
+            made.push((kept.number, Arc::clone(&kept.column)));
+            since = since.min(kept.version);
+            known_words = known_words.min(kept.words);
+            true
+        });
         if since == keys.version() {
-            return MadeColumns { columns: made, changed: None, stale };
+            return MadeColumns { columns: made, changed: None, stale, words: known_words };
         }
         let is_current = |known: &&Arc<Changed<S>>| {
             (known.since, known.version, known.is_changed.len()) == (since, keys.version(), words)
@@ -473,8 +500,9 @@ impl<S: Stream> DeviceColumns<S> {
         // Without knowing what has changed, no column can be used.
         if found.is_none() {
             made.clear();
+            known_words = words;
         }
-        MadeColumns { columns: made, changed: found, stale }
+        MadeColumns { columns: made, changed: found, stale, words: known_words }
     }
 
     /// Makes a column, if filters that would have had that many slots listed make it worth its while, and if there is memory.
@@ -492,12 +520,12 @@ impl<S: Stream> DeviceColumns<S> {
         let made = DeviceColumn::new(&*stream, keys, words, column, pool);
         let State { columns, making, .. } = &mut *lock(&self.0);
         making.retain(|number| *number != column);
-        let Some(made) = made else { return false };
         columns.retain(|kept| kept.number != column);
+        let Some(made) = made else { return false };
         if columns.len() >= MAX_COLUMNS {
             columns.remove(0);
         }
-        columns.push(KeptColumn { number: column, version: keys.version(), column: Arc::new(made) });
+        columns.push(KeptColumn { number: column, version: keys.version(), words, column: Arc::new(made) });
         true
     }
 

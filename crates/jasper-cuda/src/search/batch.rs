@@ -490,6 +490,7 @@ fn take_results<T: Element, S: gpu_kernels::Stream>(
     results: &[DeviceHit],
 ) {
     let graph = plans.graph();
+    query.is_short = false;
     let is_checked = |slot: Slot| graph.keys().has_further_keys(slot) || plans.has_changed(slot);
     query.filled = if results.iter().any(|hit| is_checked(Slot::new(hit.slot))) {
         let found = results.iter().take_while(|hit| hit.slot != NO_SLOT);

@@ -21,59 +21,82 @@ pub(super) struct ColumnFilter {
     listed_len: usize,
     /// Keys that it allows, if clauses are independent of each other.
     likely: usize,
-    /// The changed slots that it allows, which a scan lists besides.
-    changed: Vec<Slot>,
-    /// Where these are on the device, in the launches that are made now.
-    changed_list: ListPart,
+    /// The changed slots that it allows, once a scan is to list them besides.
+    changed: Option<Box<ChangedSlots>>,
+}
+
+/// Changed slots that a filter allows.
+struct ChangedSlots {
+    slots: Vec<Slot>,
+    /// The keys of these slots that it allows.
+    keys: usize,
+    /// Where they are on the device, in the launches that are made now.
+    list: ListPart,
 }
 
 /// A test of a column.
 #[derive(Clone, Copy)]
 struct PartTest {
-    /// The index of the column among those on the device.
-    column: usize,
     part: ColumnPart,
-    test: ColumnTest,
+    /// The index of the column among those on the device.
+    column: u16,
+    /// The number of the test, as it was given.
+    number: u16,
+    holds: bool,
+    /// Whether the next test is of the same clause.
+    is_joined: bool,
 }
 
 impl ColumnFilter {
-    /// The filter of a predicate that is the same as the clauses of these tests; none if a column is not there.
+    /// The filter of these clauses; none if a column is not there.
     pub(super) fn new<S: Stream>(
+        tests: &[ColumnTest],
+        columns: &MadeColumns<S>,
+        keys: usize,
+    ) -> Option<Self> {
+        let mut parts = SmallVec::with_capacity(tests.len());
+        for (test, number) in tests.iter().zip(0..) {
+            let (column, part) = columns.find(test)?;
+            let &ColumnTest { holds, is_joined, .. } = test;
+            parts.push(PartTest { part, column: u16::try_from(column).ok()?, number, holds, is_joined });
+        }
+        let mut this = Self { tests: parts, listed: 0..0, listed_len: keys, likely: keys, changed: None };
+        this.order_clauses(keys);
+        Some(this)
+    }
+
+    /// Lists the changed slots that a scan is to list, of those that a predicate allows: that of these clauses.
+    pub(super) fn list_changed<S: Stream>(
+        &mut self,
         predicate: &Predicate<'_>,
         tests: &[ColumnTest],
         columns: &MadeColumns<S>,
         keys: &KeyMap,
-    ) -> Option<Self> {
-        let mut parts = SmallVec::with_capacity(tests.len());
-        for &test in tests {
-            let (column, part) = columns.find(&test)?;
-            parts.push(PartTest { column, part, test });
+    ) {
+        if columns.changed_slots().is_none() {
+            return;
         }
-        let mut this = Self {
-            tests: parts,
-            listed: 0..0,
-            listed_len: keys.len(),
-            likely: keys.len(),
-            changed: Vec::new(),
-            changed_list: ListPart::default(),
-        };
-        this.order_clauses(keys.len());
-        let listed = &this.tests[this.listed.clone()];
-        let mut changed: Vec<Slot> = listed.iter().flat_map(|part| columns.changed_in(&part.test)).collect();
-        changed.sort_unstable();
-        changed.dedup();
-        changed.retain(|&slot| keys.keys_of(slot).any(|key| predicate.matches_live(key)));
-        this.changed = changed;
-        Some(this)
+        let listed = &self.tests[self.listed.clone()];
+        let found = listed.iter().flat_map(|part| columns.changed_in(&tests[usize::from(part.number)]));
+        let mut slots: Vec<Slot> = found.collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let mut allowed = 0;
+        slots.retain(|&slot| {
+            let of_slot = keys.keys_of(slot).filter(|&key| predicate.matches_live(key)).count();
+            allowed += of_slot;
+            of_slot > 0
+        });
+        self.changed = Some(Box::new(ChangedSlots { slots, keys: allowed, list: ListPart::default() }));
     }
 
     /// Puts the clauses that hold for the fewest of `keys` keys first, and chooses the one whose parts a scan lists.
     fn order_clauses(&mut self, keys: usize) {
-        let share = |PartTest { part, test, .. }: &PartTest| {
+        let share = |PartTest { part, holds, .. }: &PartTest| {
             let share = (part.len as f64 / keys.max(1) as f64).min(1.0);
-            if test.holds { share } else { 1.0 - share }
+            if *holds { share } else { 1.0 - share }
         };
-        let clauses = self.tests.chunk_by(|part, _| part.test.is_joined);
+        let clauses = self.tests.chunk_by(|part, _| part.is_joined);
         let share_of = |clause: &[PartTest]| clause.iter().map(share).sum::<f64>().min(1.0);
         let product: f64 = clauses.clone().map(share_of).product();
         self.likely = (keys as f64 * product).round() as usize;
@@ -83,10 +106,10 @@ impl ColumnFilter {
             self.tests = ordered.into_iter().flat_map(|(_, clause)| clause).copied().collect();
         }
         let mut first = 0;
-        for clause in self.tests.chunk_by(|part, _| part.test.is_joined) {
-            if clause.iter().all(|part| part.test.holds) {
-                self.listed = first..first + clause.len();
-                self.listed_len = clause.iter().map(|part| part.part.len as usize).sum();
+        for clause in self.tests.chunk_by(|part, _| part.is_joined) {
+            let len = clause.iter().map(|part| part.part.len as usize).sum();
+            if clause.iter().all(|part| part.holds) && u32::try_from(len).is_ok() {
+                (self.listed, self.listed_len) = (first..first + clause.len(), len);
                 return;
             }
             first += clause.len();
@@ -98,19 +121,30 @@ impl ColumnFilter {
         self.likely
     }
 
-    /// It does not allow more keys.
-    pub(super) fn most_keys(&self) -> usize {
-        self.listed_len + self.changed.len()
+    /// It does not allow more of `keys` keys. `has_changed` is whether slots have changed.
+    pub(super) fn most_keys(&self, keys: usize, has_changed: bool) -> usize {
+        match &self.changed {
+            Some(changed) => self.listed_len + changed.keys,
+            None if has_changed => keys,
+            None => self.listed_len,
+        }
     }
 
-    /// The changed slots that it allows.
+    /// The slots that a scan reads.
+    pub(super) fn scanned_slots(&self) -> usize {
+        self.listed_len + self.changed().len()
+    }
+
+    /// The changed slots that a scan lists.
     pub(super) fn changed(&self) -> &[Slot] {
-        &self.changed
+        self.changed.as_ref().map_or(&[], |changed| &changed.slots)
     }
 
     /// Sets where the changed slots are on the device.
     pub(super) fn set_changed(&mut self, list: ListPart) {
-        self.changed_list = list;
+        if let Some(changed) = &mut self.changed {
+            changed.list = list;
+        }
     }
 
     /// The slots that a scan lists and tests; none if it cannot list them.
@@ -141,10 +175,10 @@ impl ColumnFilter {
     pub(super) fn write_lists<S: Stream>(&self, columns: &MadeColumns<S>, out: &mut [ListPart]) {
         out.fill(ListPart::default());
         if let (Some(_), Some(last)) = (columns.changed_slots(), out.last_mut()) {
-            *last = self.changed_list;
+            *last = self.changed.as_ref().map_or(ListPart::default(), |changed| changed.list);
         }
         for (part, out) in self.tests[self.listed.clone()].iter().zip(out) {
-            *out = columns.column(part.column).list(part.part);
+            *out = columns.column(usize::from(part.column)).list(part.part);
         }
     }
 
@@ -159,8 +193,8 @@ impl ColumnFilter {
         let tests = self.tests.iter().enumerate();
         let tests = tests.filter(|(index, _)| !is_scan || !self.listed.contains(index));
         for ((_, part), out) in tests.zip(out) {
-            let test = columns.column(part.column).test(part.part, part.test.holds);
-            *out = if part.test.is_joined { test.joined() } else { test };
+            let test = columns.column(usize::from(part.column)).test(part.part, part.holds);
+            *out = if part.is_joined { test.joined() } else { test };
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use bytemuck::cast_slice;
@@ -22,6 +23,8 @@ use crate::graph::{MadeColumns, SearchTables};
 
 /// Up to this many filters, one thread plans them in less time than waking up the pool takes.
 const MAX_PLANNED_ALONE: usize = 16;
+/// Up to this many plans, one thread reads in less time than waking up the pool takes.
+const MAX_READ_ALONE: usize = 1024;
 /// Slots of a scan from which on it is ordered by its first value: what takes longer than that.
 const ORDERED_SCAN: usize = 4096;
 
@@ -93,7 +96,7 @@ pub(crate) struct PlannedFor<'a, T: Element, S: Stream> {
 
 impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// Plans the searches for `queries`, whose filters are those of `params` with the numbers of the queries. Finds the
-    /// filters that are ranges of columns on the device, and lists the slots of the others that are scanned.
+    /// parts of columns on the device that filters test, and lists the slots of the others that are scanned.
     ///
     /// # Errors
     /// Returns the errors of [`SearchPlan::new`], and [`SearchError::Filters`] if a query has no filter.
@@ -115,18 +118,20 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         let (keys, words) = (graph.keys(), on.tables.bitmap_len());
         let mut columns = on.tables.columns.made(keys, words);
         let mut planned = Planned::new(&base, params, queries, &columns, on)?;
-        let stale = columns.stale().iter().map(|&column| (column, usize::MAX));
+        let stale = columns.stale().map(|column| (column, usize::MAX));
         let mut is_made = false;
-        for listed in planned.missing.into_iter().chain(stale) {
+        for listed in planned.missing.drain().chain(stale) {
             is_made |= on.tables.columns.make(on.stream, keys, words, listed, on.pool);
         }
         if is_made {
             columns = on.tables.columns.made(keys, words);
-            planned.plans = Planned::new(&base, params, queries, &columns, on)?.plans;
+            planned = Planned::new(&base, params, queries, &columns, on)?;
         }
         let has_uploads = columns.changed_slots().is_some();
         let mut plans = Self { params, base, plans: planned.plans, columns, of_rows, has_uploads };
-        plans.share_lists(queries, on.pool);
+        if planned.has_listed {
+            plans.share_lists(queries, on.pool);
+        }
         Ok(plans)
     }
 
@@ -141,12 +146,21 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         pass: Pass,
         pool: &ThreadPool,
     ) -> Result<(), SearchError> {
+        let keys = self.base.graph.keys();
+        let mut tests = Vec::new();
         for query in queries {
-            let number = self.number(query);
-            if let FilterSlots::Columns(filter) = &self.plan(number).slots
-                && (pass == Pass::ListedScans || filter.listed_slots().is_none())
+            let (number, params) = (self.number(query), self.params.of_query(query.row));
+            let Some(FilterPlan { slots: FilterSlots::Columns(filter), .. }) = &mut self.plans[number] else {
+                continue;
+            };
+            if pass == Pass::Scans
+                && filter.listed_slots().is_some()
+                && let Some(Filter::Where(expression)) = params.filter
             {
-                let params = self.params.of_query(query.row);
+                let predicate = keys.attributes().bind(expression)?;
+                predicate.clauses(&mut tests);
+                filter.list_changed(&predicate, &tests, &self.columns, keys);
+            } else {
                 let plan = SearchPlan::new(self.base.graph, params, 1, self.base.cost_model())?;
                 let slots = FilterSlots::listed_by(plan);
                 self.plans[number] = Some(FilterPlan { strategy: Strategy::Scan, slots });
@@ -189,7 +203,9 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     pub(crate) fn needs_scan(&self, query: &PendingQuery<'_, T>, filled: usize) -> bool {
         match &self.plan(self.number(query)).slots {
             FilterSlots::Columns(filter) => {
-                filled < self.base.params.k.min(filter.most_keys()).min(self.base.graph.keys().len())
+                let keys = self.base.graph.keys().len();
+                let most = filter.most_keys(keys, self.columns.changed_slots().is_some());
+                filled < self.base.params.k.min(most).min(keys)
             }
             FilterSlots::Listed(listed) => listed.plan.needs_scan(filled),
         }
@@ -219,24 +235,33 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         }
     }
 
-    /// What each of some queries has for itself.
-    pub(crate) fn of_each(&self, queries: &[PendingQuery<'_, T>], is_scan: bool) -> OfEach {
-        let mut all = OfEach { changed: self.columns.changed_slots(), ..OfEach::default() };
-        for query in queries {
-            let (lens, len) = match &self.plan(self.number(query)).slots {
+    /// The most that one of some queries has for itself.
+    pub(crate) fn of_each(
+        &self,
+        queries: &[PendingQuery<'_, T>],
+        is_scan: bool,
+        pool: &ThreadPool,
+    ) -> OfEach {
+        let of_query = |query: &PendingQuery<'_, T>| {
+            let ((lists, tests), longest) = match &self.plan(self.number(query)).slots {
                 FilterSlots::Columns(filter) => {
                     let (lists, tests) = filter.lens(is_scan);
                     let has_changed = is_scan && self.columns.changed_slots().is_some();
-                    ((lists + usize::from(has_changed), tests), filter.most_keys())
+                    ((lists + usize::from(has_changed), tests), filter.scanned_slots())
                 }
                 FilterSlots::Listed(listed) if is_scan => ((1, 0), listed.list.len as usize),
                 FilterSlots::Listed(_) => ((0, 1), 0),
             };
-            all.lists = all.lists.max(lens.0);
-            all.tests = all.tests.max(lens.1);
-            all.longest = all.longest.max(len);
-        }
-        all
+            OfEach { lists, tests, longest, ..OfEach::default() }
+        };
+        // Plans are large and in another order.
+        let most = if queries.len() <= MAX_READ_ALONE || pool.current_thread_index().is_some() {
+            queries.iter().map(of_query).fold(OfEach::default(), OfEach::max)
+        } else {
+            let of_queries = || queries.par_iter().with_min_len(MAX_READ_ALONE / 4).map(of_query);
+            pool.install(|| of_queries().reduce(OfEach::default, OfEach::max))
+        };
+        OfEach { changed: self.columns.changed_slots(), tested_words: self.columns.words(), ..most }
     }
 
     /// Writes where the slots of a query are on the device: those that a scan reads, and which of them, or of what a beam search
@@ -274,7 +299,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// The slots that a scan of a query reads.
     pub(crate) fn scanned_slots(&self, query: &PendingQuery<'_, T>) -> u64 {
         match &self.plan(self.number(query)).slots {
-            FilterSlots::Columns(filter) => filter.most_keys() as u64,
+            FilterSlots::Columns(filter) => filter.scanned_slots() as u64,
             FilterSlots::Listed(listed) => listed.list.len.into(),
         }
     }
@@ -297,7 +322,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     fn group_of(&self, query: &PendingQuery<'_, T>, pass: Pass) -> Group {
         let number = self.number(query);
         let listed = match &self.plan(number).slots {
-            FilterSlots::Columns(filter) => filter.most_keys(),
+            FilterSlots::Columns(filter) => filter.scanned_slots(),
             FilterSlots::Listed(listed) => listed.plan.explain().most_allowed,
         };
         match pass {
@@ -311,7 +336,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     pub(crate) fn order(&self, query: &PendingQuery<'_, T>, pass: Pass) -> (Group, u32, u32) {
         let (number, group) = (self.number(query), self.group_of(query, pass));
         match (group, &self.plan(number).slots) {
-            (Group::Scan { .. }, FilterSlots::Columns(filter)) if filter.most_keys() >= ORDERED_SCAN => {
+            (Group::Scan { .. }, FilterSlots::Columns(filter)) if filter.scanned_slots() >= ORDERED_SCAN => {
                 (group, filter.first_listed(), number as u32)
             }
             _ => (group, 0, number as u32),
@@ -436,6 +461,8 @@ struct Planned<'a, T: Element> {
     plans: Vec<Option<FilterPlan<'a, T>>>,
     /// The columns that would test filters and are not on the device, and how many slots are listed for these.
     missing: FxHashMap<usize, usize>,
+    /// Whether the host lists slots of some.
+    has_listed: bool,
 }
 
 impl<'a, T: Element> Planned<'a, T> {
@@ -448,25 +475,30 @@ impl<'a, T: Element> Planned<'a, T> {
     ) -> Result<Self, SearchError> {
         let keys = base.graph.keys();
         let (failed, missing) = (Mutex::new(None), Mutex::new(FxHashMap::default()));
+        let has_listed = AtomicBool::new(false);
         let plan_one = |tests: &mut Vec<ColumnTest>, query: &PendingQuery<'_, T>| {
             let params = params.of_query(query.row);
             tests.clear();
             if let Some(Filter::Where(expression)) = params.filter {
                 let predicate = keys.attributes().bind(expression)?;
                 if predicate.clauses(tests)
-                    && let Some(filter) = ColumnFilter::new(&predicate, tests, columns, keys)
+                    && let Some(mut filter) = ColumnFilter::new(tests, columns, keys.len())
                 {
                     let tested =
                         filter.listed_slots().map(|len| if filter.has_scan_tests() { len } else { 0 });
                     let strategy = base.strategy_of(filter.likely_keys(), tested);
-                    if tested.is_some() || strategy != Strategy::Scan {
-                        let strategy = rounded(strategy, on.cost_model.max_beam_width);
+                    let strategy = rounded(strategy, on.cost_model.max_beam_width);
+                    if strategy != Strategy::Scan {
+                        return Ok(FilterPlan { strategy, slots: FilterSlots::Columns(filter) });
+                    } else if tested.is_some() {
+                        filter.list_changed(&predicate, tests, columns, keys);
                         return Ok(FilterPlan { strategy, slots: FilterSlots::Columns(filter) });
                     }
                 }
             }
+            has_listed.store(true, Relaxed);
             let plan = SearchPlan::new(base.graph, params, 1, on.cost_model)?;
-            for test in &*tests {
+            for test in tests.iter().filter(|test| !columns.has(test.column)) {
                 let mut missing = lock(&missing);
                 let listed: &mut usize = missing.entry(test.column).or_default();
                 *listed = listed.saturating_add(plan.explain().most_allowed);
@@ -493,7 +525,7 @@ impl<'a, T: Element> Planned<'a, T> {
         let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, error)) => Err(error),
-            None => Ok(Self { plans, missing }),
+            None => Ok(Self { plans, missing, has_listed: has_listed.into_inner() }),
         }
     }
 }

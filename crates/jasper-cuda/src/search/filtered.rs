@@ -118,7 +118,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
             let uploaded = plans.upload(stream, self.graph, &queries[batch.clone()], group, self.pool);
             let uploaded = uploaded.map_err(SearchError::device)?;
             let multiprocessors = stream.multiprocessors();
-            let of_each = plans.of_each(&queries[batch.clone()], group.is_scan());
+            let of_each = plans.of_each(&queries[batch.clone()], group.is_scan(), self.pool);
             let launch = SearchLaunch::with_filters(
                 plans.base(),
                 group.strategy(),

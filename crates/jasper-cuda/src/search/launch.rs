@@ -82,6 +82,21 @@ pub(crate) struct OfEach {
     pub(crate) longest: usize,
     /// The slots of which the host decides, as a bitmap.
     pub(crate) changed: Option<DevicePtr<u32>>,
+    /// The slots that tests know, as a number of words of a bitmap.
+    pub(crate) tested_words: usize,
+}
+
+impl OfEach {
+    /// The most of both.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            lists: self.lists.max(other.lists),
+            tests: self.tests.max(other.tests),
+            longest: self.longest.max(other.longest),
+            changed: self.changed.or(other.changed),
+            tested_words: self.tested_words.max(other.tested_words),
+        }
+    }
 }
 
 /// The slots of a [`SearchLaunch`] on the device; `None` if all live slots are meant, or those of each query.
@@ -442,12 +457,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             max_hops,
             ..search_args(&self.graph.input(), self.beam, self.launch)
         };
-        let OfEach { lists, tests, changed, .. } = self.of_each();
+        let OfEach { lists, tests, changed, tested_words, .. } = self.of_each();
         let args = SearchArgs {
             lists: if lists > 0 { pointers.lists } else { DevicePtr::null() },
             lists_per_query: lists as u32,
             tests: if tests > 0 { pointers.tests } else { DevicePtr::null() },
             tests_per_query: tests as u32,
+            tested_slots: tested_words as u32 * 32,
             changed: changed.unwrap_or(DevicePtr::null()),
             ..args
         };
@@ -507,6 +523,7 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
         expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
         tests_per_query: 0,
+        tested_slots: 0,
         lists_per_query: 0,
         k: 1,
         beam_width: beam.width as u32,

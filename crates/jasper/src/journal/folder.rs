@@ -73,14 +73,19 @@ pub(super) fn write_first_segment(folder: &Path, segment: &[u8]) -> io::Result<(
     file.commit().map_err(io::Error::from)
 }
 
-/// The lock of those who change the folder.
-pub(super) fn acquire(folder: &Path) -> Result<FileLock, JournalFault> {
-    let lock = FileLock::try_acquire(folder.join("journal"))?.ok_or(JournalFault::InUse)?;
-    if has_content(&legacy_path(folder)) {
-        // That of earlier releases. A later one does not open the folder while this one has it.
-        FileLock::try_acquire(legacy_path(folder))?.ok_or(JournalFault::InUse)?;
-    }
-    Ok(lock)
+/// The lock of those who change the folder, and that of earlier releases if the log is theirs.
+#[derive(Debug)]
+pub(super) struct Locks {
+    _lock: FileLock,
+    _legacy: Option<FileLock>,
+}
+
+/// Locks the folder.
+pub(super) fn acquire(folder: &Path) -> Result<Locks, JournalFault> {
+    let acquire = |path: PathBuf| FileLock::try_acquire(path)?.ok_or(JournalFault::InUse);
+    let lock = acquire(folder.join("journal"))?;
+    let legacy = has_content(&legacy_path(folder)).then(|| acquire(legacy_path(folder))).transpose()?;
+    Ok(Locks { _lock: lock, _legacy: legacy })
 }
 
 /// Makes a durable index in `folder`, whose snapshot `save` writes. Removes what it made if it fails.
@@ -230,7 +235,9 @@ impl DurableInfo {
             if let Some(path) = legacy_log(folder) {
                 segments = Arc::new(OneSegment::new(legacy::read(&path)?));
             }
-            let mut log = Log::read(segments)?;
+            // Another process may be writing to its end.
+            let mut log = Log::new(segments);
+            log.read_on()?;
             let number = log.snapshot().ok_or_else(|| invalid("the log names no snapshot"))?.number;
             log.remove_below(number);
             Ok(Self { snapshot: snapshot_path(folder, number), changes: log.numbers().len() })

@@ -67,7 +67,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 
 use jasper_core::{Element, Progress, ProgressFn, Stage, VectorSource, sync::lock};
-use jasper_data::{FileLock, PathError};
+use jasper_data::PathError;
 use jasper_graph::{FileError, SaveStats, VectorError};
 use jasper_vamana::UpdateError;
 
@@ -76,7 +76,7 @@ pub(crate) use change::Change;
 pub(crate) use digest::Digest;
 pub use folder::{DurableInfo, check_new_durable, is_durable};
 use folder::{
-    acquire, check_snapshot, legacy_log, remove_legacy_log, remove_other_snapshots, snapshot_bytes,
+    Locks, acquire, check_snapshot, legacy_log, remove_legacy_log, remove_other_snapshots, snapshot_bytes,
     snapshot_checksum, snapshot_path, write_first_segment,
 };
 pub(crate) use folder::{check_durable, create};
@@ -180,7 +180,7 @@ pub(crate) struct Journal {
 }
 
 /// The lock of the folder, or why it cannot be written.
-type FolderLock = io::Result<FileLock>;
+type FolderLock = io::Result<Locks>;
 
 /// A change that waits for its commit.
 #[derive(Debug)]
@@ -213,7 +213,7 @@ impl OpenJournal {
         Self::with_lock(folder, acquire(folder)).map_err(|fault| JournalError::new(folder, fault))
     }
 
-    fn with_lock(folder: &Path, lock: Result<FileLock, JournalFault>) -> Result<Self, JournalFault> {
+    fn with_lock(folder: &Path, lock: Result<Locks, JournalFault>) -> Result<Self, JournalFault> {
         let mut lock = match lock {
             Ok(lock) => Ok(lock),
             Err(JournalFault::Journal(reason)) if is_unwritable(&reason) => Err(reason),
@@ -447,7 +447,7 @@ impl Journal {
         only_if_due: bool,
         save: impl FnOnce(&Path, &mut dyn FnMut()) -> Result<SaveStats, FileError>,
     ) -> Result<(), JournalError> {
-        if only_if_due && self.snapshotting.try_lock().is_err() {
+        if only_if_due && matches!(self.snapshotting.try_lock(), Err(TryLockError::WouldBlock)) {
             return Ok(());
         }
         let _one = lock(&self.snapshotting);
@@ -466,6 +466,9 @@ impl Journal {
             return Ok(());
         };
         turn.wait();
+        // Followers learn that all changes before it have ended, though nothing may be logged for a while. If that fails, the
+        // next entry says it.
+        let _ = self.with_store(|store| store.commit(&[], |_| Ok(())));
         let number = turn.number();
         let mut turn = Some(turn);
         let snapshot = || -> Result<(), JournalFault> {

@@ -25,6 +25,8 @@ pub(super) struct SearchCase {
     pub(super) allowed: Option<Allowed>,
     /// Slots that tests do not know, if queries have tests.
     pub(super) changed: Option<BitSet>,
+    /// The first slots, which tests know.
+    pub(super) tested_slots: u32,
     pub(super) k: u32,
     pub(super) beam_width: u32,
     pub(super) frontier_len: u32,
@@ -223,6 +225,7 @@ impl SearchCase {
             names_rows: rng.random(),
             allowed,
             changed: rng.random_bool(0.5).then(|| (0..slots).filter(|_| rng.random_bool(0.1)).collect()),
+            tested_slots: rng.random_range(slots as u32 * 3 / 4..=slots as u32),
             k: rng.random_range(1..=frontier_len),
             beam_width,
             frontier_len,
@@ -261,7 +264,9 @@ impl SearchCase {
             Some(Allowed::OfAll(slots)) => slots.contains(slot.index()),
             Some(Allowed::OfQueries(of_queries)) => {
                 let mut clauses = of_queries[i % of_queries.len()].iter();
-                self.has_changed(slot) || clauses.all(|tests| tests.iter().any(|test| test.holds(slot)))
+                let is_known = slot.get() < self.tested_slots;
+                self.has_changed(slot)
+                    || is_known && clauses.all(|tests| tests.iter().any(|test| test.holds(slot)))
             }
         }
     }
@@ -388,6 +393,7 @@ impl SearchCase {
             expanded_entries: expanded.as_mut().map_or(DevicePtrMut::null(), |expanded| expanded.output()),
             queries_len: len as u32,
             tests_per_query: tests_per_query as u32,
+            tested_slots: self.tested_slots,
             lists_per_query: 2,
             k: self.k,
             beam_width: self.beam_width,

@@ -86,7 +86,7 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
         levels.resize(sizes.levels, 0);
         query_factors.resize(sizes.query_factors, QueryFactors::zeroed());
         lists.resize(sizes.lists, ListPart::default());
-        tests.resize(sizes.tests, SlotTest::default());
+        tests.resize(sizes.tests, SlotTest::ALL);
         Ok(QueryBuffers { queries, levels, query_factors, lists, tests })
     }
 

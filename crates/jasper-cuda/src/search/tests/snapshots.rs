@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Key, MatrixView, no_progress};
+use jasper_core::{Key, MatrixView, ProgressFn, no_progress};
 use jasper_vamana::{
     ChangeHooks, GraphAccess, MutableGraph as _, NewVectors, OnConflict, consolidate, insert,
 };
@@ -40,11 +40,15 @@ impl InUse {
     }
 
     pub(super) fn insert(&self, keys: Range<Key>) {
+        self.insert_with(keys, &mut no_progress);
+    }
+
+    pub(super) fn insert_with(&self, keys: Range<Key>, progress: &mut ProgressFn<'_>) {
         let rows = &self.rows[keys.start as usize * DIMENSION..keys.end as usize * DIMENSION];
         let vectors = MatrixView::new(rows, DIMENSION).unwrap();
         let keys: Vec<Key> = keys.collect();
         let new = NewVectors::new(&vectors, &keys, OnConflict::Refuse);
-        insert(&self.executor, &mut &self.graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
+        insert(&self.executor, &mut &self.graph, new, ChangeHooks::new(progress)).unwrap();
     }
 
     pub(super) fn delete(&self, mut keys: Range<Key>) {
