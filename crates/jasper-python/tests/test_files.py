@@ -138,6 +138,9 @@ def test_a_durable_index_has_every_change(tmp_path):
     index = jasper.Index.open(folder)
     assert state() == before and 100 in index and 3 not in index
     index.snapshot()
+    with pytest.raises(OSError, match="open already"):
+        jasper.Index.build(vectors).save(folder, durable=True)
+    del index, follower
     with pytest.raises(OSError, match="durable index"):
         jasper.Index.build(vectors).save(folder, durable=True)
 
