@@ -10,7 +10,7 @@ use gpu_kernels::search::{ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_attributes::ColumnTest;
 use jasper_core::{Element, Slot, sync::lock};
-use jasper_data::ThreadPool;
+use jasper_data::{ThreadPool, parallel};
 use jasper_graph::Graph;
 use jasper_vamana::{CostModel, Filter, PendingQuery, SearchError, SearchParams, SearchPlan, Strategy};
 use rayon::prelude::*;
@@ -531,12 +531,9 @@ impl<'a, T: Element> Planned<'a, T> {
 }
 
 /// Calls a function with each item, on the threads of the pool if there are many.
-fn for_each<I: Sync>(items: &[I], pool: &ThreadPool, each: impl Fn(&I) + Send + Sync) {
-    if items.len() <= MAX_PLANNED_ALONE || pool.current_thread_index().is_some() {
-        items.iter().for_each(each);
-    } else {
-        pool.install(|| items.par_iter().for_each(&each));
-    }
+fn for_each<I: Sync>(items: &[I], pool: &ThreadPool, each: impl Fn(&I) + Sync) {
+    let is_alone = items.len() <= MAX_PLANNED_ALONE || pool.current_thread_index().is_some();
+    parallel::map_on((!is_alone).then_some(pool), items, each);
 }
 
 /// A filter with its hash, which is equal if the filters are.
