@@ -282,8 +282,8 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let streams = buffers.streams(launch.uses_rerank_stream()).map_err(SearchError::device)?;
         // SAFETY: the pointers are to `buffers`, which have these sizes, live as long as the value, and are not used
         // until the launch is complete, but for loads of results. The tables are borrowed until then, or kept by the
-        // caller of `start`. So are the slots, which
-        // are complete: `run` has synchronized the stream that they are from, or it is this one.
+        // caller of `start`. So are the slots, which are complete: `run` has synchronized the stream that they are from,
+        // or it is this one.
         unsafe { launch.enqueue(streams, slots, chunk.len(), pointers) }.map_err(SearchError::device)
     }
 

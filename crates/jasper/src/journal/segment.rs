@@ -240,7 +240,8 @@ impl Segments for Folder {
             file => file?,
         };
         if cfg!(unix) {
-            // Elsewhere, nobody could write to it. Without locks, a reader may find its next segment removed.
+            // On other systems a shared lock would keep the writer from appending. Without a lock, the segment may be removed
+            // while it is read, and the reader finds that the next one is missing.
             let _ = file.lock_shared();
         }
         // It may have been removed before it was locked. No two segments have one name.

@@ -1,4 +1,5 @@
-//! Measurements, which print tables: `cargo test --release -p jasper --test durable -- --ignored --nocapture rate`.
+//! Measurements that print tables. They are ignored because their times depend on the machine; each names the command that
+//! runs it.
 
 use std::time::Instant;
 
