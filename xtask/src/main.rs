@@ -45,8 +45,9 @@ usage: cargo xtask TASK
             compare the committed PTX with its sources, and with a new build if its compiler is installed
   ptx show ENTRY
             print the committed PTX of one kernel
-  ptx report
-            registers, shared memory, spills and stack of every kernel, by NVIDIA's assembler
+  ptx report [ENTRY...]
+            registers, shared memory, spills and stack of every kernel, or of those whose names begin with an ENTRY, by
+            NVIDIA's assembler
   wheel [--target ARCHITECTURE | --interpreter PYTHON]
             build the wheels of the Python package, for x86_64 or aarch64, and of its demonstration into target/wheels;
             for a free-threaded PYTHON, one for that version alone
@@ -82,7 +83,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["ptx", "build", "--lines"] => ptx::build::run_with_lines(&workspace),
         ["ptx", "check"] => ptx::check::run(&workspace),
         ["ptx", "show", entry] => ptx::show(&workspace, entry),
-        ["ptx", "report"] => ptx::report::run(&workspace),
+        ["ptx", "report", entries @ ..] => ptx::report::run(&workspace, entries),
         ["wheel"] => python::wheel(&workspace, PYTHON, None),
         ["wheel", "--target", architecture] => python::wheel(&workspace, PYTHON, Some(architecture)),
         ["wheel", "--interpreter", interpreter] => python::wheel(&workspace, interpreter, None),

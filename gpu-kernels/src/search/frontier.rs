@@ -1,6 +1,7 @@
 //! The frontier of a search: the nearest vertices found so far, and which of them are expanded. Each is an entry of 64
 //! bits, which [`neighbor`](crate::neighbor) packs.
 
+use cuda_std::constant::opaque;
 use cuda_std::prelude::*;
 
 use crate::WARP_SIZE;
@@ -58,7 +59,8 @@ pub(super) trait Frontier: Sized {
 /// # Safety
 /// All 32 lanes of the warp call this together.
 pub(super) unsafe fn sorted(mut entry: u64) -> u64 {
-    let lane = warp::lane_id();
+    // Otherwise the parts of the lane would stay in registers throughout the search.
+    let lane = opaque(warp::lane_id());
     let mut run = 2;
     while run <= WARP_SIZE {
         let mut stride = run / 2;

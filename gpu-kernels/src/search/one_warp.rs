@@ -28,6 +28,7 @@
 //!
 //! [`is_same_vertex`]: super::frontier::is_same_vertex
 
+use cuda_std::constant::opaque;
 use cuda_std::prelude::*;
 
 use super::SearchArgs;
@@ -62,28 +63,33 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
         warp::sync_warp();
 
         let mut unvisited = UnvisitedBuffer { slots: Layout::memory_at(layout.slots), count: 0, visited };
-        let mut cost = SearchCost { hops: 0, distances: 0 };
-        let mut start_points_done = 0;
+        let mut distances = 0;
+        // Below 0, the warps of start points that are left, negated; then the vertices expanded. One register is enough
+        // for both.
+        let mut progress = -(args.start_points_len(query).div_ceil(WARP_SIZE) as i32);
         loop {
-            let start_points = args.start_points_len(query);
-            if start_points_done < start_points {
+            if progress < 0 {
                 // Few of a list may be results: enough for all lanes are gathered.
                 let room = args.graph.edges_stride - WARP_SIZE;
-                while start_points_done < start_points && unvisited.count <= room {
-                    unvisited.push_unvisited(args, args.start_point(query, start_points_done + lane));
-                    start_points_done += WARP_SIZE;
+                while progress < 0 && unvisited.count <= room {
+                    // What follows from the query would stay in registers throughout the search.
+                    let query = opaque(query);
+                    let warps = args.start_points_len(query).div_ceil(WARP_SIZE);
+                    let index = warps.wrapping_add_signed(progress) * WARP_SIZE + lane;
+                    unvisited.push_unvisited(args, args.start_point(query, index));
+                    progress += 1;
                 }
             } else {
-                let hops = unvisited.expand(args, query, &mut frontier, cost.hops);
+                let hops = unvisited.expand(args, query, &mut frontier, progress as u32);
                 if hops == 0 {
                     break;
                 }
-                cost.hops += hops;
+                progress += hops as i32;
             }
-            cost.distances += unvisited.compute_distances(&computer, &mut frontier);
+            distances += unvisited.compute_distances(&computer, &mut frontier);
         }
         frontier.flush();
-        results::write(args, query, &frontier, cost);
+        results::write(args, query, &frontier, SearchCost { hops: progress as u32, distances });
     }
 }
 

@@ -34,12 +34,12 @@ const VALIDATED: [&str; 3] = ["sm_86", "sm_90", "sm_120"];
 /// not in flight as a whole.
 const ROW_BYTES: [u32; 8] = [48, 128, 192, 208, 384, 1024, 3072, 8192];
 
-/// Prints the table.
+/// Prints the table, of all kernels or of those whose names begin with one of `entries`.
 ///
 /// # Errors
 /// When ptxas cannot be fetched, or as [`report`].
-pub fn run(workspace: &Workspace) -> Result<()> {
-    report(workspace, &ptxas::fetch(workspace)?, &ARCHITECTURES)
+pub fn run(workspace: &Workspace, entries: &[&str]) -> Result<()> {
+    report(workspace, &ptxas::fetch(workspace)?, &ARCHITECTURES, entries)
 }
 
 /// Prints the table of the architectures that `validate` checks, or returns why ptxas is not available.
@@ -49,7 +49,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
 pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
     let validated = ARCHITECTURES.into_iter().filter(|(name, _)| VALIDATED.contains(name));
     match ptxas::fetch(workspace) {
-        Ok(ptxas) => report(workspace, &ptxas, &validated.collect::<Vec<_>>()).map(|()| None),
+        Ok(ptxas) => report(workspace, &ptxas, &validated.collect::<Vec<_>>(), &[]).map(|()| None),
         Err(error) => Ok(Some(format!("{error:#}"))),
     }
 }
@@ -59,11 +59,16 @@ pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
 ///
 /// # Errors
 /// When a kernel does not assemble, spills registers or has a stack frame.
-fn report(workspace: &Workspace, ptxas: &Path, architectures: &[Architecture]) -> Result<()> {
+fn report(
+    workspace: &Workspace,
+    ptxas: &Path,
+    architectures: &[Architecture],
+    entries: &[&str],
+) -> Result<()> {
     let mut slow = Vec::new();
     for kernels in &CRATES {
         let mut columns = vec![Vec::new(); architectures.len()];
-        for (arch, row_bytes, usages) in assemble(kernels, workspace, ptxas, architectures)? {
+        for (arch, row_bytes, usages) in assemble(kernels, workspace, ptxas, architectures, entries)? {
             slow.extend(usages.iter().filter_map(|usage| in_memory(usage, architectures[arch].0, row_bytes)));
             merge(&mut columns[arch], usages);
         }
@@ -81,6 +86,7 @@ fn assemble(
     workspace: &Workspace,
     ptxas: &Path,
     architectures: &[Architecture],
+    entries: &[&str],
 ) -> Result<Vec<(usize, u32, Vec<Usage>)>> {
     let text = kernels.text(workspace)?;
     let (next, jobs) = (AtomicUsize::new(0), architectures.len() * ROW_BYTES.len());
@@ -94,7 +100,7 @@ fn assemble(
             let (arch, row_bytes) = (job / ROW_BYTES.len(), ROW_BYTES[job % ROW_BYTES.len()]);
             let (name, capability) = architectures[arch];
             let file = kernels.scratch(workspace, &format!("report-{job}"));
-            write(&file, specialized(&text, row_bytes, capability).as_bytes())?;
+            write(&file, specialized(&text, row_bytes, capability, entries).as_bytes())?;
             done.push((arch, row_bytes, ptxas::assemble(ptxas, &file, name)?));
             fs::remove_file(&file)?;
         }
@@ -108,11 +114,12 @@ fn assemble(
 }
 
 /// The kernels as they are compiled for rows of `row_bytes`; those that do not depend on it with the first length only.
-fn specialized(text: &str, row_bytes: u32, capability: (u32, u32)) -> String {
+fn specialized(text: &str, row_bytes: u32, capability: (u32, u32), entries: &[&str]) -> String {
     let specializations = gpu_kernels::specializations(row_bytes);
     let (head, kernels) = split(text);
     let mut ptx = head.to_owned();
-    for (entry, kernel) in kernels {
+    let is_asked = |name: &str| entries.is_empty() || entries.iter().any(|&entry| name.starts_with(entry));
+    for (entry, kernel) in kernels.into_iter().filter(|(name, _)| is_asked(name)) {
         match specializations.iter().find(|(specialized, _)| specialized == entry) {
             Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks_on(capability)),
             None if row_bytes == ROW_BYTES[0] => {

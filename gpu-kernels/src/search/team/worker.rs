@@ -1,6 +1,7 @@
 //! A worker: a warp that gathers its part of the neighbors of the vertices of one mailbox, and computes their
 //! distances.
 
+use cuda_std::constant::opaque;
 use cuda_std::prelude::*;
 
 use super::super::SearchArgs;
@@ -141,12 +142,13 @@ impl Worker {
         let lane = warp::lane_id();
         // SAFETY: the warp is converged here; indices are below the stride and `self.len`.
         unsafe {
+            // What follows from the query would stay in registers beyond the start points.
             let load = |at: u32| {
                 let index = at * self.mailboxes.workers + self.index;
                 match requested {
                     _ if index >= self.mailboxes.stride => NO_SLOT,
                     RequestedSlots::Neighbors(row) => global::load_relaxed(row.at(index as usize)),
-                    RequestedSlots::StartPoints(first) => args.start_point(query, first + index),
+                    RequestedSlots::StartPoints(first) => args.start_point(opaque(query), first + index),
                 }
             };
             let mut next = (load(lane), load(lane + WARP_SIZE));
