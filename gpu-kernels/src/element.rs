@@ -244,31 +244,3 @@ impl DistanceOp for Dot {
         E::product(sum, a, b)
     }
 }
-
-/// Declares a kernel for each of some elements, which calls a generic function, and a function `body` that returns the
-/// kernel of an element, for the emulator.
-macro_rules! element_entries {
-    ($function:ident($Args:ty): $($element:ident $name:ident),*) => {
-        $(
-            /// A kernel for one element; its name says which.
-            ///
-            /// # Safety
-            /// The arguments are as the docs of their fields say.
-            #[kernel(max_threads = 256)]
-            pub unsafe fn $name(args: $Args) {
-                // SAFETY: upheld by the caller.
-                unsafe { $function::<$element>(args) }
-            }
-        )*
-
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) fn body(element: jasper_core::ElementKind) -> unsafe fn($Args) {
-            match element {
-                $(jasper_core::ElementKind::$element => $name,)*
-                #[allow(unreachable_patterns, reason = "some kernels are for all elements")]
-                _ => unreachable!("there is no such kernel for {element}"),
-            }
-        }
-    };
-}
-pub(crate) use element_entries;

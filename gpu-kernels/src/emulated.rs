@@ -137,10 +137,10 @@ unsafe impl Stream for EmulatedStream {
     }
 
     unsafe fn launch<K: Kernel>(&self, kernel: &K, args: K::Args) -> Result<(), EmulatedFault> {
-        let (body, launch) = (kernel.body(), kernel.launch_config(&args));
+        let (entry, launch) = (kernel.entry(), kernel.launch_config(&args));
         // SAFETY: upheld by the caller; the emulator also checks it at every access.
-        let run = || unsafe { body(args) };
-        self.emulator.launch(&kernel.entry_point(), launch.grid, launch.block, launch.shared, run)?;
+        let run = || unsafe { (entry.body)(args) };
+        self.emulator.launch(entry.name, launch.grid, launch.block, launch.shared, run)?;
         Ok(())
     }
 }

@@ -1,9 +1,8 @@
 //! Kernels and their launches.
 
-use std::borrow::Cow;
 use std::hash::Hash;
 
-use crate::WARP_SIZE;
+use crate::{Entry, WARP_SIZE};
 
 /// Bytes of shared memory that a block may use on every device without opting in.
 pub const MAX_SHARED_BYTES: u32 = 48 << 10;
@@ -113,25 +112,23 @@ pub const fn max_blocks(capability: (u32, u32)) -> u32 {
 ///
 /// impl Kernel for Wrong {
 ///     type Args = u64;
-/// #   fn entry_point(&self) -> std::borrow::Cow<'static, str> { "copy_rows".into() }
+/// #   fn entry(&self) -> gpu_kernels::Entry<u64> { unimplemented!() }
 /// #   fn launch_config(&self, _: &u64) -> LaunchConfig { LaunchConfig::linear(1, 32) }
-/// #   #[cfg(feature = "kernels")]
-/// #   fn body(&self) -> unsafe fn(u64) { unimplemented!() }
 ///     // ..
 /// }
 /// ```
 ///
 /// # Safety
 /// - The entry point takes one parameter with the layout of `Args`. With the constants of the specialization, it is
-///   the same function as the body.
-/// - Equal values have the same entry point and specialization.
+///   the same function as the body of the entry.
+/// - Equal values have the same entry and specialization.
 /// - Launched as [`launch_config`](Self::launch_config) says, it accesses no more than what the arguments describe.
 pub unsafe trait Kernel: Copy + Eq + Hash + Send + Sync + 'static {
     /// The one parameter of the entry point, `#[repr(C)]`: device and host compile the same type.
     type Args: Copy + Send + Sync + 'static;
 
-    /// The name of the entry point in the PTX.
-    fn entry_point(&self) -> Cow<'static, str>;
+    /// The entry point in the PTX, and for the emulator.
+    fn entry(&self) -> Entry<Self::Args>;
 
     /// Grid, block and shared memory for these arguments.
     fn launch_config(&self, args: &Self::Args) -> LaunchConfig;
@@ -140,10 +137,6 @@ pub unsafe trait Kernel: Copy + Eq + Hash + Send + Sync + 'static {
     fn specialization(&self) -> Option<Specialization> {
         None
     }
-
-    /// The kernel as a function, for the emulator.
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(Self::Args);
 }
 
 /// Declares kernels of one entry point each: `Kernel(Args) = module::function, |args| launch;`.
@@ -158,17 +151,12 @@ macro_rules! kernels {
         unsafe impl $crate::Kernel for $Kernel {
             type Args = $Args;
 
-            fn entry_point(&self) -> std::borrow::Cow<'static, str> {
-                stringify!($entry).into()
+            fn entry(&self) -> $crate::Entry<$Args> {
+                $crate::entry::entry!($module::$entry)
             }
 
             fn launch_config(&self, $args: &$Args) -> $crate::LaunchConfig {
                 $launch
-            }
-
-            #[cfg(feature = "kernels")]
-            fn body(&self) -> unsafe fn($Args) {
-                $module::$entry
             }
         }
     )* };

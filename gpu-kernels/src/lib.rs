@@ -8,6 +8,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`pointer`](mod@pointer) | [`DevicePtr`] and [`DevicePtrMut`]: device memory in the arguments of kernels |
+//! | `entry` | [`Entry`]: an entry point, and tables of those that are instances of one function |
 //! | [`launch`] | [`Kernel`]: the entry point, arguments and grid of a kernel |
 //! | [`stream`] | [`Stream`]: an ordered queue of work on one device, real or emulated |
 //! | `emulated` | the emulator as a stream, with the feature `kernels` |
@@ -54,6 +55,7 @@ pub mod edges;
 #[cfg(all(feature = "kernels", not(target_arch = "nvptx64")))]
 pub mod emulated;
 pub mod encode;
+mod entry;
 pub mod graph;
 pub mod groups;
 pub mod knn;
@@ -62,7 +64,6 @@ pub mod prefix_sum;
 pub mod project;
 pub mod prune;
 pub mod residuals;
-mod row_kind;
 mod row_shape;
 pub mod rows;
 pub mod search;
@@ -80,8 +81,10 @@ cfg_if! { if #[cfg(feature = "kernels")] {
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
     pub mod launch;
+    mod row_kind;
     pub mod stream;
 
+    pub use entry::Entry;
     pub use launch::{Kernel, LaunchConfig, MAX_SHARED_BYTES, Specialization, max_blocks};
     pub use stream::{Buffer, Stream};
 } }
@@ -91,12 +94,12 @@ pub use row_shape::RowShape;
 
 /// The entry points of the kernels that are specialized, each with its constants for rows of `row_bytes`.
 #[cfg(not(target_arch = "nvptx64"))]
-pub fn specializations(row_bytes: u32) -> Vec<(String, Specialization)> {
+pub fn specializations(row_bytes: u32) -> Vec<(&'static str, Specialization)> {
     let searches = search::Search::all(row_bytes).chain(search::Search::all_sq4(row_bytes));
-    let of_searches = searches.map(|search| (search.entry_point(), search.specialization()));
-    let scans = knn::Scan::all().map(|scan| (scan.entry_point(), scan.specialization()));
+    let of_searches = searches.map(|search| (search.entry().name, search.specialization()));
+    let scans = knn::Scan::all().map(|scan| (scan.entry().name, scan.specialization()));
     let all = of_searches.chain(prune::specializations(row_bytes)).chain(scans);
-    all.filter_map(|(entry, specialization)| Some((entry.into_owned(), specialization?))).collect()
+    all.filter_map(|(entry, specialization)| Some((entry, specialization?))).collect()
 }
 
 /// Lanes of a warp.

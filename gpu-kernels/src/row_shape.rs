@@ -83,6 +83,13 @@ impl RowShape {
         self.units * 16
     }
 
+    /// # Panics
+    /// Panics if rows have another shape than this, which a kernel is specialized for.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub(crate) fn check(self, rows: Self) {
+        assert_eq!(rows, self, "rows of another shape");
+    }
+
     /// The values of a kernel's constants 0 to 3.
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) const fn constants(&self) -> [u32; 4] {

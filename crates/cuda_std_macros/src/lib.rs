@@ -8,11 +8,9 @@ mod token;
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
-use options::Options;
 use token::{Misuse, Token};
 
-/// Makes a function an entry point of the PTX, under its own name or another: `name = WORDS`, which are concatenated,
-/// so that macros can compose names.
+/// Makes a function an entry point of the PTX, under its own name.
 ///
 /// On the device the function gets the kernel ABI and is exported; on the host it is unchanged and runs in the
 /// emulator. It must be an `unsafe fn` without generics or result, and its arguments plain data: usually one
@@ -65,8 +63,8 @@ use token::{Misuse, Token};
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options: Vec<TokenTree> = attribute.into_iter().collect();
     let item: Vec<TokenTree> = item.into_iter().collect();
-    let Options { name, bounds } = match options::read(&describe(&options)) {
-        Ok(options) => options,
+    let bounds = match options::read(&describe(&options)) {
+        Ok(bounds) => bounds,
         Err(misuse) => return compile_error(&options, misuse),
     };
     let keyword = match function::read(&describe(&item)) {
@@ -74,7 +72,7 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Err(misuse) => return compile_error(&item, misuse),
     };
     let (before, from_fn) = item.split_at(keyword);
-    let name = name.unwrap_or_else(|| from_fn[1].to_string());
+    let name = from_fn[1].to_string();
     let comment = bounds.map_or_else(String::new, |bounds| {
         format!("#[cfg(target_arch = \"nvptx64\")] ::core::arch::global_asm!(\"//@kernel {name} {bounds}\");")
     });

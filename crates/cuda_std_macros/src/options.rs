@@ -1,4 +1,4 @@
-//! The options of the attribute: the name of the entry, and launch bounds.
+//! The options of the attribute: launch bounds.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,14 +7,6 @@ use crate::token::{Misuse, Token};
 
 const MAX_THREADS: RangeInclusive<u32> = 1..=1024;
 const MIN_BLOCKS: RangeInclusive<u32> = 1..=32;
-
-/// The options.
-#[derive(Debug, Default, PartialEq)]
-pub struct Options {
-    /// The name of the entry, if it is not that of the function.
-    pub name: Option<String>,
-    pub bounds: Option<Bounds>,
-}
 
 /// The launch bounds.
 #[derive(Debug, PartialEq)]
@@ -30,9 +22,9 @@ impl fmt::Display for Bounds {
     }
 }
 
-/// Parses `name = WORDS, max_threads = N, min_blocks = M` in any order, all optional; the words are concatenated.
-pub fn read(tokens: &[Token]) -> Result<Options, Misuse> {
-    let (mut name, mut max_threads, mut min_blocks) = (None, None, None);
+/// Parses `max_threads = N, min_blocks = M` in any order, both optional.
+pub fn read(tokens: &[Token]) -> Result<Option<Bounds>, Misuse> {
+    let (mut max_threads, mut min_blocks) = (None, None);
     let mut at = 0;
     while at < tokens.len() {
         let end = tokens[at..]
@@ -44,7 +36,6 @@ pub fn read(tokens: &[Token]) -> Result<Options, Misuse> {
             _ => &[],
         };
         let is_given_twice = match &tokens[at] {
-            word if word.is_word("name") => name.replace(words(value, at)?).is_some(),
             word if word.is_word("max_threads") => {
                 max_threads.replace(number(value, MAX_THREADS, at)?).is_some()
             }
@@ -52,9 +43,10 @@ pub fn read(tokens: &[Token]) -> Result<Options, Misuse> {
                 min_blocks.replace(number(value, MIN_BLOCKS, at)?).is_some()
             }
             _ => {
-                let options =
-                    "the options of a kernel are `name = WORDS`, `max_threads = N` and `min_blocks = M`";
-                return Err(Misuse::new(at, options));
+                return Err(Misuse::new(
+                    at,
+                    "the options of a kernel are `max_threads = N` and `min_blocks = M`",
+                ));
             }
         };
         if is_given_twice {
@@ -65,17 +57,7 @@ pub fn read(tokens: &[Token]) -> Result<Options, Misuse> {
     if max_threads.is_none() && min_blocks.is_some() {
         return Err(Misuse::new(0, "`min_blocks` means nothing to the assembler without `max_threads`"));
     }
-    Ok(Options { name, bounds: max_threads.map(|max_threads| Bounds { max_threads, min_blocks }) })
-}
-
-/// The concatenated words of a name.
-fn words(value: &[Token], at: usize) -> Result<String, Misuse> {
-    let words = value.iter().map(|token| match token {
-        Token::Word(word) => Some(&word[..]),
-        _ => None,
-    });
-    let name: Option<String> = words.collect();
-    name.filter(|name| !name.is_empty()).ok_or_else(|| Misuse::new(at, "write `= WORDS` after this"))
+    Ok(max_threads.map(|max_threads| Bounds { max_threads, min_blocks }))
 }
 
 fn number(value: &[Token], range: RangeInclusive<u32>, at: usize) -> Result<u32, Misuse> {
@@ -94,20 +76,13 @@ mod tests {
 
     #[test]
     fn bounds_are_written_as_the_build_tool_reads_them() {
-        let written = |text| read(&tokens(text)).unwrap().bounds.map(|bounds| bounds.to_string());
+        let written = |text| read(&tokens(text)).unwrap().map(|bounds| bounds.to_string());
         assert_eq!(written(""), None);
         assert_eq!(written("max_threads = 128"), Some("max_threads=128".into()));
         assert_eq!(
             written("min_blocks = 8 , max_threads = 1024 ,"),
             Some("max_threads=1024,min_blocks=8".into())
         );
-    }
-
-    #[test]
-    fn words_of_a_name_are_concatenated() {
-        let name = |text| read(&tokens(text)).unwrap().name;
-        assert_eq!(name("max_threads = 32 , name = sort_ f32 _ r1"), Some("sort_f32_r1".into()));
-        assert_eq!(name("max_threads = 32"), None);
     }
 
     #[test]
@@ -122,11 +97,9 @@ mod tests {
         assert_eq!(wrong("max_threads"), (0, "write `= N` after this, N from 1 to 1024".into()));
         assert_eq!(
             wrong("threads = 32").1,
-            "the options of a kernel are `name = WORDS`, `max_threads = N` and `min_blocks = M`"
+            "the options of a kernel are `max_threads = N` and `min_blocks = M`"
         );
         assert_eq!(wrong("max_threads = 32 min_blocks = 1").1, "write `= N` after this, N from 1 to 1024");
-        assert_eq!(wrong("name = 7"), (0, "write `= WORDS` after this".into()));
-        assert_eq!(wrong("min_blocks = 1 , name ="), (4, "write `= WORDS` after this".into()));
         let twice = "max_threads = 32 , max_threads = 64";
         assert_eq!(wrong(twice), (4, "this option was given before; remove one".into()));
         assert_eq!(

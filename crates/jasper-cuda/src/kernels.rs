@@ -35,7 +35,7 @@ pub(crate) struct KernelId {
 
 impl KernelId {
     pub(crate) fn of(kernel: &impl Kernel) -> Self {
-        Self { entry_point: kernel.entry_point(), specialization: kernel.specialization() }
+        Self { entry_point: kernel.entry().name.into(), specialization: kernel.specialization() }
     }
 
     /// Its PTX, for a device of a compute capability.

@@ -240,8 +240,7 @@ fn build_kernels<T: Element>(
     // Those of the trial, which quantizes all vectors and searches them, come first.
     let trial = quantized.into_iter().flat_map(|element| {
         let metric = sq8_metric(spec.metric);
-        let (scan, rank) =
-            (Scan { element: T::KIND, metric, allows_products: false }, Rank { element: T::KIND, metric });
+        let (scan, rank) = (Scan::new(T::KIND, metric, false), Rank { element: T::KIND, metric });
         [KernelId::of(&QuantizeSq8 { element }), KernelId::of(&scan), KernelId::of(&rank)]
     });
     let link = [

@@ -1,16 +1,15 @@
 //! The launches of the kernels: which kernel, and its grid.
 
-use std::borrow::Cow;
-
 use jasper_core::{ElementKind, Metric};
 
 #[cfg(feature = "kernels")]
 use super::candidates;
+use super::kernels::{RANK, SCAN};
 use super::{
     ListCandidatesArgs, MAX_PENDING, RANK_THREADS, RankArgs, SCAN_THREADS, ScanArgs, TILE, TILE_WORDS,
     list_len,
 };
-use crate::{Kernel, LaunchConfig, Specialization, launch};
+use crate::{Entry, Kernel, LaunchConfig, Specialization, entry, launch};
 
 /// Shared memory of a block of the scan: two tiles of queries and two of rows, one of each in use while the other
 /// is filled; squared lengths, also two; pending entries, worst entries and counts.
@@ -23,13 +22,10 @@ const RANK_SHARED_PER_ENTRY: u32 = 8 + 8;
 /// The best of each segment of the rows, for each query. Arguments: [`ScanArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scan {
-    /// The element of rows and queries.
-    pub element: ElementKind,
-    /// The metric of distances.
-    pub metric: Metric,
-    /// Whether L2 distances of f16 may be computed from products, by tensor cores: many times as fast, but accurate to
-    /// a millionth of the squared norms, and not of the distances.
-    pub allows_products: bool,
+    pub(super) element: ElementKind,
+    pub(super) metric: Metric,
+    /// Whether distances are computed from products of f16.
+    pub(super) by_products: bool,
 }
 
 /// The best of the lists of each query, in exact order. Arguments: [`RankArgs`].
@@ -42,22 +38,17 @@ pub struct Rank {
 }
 
 impl Scan {
-    /// Every kernel of the family but that of products.
+    /// The kernel for rows and queries of `element`. `allows_products` says whether L2 distances of f16 may be computed
+    /// from products, by tensor cores: many times as fast, but accurate to a millionth of the squared norms, and not of the
+    /// distances.
+    pub fn new(element: ElementKind, metric: Metric, allows_products: bool) -> Self {
+        let by_products = allows_products && (element, metric) == (ElementKind::F16, Metric::L2);
+        Self { element, metric, by_products }
+    }
+
+    /// Every kernel of the family.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let of = |element| Metric::ALL.map(|metric| Self { element, metric, allows_products: false });
-        ElementKind::ALL.into_iter().flat_map(of)
-    }
-
-    fn rows(self) -> String {
-        let Self { element, metric, allows_products } = self;
-        let is_product = allows_products && (element, metric) == (ElementKind::F16, Metric::L2);
-        format!("{element}_{metric}{}", if is_product { "_product" } else { "" })
-    }
-}
-
-impl Rank {
-    fn rows(self) -> String {
-        format!("{}_{}", self.element, self.metric)
+        SCAN.iter().map(|(scan, _)| *scan)
     }
 }
 
@@ -65,8 +56,8 @@ impl Rank {
 unsafe impl Kernel for Scan {
     type Args = ScanArgs;
 
-    fn entry_point(&self) -> Cow<'static, str> {
-        format!("knn_scan_{}", self.rows()).into()
+    fn entry(&self) -> Entry<ScanArgs> {
+        entry::find(SCAN, self)
     }
 
     fn launch_config(&self, args: &ScanArgs) -> LaunchConfig {
@@ -79,13 +70,12 @@ unsafe impl Kernel for Scan {
 
     /// Gives the sums of floats all registers where those of two blocks do not fit. The kernels have no constants.
     fn specialization(&self) -> Option<Specialization> {
-        let is_tight = matches!(&*self.rows(), "f32_l2" | "f32_ip" | "f16_l2");
+        let is_tight = match self.element {
+            ElementKind::F32 => self.metric != Metric::Cosine,
+            ElementKind::F16 => self.metric == Metric::L2 && !self.by_products,
+            ElementKind::U8 | ElementKind::I8 => false,
+        };
         is_tight.then_some(Specialization { constants: [0; 4], min_blocks: [1, 2, 1] })
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(ScanArgs) {
-        super::kernels::scan_body(&self.rows())
     }
 }
 
@@ -93,18 +83,13 @@ unsafe impl Kernel for Scan {
 unsafe impl Kernel for Rank {
     type Args = RankArgs;
 
-    fn entry_point(&self) -> Cow<'static, str> {
-        format!("knn_rank_{}", self.rows()).into()
+    fn entry(&self) -> Entry<RankArgs> {
+        entry::find(RANK, self)
     }
 
     fn launch_config(&self, args: &RankArgs) -> LaunchConfig {
         LaunchConfig::linear(args.queries_len, RANK_THREADS)
             .with_shared(list_len(args.wanted) * RANK_SHARED_PER_ENTRY)
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(RankArgs) {
-        super::kernels::rank_body(&self.rows())
     }
 }
 

@@ -25,10 +25,11 @@
 //!    entries, and the ranking sorts them by exact distance. If more than k rows differ from the k-th by less than
 //!    rounding, one of them may be missed.
 
+mod kernels;
+
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod candidates;
     mod exact;
-    mod kernels;
     mod list;
     mod matrix_tile;
     mod product;

@@ -172,7 +172,7 @@ pub unsafe fn nearest_slots<S: Stream>(
             };
             // SAFETY: rows and queries have been copied, as many as the arguments say; there are lists for all
             // segments of a chunk, of which the first writes every one.
-            unsafe { stream.launch(&Scan { element, metric, allows_products: true }, args)? };
+            unsafe { stream.launch(&Scan::new(element, metric, true), args)? };
         }
         reserve(stream, candidates, (len * wanted) as usize)?;
         let args = ListCandidatesArgs {

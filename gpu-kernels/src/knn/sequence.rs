@@ -119,7 +119,7 @@ pub fn exact_knn<S: Stream, T: Element>(
         // say, and live until the downloads have waited for both launches, the second of which reads what the first
         // wrote.
         unsafe {
-            stream.launch(&Scan { element, metric, allows_products: false }, scan)?;
+            stream.launch(&Scan::new(element, metric, false), scan)?;
             stream.launch(&Rank { element, metric }, rank)?;
         }
         ids.extend(stream.download(&found)?);

@@ -1,14 +1,13 @@
 //! Selects the kernel for an element, form and length of rows, and its grid.
 
-use std::borrow::Cow;
-
 use jasper_core::ElementKind;
 
+use super::kernels::{FIND_PEERS, MERGE, PRUNE_NEW, REPAIR, RESCORE};
 use super::layout::{Layout, MAX_CANDIDATES, merge_capacity, new_capacity, peers_capacity, repair_capacity};
 use super::{FindPeersArgs, MergeArgs, PruneArgs, PruneNewArgs, RepairArgs, RescoreArgs};
 use crate::graph::{DistanceForm, DistanceOpKind};
 use crate::row_kind::RowKind;
-use crate::{Kernel, LaunchConfig, Specialization, WARP_SIZE};
+use crate::{Entry, Kernel, LaunchConfig, RowShape, Specialization, WARP_SIZE, entry};
 
 /// Warps per block, which share the candidates. Two suffice for short rows: once some candidates are dropped, they
 /// process all others at once, and more resident blocks hide more barriers. A long row takes a warp several loads.
@@ -18,17 +17,17 @@ const fn warps(row_bytes: u32) -> u32 {
 
 /// # Panics
 /// Panics if no graph is built with `form` on rows of `element`.
-fn find(element: ElementKind, form: DistanceForm, row_bytes: u32) -> RowKind {
+fn kind_of(element: ElementKind, form: DistanceForm) -> RowKind {
     let sound = form != DistanceForm::Cosine || element.is_integer();
     assert!(sound, "no graph of {element} rows is built by {form:?}");
-    RowKind::new(element, form.op(), row_bytes)
+    RowKind::new(element, form.op())
 }
 
 /// One block per vertex or row, with room for `capacity` candidates.
-fn launch(kind: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> LaunchConfig {
+fn launch(shape: RowShape, args: &PruneArgs, blocks: u32, capacity: u32) -> LaunchConfig {
     let PruneArgs { max_degree, graph, .. } = args;
     let stride = graph.edges_stride;
-    kind.check(graph.shape);
+    shape.check(graph.shape);
     assert!(stride.is_multiple_of(WARP_SIZE), "edges_stride ({stride}) must be a multiple of {WARP_SIZE}");
     assert!((1..=stride).contains(max_degree), "max_degree ({max_degree}) must be 1 to {stride}");
     let warps = warps(graph.shape.row_bytes());
@@ -41,24 +40,25 @@ fn launch(kind: RowKind, args: &PruneArgs, blocks: u32, capacity: u32) -> Launch
 /// The launch bound, in resident blocks per multiprocessor, at which `ptxas` does not spill: `blocks`, or fewer for
 /// many loads of halves, which are converted, and for rows that are not in flight as a whole, because `ptxas` unrolls
 /// the loop over their units.
-const fn min_blocks(kind: RowKind, blocks: u32) -> u32 {
-    let shape = kind.shape;
+const fn min_blocks(element: ElementKind, shape: RowShape, blocks: u32) -> u32 {
     if !shape.fits_in_flight() {
         let fewer = shape.units_per_lane() / 8;
         return if fewer < blocks { blocks - fewer } else { 1 };
     }
-    let takes_more =
-        matches!(kind.element, ElementKind::F16) && shape.units_in_flight * shape.rows_in_flight > 8;
+    let takes_more = matches!(element, ElementKind::F16) && shape.units_in_flight * shape.rows_in_flight > 8;
     if takes_more && blocks > 3 { 3 } else { blocks }
 }
 
-/// Declares families of kernels, each with a kernel per row kind: `Family(Args) = entry point, launch bound (resident
+/// Declares families of kernels, each with a kernel per row kind: `Family(Args) = table of entries, launch bound (resident
 /// blocks per multiprocessor), |args| (blocks of the grid, candidates that a block has room for)`.
 macro_rules! families {
-    ($($(#[$doc:meta])* $Family:ident($Args:ty) = $family:ident, min_blocks $min_blocks:literal, |$args:ident| $sizes:expr;)*) => { $(
+    ($($(#[$doc:meta])* $Family:ident($Args:ty) = $TABLE:ident, min_blocks $min_blocks:literal, |$args:ident| $sizes:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub struct $Family(RowKind);
+        pub struct $Family {
+            kind: RowKind,
+            shape: RowShape,
+        }
 
         impl $Family {
             /// The kernel for rows of `row_bytes` bytes and distances of `form`.
@@ -66,7 +66,7 @@ macro_rules! families {
             /// # Panics
             /// Panics if no graph is built with `form` on such rows.
             pub fn for_rows(element: ElementKind, form: DistanceForm, row_bytes: u32) -> Self {
-                Self(find(element, form, row_bytes))
+                Self { kind: kind_of(element, form), shape: RowShape::new(row_bytes) }
             }
         }
 
@@ -74,25 +74,20 @@ macro_rules! families {
         unsafe impl Kernel for $Family {
             type Args = $Args;
 
-            fn entry_point(&self) -> Cow<'static, str> {
-                format!("{}_{}", stringify!($family), self.0.name).into()
+            fn entry(&self) -> Entry<$Args> {
+                entry::find($TABLE, &self.kind)
             }
 
             /// # Panics
             /// Panics if an argument is out of bounds, or rows have another shape than this kernel is for.
             fn launch_config(&self, $args: &$Args) -> LaunchConfig {
                 let (blocks, capacity) = $sizes;
-                launch(self.0, &$args.prune, blocks, capacity)
+                launch(self.shape, &$args.prune, blocks, capacity)
             }
 
             fn specialization(&self) -> Option<Specialization> {
-                let min_blocks = min_blocks(self.0, $min_blocks);
-                Some(Specialization::new(self.0.shape.constants(), min_blocks))
-            }
-
-            #[cfg(feature = "kernels")]
-            fn body(&self) -> unsafe fn($Args) {
-                super::kernels::$family(self.0.name)
+                let min_blocks = min_blocks(self.kind.element, self.shape, $min_blocks);
+                Some(Specialization::new(self.shape.constants(), min_blocks))
             }
         }
     )* };
@@ -101,41 +96,51 @@ macro_rules! families {
 /// The entry points of all families, each with its constants for rows of `row_bytes`.
 pub(crate) fn specializations(
     row_bytes: u32,
-) -> impl Iterator<Item = (Cow<'static, str>, Option<Specialization>)> {
-    fn of(kernel: impl Kernel) -> (Cow<'static, str>, Option<Specialization>) {
-        (kernel.entry_point(), kernel.specialization())
+) -> impl Iterator<Item = (&'static str, Option<Specialization>)> {
+    fn of(kernel: impl Kernel) -> (&'static str, Option<Specialization>) {
+        (kernel.entry().name, kernel.specialization())
     }
-    let families = |kind| [of(PruneNew(kind)), of(Merge(kind)), of(FindPeers(kind)), of(Repair(kind))];
-    let sq8 = |kind: &RowKind| kind.element == ElementKind::I8;
-    let rescores = RowKind::all(row_bytes).filter(sq8).map(|kind| of(Rescore(kind)));
-    RowKind::all(row_bytes).flat_map(families).chain(rescores)
+    let shape = RowShape::new(row_bytes);
+    let families = move |kind| {
+        [
+            of(PruneNew { kind, shape }),
+            of(Merge { kind, shape }),
+            of(FindPeers { kind, shape }),
+            of(Repair { kind, shape }),
+        ]
+    };
+    let rescores = RESCORE.iter().map(move |(op, _)| of(Rescore::for_sq8(*op, row_bytes)));
+    RowKind::ALL.into_iter().flat_map(families).chain(rescores)
 }
 
 families! {
     /// Prunes the candidates of new vertices. Arguments: [`PruneNewArgs`].
-    PruneNew(PruneNewArgs) = prune_new, min_blocks 4, |args| {
+    PruneNew(PruneNewArgs) = PRUNE_NEW, min_blocks 4, |args| {
         (args.candidates.vertices_len, new_capacity(args.candidates.stride, args.others_len()))
     };
     /// Merges back edges into the rows of their targets. Arguments: [`MergeArgs`].
-    Merge(MergeArgs) = merge, min_blocks 4, |args| {
+    Merge(MergeArgs) = MERGE, min_blocks 4, |args| {
         (args.targets_len, merge_capacity(args.prune.max_candidates, args.prune.max_degree))
     };
     /// Finds candidates in the same batch. Arguments: [`FindPeersArgs`].
-    FindPeers(FindPeersArgs) = find_peers, min_blocks 4, |args| {
+    FindPeers(FindPeersArgs) = FIND_PEERS, min_blocks 4, |args| {
         (args.candidates.vertices_len, peers_capacity(args.chunk_len, args.prune.max_degree, args.candidates.stride))
     };
     /// Repairs rows with deleted neighbors. Arguments: [`RepairArgs`].
-    Repair(RepairArgs) = repair, min_blocks 3, |args| (args.rows_len, repair_capacity(&args.prune));
+    Repair(RepairArgs) = REPAIR, min_blocks 3, |args| (args.rows_len, repair_capacity(&args.prune));
 }
 
 /// Replaces the distances of candidates by those of SQ8 vectors. Arguments: [`RescoreArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rescore(RowKind);
+pub struct Rescore {
+    op: DistanceOpKind,
+    shape: RowShape,
+}
 
 impl Rescore {
     /// The kernel for SQ8 vectors of `row_bytes` bytes.
     pub fn for_sq8(op: DistanceOpKind, row_bytes: u32) -> Self {
-        Self(RowKind::new(ElementKind::I8, op, row_bytes))
+        Self { op, shape: RowShape::new(row_bytes) }
     }
 }
 
@@ -143,30 +148,19 @@ impl Rescore {
 unsafe impl Kernel for Rescore {
     type Args = RescoreArgs;
 
-    fn entry_point(&self) -> Cow<'static, str> {
-        match self.0.op {
-            DistanceOpKind::SquaredL2 => "rescore_l2",
-            DistanceOpKind::Dot => "rescore_dot",
-        }
-        .into()
+    fn entry(&self) -> Entry<RescoreArgs> {
+        entry::find(RESCORE, &self.op)
     }
 
     /// # Panics
     /// Panics if rows have another shape than this kernel is for.
     fn launch_config(&self, args: &RescoreArgs) -> LaunchConfig {
-        self.0.check(args.graph.shape);
+        self.shape.check(args.graph.shape);
         LaunchConfig::linear(args.candidates.vertices_len, 4 * WARP_SIZE)
     }
 
     fn specialization(&self) -> Option<Specialization> {
-        Some(Specialization::new(self.0.shape.constants(), min_blocks(self.0, 4)))
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(RescoreArgs) {
-        match self.0.op {
-            DistanceOpKind::SquaredL2 => super::rescore::rescore_l2,
-            DistanceOpKind::Dot => super::rescore::rescore_dot,
-        }
+        let min_blocks = min_blocks(ElementKind::I8, self.shape, 4);
+        Some(Specialization::new(self.shape.constants(), min_blocks))
     }
 }

@@ -40,6 +40,7 @@
 //! | `kernels` | the kernels |
 //! | `launches` | selects a kernel and its grid |
 
+mod kernels;
 mod layout;
 mod update;
 
@@ -48,7 +49,6 @@ cfg_if! { if #[cfg(feature = "kernels")] {
     mod kept_before;
     mod find_peers;
     mod bit_set;
-    mod kernels;
     mod fill;
     mod find_duplicates;
     mod prune_new;

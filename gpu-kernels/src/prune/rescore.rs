@@ -3,10 +3,9 @@
 use cuda_std::prelude::*;
 
 use super::RescoreArgs;
-use super::pair_distances::{PairDistances, Rows};
+use super::pair_distances::PairDistances;
 use super::robust_prune::{warp_index, warps};
 use crate::collectives::strided;
-use crate::element::{Dot, I8, SquaredL2};
 use crate::neighbor;
 
 /// Replaces the distance of each candidate of a vertex; one block per vertex.
@@ -14,7 +13,7 @@ use crate::neighbor;
 /// # Safety
 /// The arguments are as the docs of their fields say.
 #[inline(always)]
-unsafe fn rescore<S: PairDistances>(args: RescoreArgs) {
+pub(super) unsafe fn rescore<S: PairDistances>(args: RescoreArgs) {
     let batch_index = thread::block_idx_x() as usize;
     // SAFETY: the batch has the vertex, and each of its candidates a place, which one lane reads and writes; each warp
     // is converged at every distance, where lanes without a candidate use the vertex itself.
@@ -36,24 +35,4 @@ unsafe fn rescore<S: PairDistances>(args: RescoreArgs) {
             }
         });
     }
-}
-
-/// [`rescore`] by squared L2.
-///
-/// # Safety
-/// The arguments are as the docs of their fields say, and the launch is that of the kernel's `launch_config` for them.
-#[kernel(max_threads = 128, min_blocks = 4)]
-pub unsafe fn rescore_l2(args: RescoreArgs) {
-    // SAFETY: upheld by the caller.
-    unsafe { rescore::<Rows<I8, SquaredL2>>(args) }
-}
-
-/// [`rescore`] by inner products.
-///
-/// # Safety
-/// The same as for [`rescore_l2`].
-#[kernel(max_threads = 128, min_blocks = 4)]
-pub unsafe fn rescore_dot(args: RescoreArgs) {
-    // SAFETY: upheld by the caller.
-    unsafe { rescore::<Rows<I8, Dot>>(args) }
 }

@@ -4,12 +4,12 @@ use cuda_std::prelude::*;
 
 use super::ResidualArgs;
 use crate::collectives::row_of_warp;
-use crate::element::{DeviceElement, F16, F32, I8, U8, element_entries};
+use crate::element::DeviceElement;
 use crate::sums::{Sum, for_coordinates};
 
 /// # Safety
 /// The arguments are as the docs of their fields say.
-unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
+pub(super) unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
     let index = row_of_warp();
     if index >= args.rows_len as usize {
         return;
@@ -45,5 +45,3 @@ unsafe fn residuals<E: DeviceElement>(args: ResidualArgs) {
         }
     }
 }
-
-element_entries!(residuals(ResidualArgs): F32 residuals_f32, F16 residuals_f16, U8 residuals_u8, I8 residuals_i8);

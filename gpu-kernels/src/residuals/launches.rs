@@ -1,12 +1,12 @@
 //! The launches of residuals and their rotation: which kernel, and its grid.
 
-use std::borrow::Cow;
-
 use jasper_core::ElementKind;
 
-use super::{ResidualArgs, RotateArgs};
+#[cfg(feature = "kernels")]
+use super::hadamard;
+use super::{RESIDUALS, ResidualArgs, RotateArgs};
 use crate::launch::MAX_SHARED_BYTES;
-use crate::{Kernel, LaunchConfig};
+use crate::{Entry, Kernel, LaunchConfig, entry};
 
 /// Residuals of rows. Arguments: [`ResidualArgs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,17 +19,12 @@ pub struct Residuals {
 unsafe impl Kernel for Residuals {
     type Args = ResidualArgs;
 
-    fn entry_point(&self) -> Cow<'static, str> {
-        format!("residuals_{}", self.element).into()
+    fn entry(&self) -> Entry<ResidualArgs> {
+        entry::find(RESIDUALS, &self.element)
     }
 
     fn launch_config(&self, args: &ResidualArgs) -> LaunchConfig {
         LaunchConfig::warp_per_row(args.rows_len)
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(ResidualArgs) {
-        super::kernel::body(self.element)
     }
 }
 
@@ -53,10 +48,10 @@ impl Rotate {
 unsafe impl Kernel for Rotate {
     type Args = RotateArgs;
 
-    fn entry_point(&self) -> Cow<'static, str> {
+    fn entry(&self) -> Entry<RotateArgs> {
         match self {
-            Self::InShared => "rotate_shared".into(),
-            Self::InGlobal => "rotate_global".into(),
+            Self::InShared => entry::entry!(hadamard::rotate_shared),
+            Self::InGlobal => entry::entry!(hadamard::rotate_global),
         }
     }
 
@@ -67,14 +62,6 @@ unsafe impl Kernel for Rotate {
         match self {
             Self::InShared => LaunchConfig::warp_per_row_with_shared(args.rows_len, args.dimension * 4),
             Self::InGlobal => LaunchConfig::warp_per_row(args.rows_len),
-        }
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(RotateArgs) {
-        match self {
-            Self::InShared => super::hadamard::rotate_shared,
-            Self::InGlobal => super::hadamard::rotate_global,
         }
     }
 }

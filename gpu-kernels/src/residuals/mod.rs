@@ -20,7 +20,23 @@ mod launches;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use launches::{Residuals, Rotate};
 
+#[cfg(not(target_arch = "nvptx64"))]
+use jasper_core::ElementKind;
+
+#[cfg(feature = "kernels")]
+use crate::element::{F16, F32, I8, U8};
+
+use crate::entry::entry_table;
 use crate::{DevicePtr, DevicePtrMut};
+
+entry_table! {
+    /// Residuals of rows of each element.
+    of_elements RESIDUALS: ElementKind => ResidualArgs;
+    ElementKind::F32 => residuals_f32 = kernel::residuals::<F32>, max_threads 256;
+    ElementKind::F16 => residuals_f16 = kernel::residuals::<F16>, max_threads 256;
+    ElementKind::U8 => residuals_u8 = kernel::residuals::<U8>, max_threads 256;
+    ElementKind::I8 => residuals_i8 = kernel::residuals::<I8>, max_threads 256;
+}
 
 /// Arguments of the kernels that compute residuals.
 #[repr(C)]

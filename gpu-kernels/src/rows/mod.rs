@@ -9,12 +9,21 @@ mod quantize_sq4;
 mod quantize_sq8;
 
 cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
-    use std::borrow::Cow;
     use jasper_core::ElementKind;
-    use crate::{Kernel, LaunchConfig, launch::kernels};
+    use crate::{Entry, Kernel, LaunchConfig, entry, launch::kernels};
 } }
 
+#[cfg(feature = "kernels")]
+use crate::element::{F16, F32};
+use crate::entry::entry_table;
 use crate::{DevicePtr, DevicePtrMut};
+
+entry_table! {
+    /// Quantizers of rows of each element.
+    of_elements QUANTIZE_SQ8: ElementKind => QuantizeSq8Args;
+    ElementKind::F32 => quantize_sq8_f32 = quantize_sq8::quantize_sq8::<F32>, max_threads 256;
+    ElementKind::F16 => quantize_sq8_f16 = quantize_sq8::quantize_sq8::<F16>, max_threads 256;
+}
 
 /// Arguments of [`CopyRows`].
 #[repr(C)]
@@ -104,8 +113,8 @@ pub struct QuantizeSq8 {
 unsafe impl Kernel for QuantizeSq8 {
     type Args = QuantizeSq8Args;
 
-    fn entry_point(&self) -> Cow<'static, str> {
-        format!("quantize_sq8_{}", self.element).into()
+    fn entry(&self) -> Entry<QuantizeSq8Args> {
+        entry::find(QUANTIZE_SQ8, &self.element)
     }
 
     /// # Panics
@@ -115,11 +124,6 @@ unsafe impl Kernel for QuantizeSq8 {
         let coordinates = args.row_bytes as usize / self.element.size();
         assert!(args.row_words as usize * 4 >= coordinates, "{} words for {coordinates}", args.row_words);
         LaunchConfig::warp_per_row(args.rows_len)
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(QuantizeSq8Args) {
-        quantize_sq8::body(self.element)
     }
 }
 

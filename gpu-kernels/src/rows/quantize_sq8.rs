@@ -5,7 +5,7 @@ use cuda_std::prelude::*;
 use super::QuantizeSq8Args;
 use crate::DevicePtr;
 use crate::collectives::{row_of_warp, warp_stride};
-use crate::element::{F16, F32, element_entries};
+use crate::element::{F16, F32};
 
 /// The largest byte that is used; the smallest is its negative. As in `jasper_vamana::ScalarQuantizer`.
 const LARGEST: f32 = 127.0;
@@ -13,7 +13,7 @@ const LARGEST: f32 = 127.0;
 const WHOLE: f32 = 12_582_912.0;
 
 /// Reads of the coordinates of an element.
-trait ToF32 {
+pub(super) trait ToF32 {
     /// Bytes of a coordinate.
     const BYTES: u32;
 
@@ -47,7 +47,7 @@ impl ToF32 for F16 {
 /// # Safety
 /// As the fields of the arguments say.
 #[expect(clippy::manual_clamp, reason = "a minimum and a maximum are one instruction each")]
-unsafe fn quantize_sq8<E: ToF32>(args: QuantizeSq8Args) {
+pub(super) unsafe fn quantize_sq8<E: ToF32>(args: QuantizeSq8Args) {
     let row = row_of_warp();
     if row >= args.rows_len as usize {
         return;
@@ -71,5 +71,3 @@ unsafe fn quantize_sq8<E: ToF32>(args: QuantizeSq8Args) {
         }
     });
 }
-
-element_entries!(quantize_sq8(QuantizeSq8Args): F32 quantize_sq8_f32, F16 quantize_sq8_f16);

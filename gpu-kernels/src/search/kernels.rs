@@ -1,109 +1,113 @@
-//! The kernels (PTX entry points): five for each [row kind](crate::row_kind) and for each way to read codes, and four
-//! for SQ4 vectors, which only searches for many new vertices read.
+//! The kernels (PTX entry points): for each [row kind](crate::row_kind) and each way to read codes, one for each variant.
+//! `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for frontiers of up to 32, 64 and 128 entries;
+//! `wide` has it in shared memory; `team` searches with several warps. SQ4 vectors have no team: only searches for many
+//! new vertices read them.
 
-use cuda_std::prelude::*;
+cfg_if! { if #[cfg(feature = "kernels")] {
+    use super::buffered_list::BufferedList;
+    use super::distances::{self, LanePerRow, TilePerRow};
+    use super::register_list::RegisterList;
+    use super::{one_warp, team};
+    use crate::element::{Dot, F16, F32, I4, I8, SquaredL2, U8};
+    use crate::row_shape::MAX_LOADS;
 
-use super::buffered_list::BufferedList;
-use super::distances::{Exact, LanePerRow, TilePerRow};
-use super::quantized::quantized_searches;
-use super::register_list::RegisterList;
-#[cfg(not(target_arch = "nvptx64"))]
-use super::variant::Variant;
-use super::{QuantizedSearchArgs, SearchArgs, one_warp, team};
-use crate::element::{Dot, F16, F32, I4, I8, SquaredL2, U8};
-use crate::row_kind::{body, row_kinds};
-use crate::row_shape::MAX_LOADS;
+    /// Exact distances by one warp.
+    type Exact<E, Op> = distances::Exact<E, Op, { MAX_LOADS as usize }>;
+    /// Exact distances by a team. A lane of its sixteen warps has half of the registers that a search by one warp may use,
+    /// and half of the loads in flight.
+    type TeamExact<E, Op> = distances::Exact<E, Op, 8>;
+} }
 
-/// A kernel: a search by one warp or by a team, with a frontier, a distance computer, and launch bounds (threads per
-/// block, and minimum resident blocks per multiprocessor).
-macro_rules! kernel_fn {
-    (
-        $kind_name:ident $kernel:ident($Args:ty): $searcher:ident $(<$frontier:ty>)?, $computer:ty,
-        max_threads $max_threads:tt, min_blocks $min_blocks:tt
-    ) => {
-        /// A beam search; its name gives the rows or codes, and the frontier or team.
-        ///
-        /// # Safety
-        /// The arguments are as the docs of their fields say, and the launch is that of the kernel's `launch_config`
-        /// for them.
-        #[kernel(name = search_ $kind_name _ $kernel, max_threads = $max_threads, min_blocks = $min_blocks)]
-        pub unsafe fn $kernel(args: $Args) {
-            // SAFETY: upheld by the caller.
-            unsafe { $searcher::search::<$($frontier,)? $computer>(args) }
-        }
+cfg_if! { if #[cfg(not(target_arch = "nvptx64"))] {
+    use super::launches::ReadMode;
+    use super::variant::Variant::{self, FourRegisters, OneRegister, SharedMemory, Team, TwoRegisters};
+    use crate::row_kind::{
+        F16_DOT, F16_L2, F32_DOT, F32_L2, I8_DOT, I8_L2, RowKind, SQ4_DOT, SQ4_L2, U8_DOT, U8_L2,
     };
+} }
+
+use super::{QuantizedSearchArgs, SearchArgs};
+use crate::entry::entry_table;
+
+entry_table! {
+    /// Searches by exact distances. The launch bounds are replaced when a kernel is loaded for a length of rows.
+    exact EXACT: (RowKind, Variant) => SearchArgs;
+    (F32_L2, OneRegister) => search_f32_l2_r1 = one_warp::search::<RegisterList<1>, Exact<F32, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F32_L2, TwoRegisters) => search_f32_l2_r2 = one_warp::search::<RegisterList<2>, Exact<F32, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F32_L2, FourRegisters) => search_f32_l2_r4 = one_warp::search::<RegisterList<4>, Exact<F32, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F32_L2, SharedMemory) => search_f32_l2_wide = one_warp::search::<BufferedList, Exact<F32, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F32_L2, Team) => search_f32_l2_team = team::search::<TeamExact<F32, SquaredL2>>, max_threads 512, min_blocks 1;
+    (F32_DOT, OneRegister) => search_f32_dot_r1 = one_warp::search::<RegisterList<1>, Exact<F32, Dot>>, max_threads 32, min_blocks 16;
+    (F32_DOT, TwoRegisters) => search_f32_dot_r2 = one_warp::search::<RegisterList<2>, Exact<F32, Dot>>, max_threads 32, min_blocks 16;
+    (F32_DOT, FourRegisters) => search_f32_dot_r4 = one_warp::search::<RegisterList<4>, Exact<F32, Dot>>, max_threads 32, min_blocks 16;
+    (F32_DOT, SharedMemory) => search_f32_dot_wide = one_warp::search::<BufferedList, Exact<F32, Dot>>, max_threads 32, min_blocks 16;
+    (F32_DOT, Team) => search_f32_dot_team = team::search::<TeamExact<F32, Dot>>, max_threads 512, min_blocks 1;
+    (F16_L2, OneRegister) => search_f16_l2_r1 = one_warp::search::<RegisterList<1>, Exact<F16, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F16_L2, TwoRegisters) => search_f16_l2_r2 = one_warp::search::<RegisterList<2>, Exact<F16, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F16_L2, FourRegisters) => search_f16_l2_r4 = one_warp::search::<RegisterList<4>, Exact<F16, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F16_L2, SharedMemory) => search_f16_l2_wide = one_warp::search::<BufferedList, Exact<F16, SquaredL2>>, max_threads 32, min_blocks 16;
+    (F16_L2, Team) => search_f16_l2_team = team::search::<TeamExact<F16, SquaredL2>>, max_threads 512, min_blocks 1;
+    (F16_DOT, OneRegister) => search_f16_dot_r1 = one_warp::search::<RegisterList<1>, Exact<F16, Dot>>, max_threads 32, min_blocks 16;
+    (F16_DOT, TwoRegisters) => search_f16_dot_r2 = one_warp::search::<RegisterList<2>, Exact<F16, Dot>>, max_threads 32, min_blocks 16;
+    (F16_DOT, FourRegisters) => search_f16_dot_r4 = one_warp::search::<RegisterList<4>, Exact<F16, Dot>>, max_threads 32, min_blocks 16;
+    (F16_DOT, SharedMemory) => search_f16_dot_wide = one_warp::search::<BufferedList, Exact<F16, Dot>>, max_threads 32, min_blocks 16;
+    (F16_DOT, Team) => search_f16_dot_team = team::search::<TeamExact<F16, Dot>>, max_threads 512, min_blocks 1;
+    (U8_L2, OneRegister) => search_u8_l2_r1 = one_warp::search::<RegisterList<1>, Exact<U8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (U8_L2, TwoRegisters) => search_u8_l2_r2 = one_warp::search::<RegisterList<2>, Exact<U8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (U8_L2, FourRegisters) => search_u8_l2_r4 = one_warp::search::<RegisterList<4>, Exact<U8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (U8_L2, SharedMemory) => search_u8_l2_wide = one_warp::search::<BufferedList, Exact<U8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (U8_L2, Team) => search_u8_l2_team = team::search::<TeamExact<U8, SquaredL2>>, max_threads 512, min_blocks 1;
+    (U8_DOT, OneRegister) => search_u8_dot_r1 = one_warp::search::<RegisterList<1>, Exact<U8, Dot>>, max_threads 32, min_blocks 16;
+    (U8_DOT, TwoRegisters) => search_u8_dot_r2 = one_warp::search::<RegisterList<2>, Exact<U8, Dot>>, max_threads 32, min_blocks 16;
+    (U8_DOT, FourRegisters) => search_u8_dot_r4 = one_warp::search::<RegisterList<4>, Exact<U8, Dot>>, max_threads 32, min_blocks 16;
+    (U8_DOT, SharedMemory) => search_u8_dot_wide = one_warp::search::<BufferedList, Exact<U8, Dot>>, max_threads 32, min_blocks 16;
+    (U8_DOT, Team) => search_u8_dot_team = team::search::<TeamExact<U8, Dot>>, max_threads 512, min_blocks 1;
+    (I8_L2, OneRegister) => search_i8_l2_r1 = one_warp::search::<RegisterList<1>, Exact<I8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (I8_L2, TwoRegisters) => search_i8_l2_r2 = one_warp::search::<RegisterList<2>, Exact<I8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (I8_L2, FourRegisters) => search_i8_l2_r4 = one_warp::search::<RegisterList<4>, Exact<I8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (I8_L2, SharedMemory) => search_i8_l2_wide = one_warp::search::<BufferedList, Exact<I8, SquaredL2>>, max_threads 32, min_blocks 16;
+    (I8_L2, Team) => search_i8_l2_team = team::search::<TeamExact<I8, SquaredL2>>, max_threads 512, min_blocks 1;
+    (I8_DOT, OneRegister) => search_i8_dot_r1 = one_warp::search::<RegisterList<1>, Exact<I8, Dot>>, max_threads 32, min_blocks 16;
+    (I8_DOT, TwoRegisters) => search_i8_dot_r2 = one_warp::search::<RegisterList<2>, Exact<I8, Dot>>, max_threads 32, min_blocks 16;
+    (I8_DOT, FourRegisters) => search_i8_dot_r4 = one_warp::search::<RegisterList<4>, Exact<I8, Dot>>, max_threads 32, min_blocks 16;
+    (I8_DOT, SharedMemory) => search_i8_dot_wide = one_warp::search::<BufferedList, Exact<I8, Dot>>, max_threads 32, min_blocks 16;
+    (I8_DOT, Team) => search_i8_dot_team = team::search::<TeamExact<I8, Dot>>, max_threads 512, min_blocks 1;
+    (SQ4_L2, OneRegister) => search_sq4_l2_r1 = one_warp::search::<RegisterList<1>, Exact<I4, SquaredL2>>, max_threads 32, min_blocks 16;
+    (SQ4_L2, TwoRegisters) => search_sq4_l2_r2 = one_warp::search::<RegisterList<2>, Exact<I4, SquaredL2>>, max_threads 32, min_blocks 16;
+    (SQ4_L2, FourRegisters) => search_sq4_l2_r4 = one_warp::search::<RegisterList<4>, Exact<I4, SquaredL2>>, max_threads 32, min_blocks 16;
+    (SQ4_L2, SharedMemory) => search_sq4_l2_wide = one_warp::search::<BufferedList, Exact<I4, SquaredL2>>, max_threads 32, min_blocks 16;
+    (SQ4_DOT, OneRegister) => search_sq4_dot_r1 = one_warp::search::<RegisterList<1>, Exact<I4, Dot>>, max_threads 32, min_blocks 16;
+    (SQ4_DOT, TwoRegisters) => search_sq4_dot_r2 = one_warp::search::<RegisterList<2>, Exact<I4, Dot>>, max_threads 32, min_blocks 16;
+    (SQ4_DOT, FourRegisters) => search_sq4_dot_r4 = one_warp::search::<RegisterList<4>, Exact<I4, Dot>>, max_threads 32, min_blocks 16;
+    (SQ4_DOT, SharedMemory) => search_sq4_dot_wide = one_warp::search::<BufferedList, Exact<I4, Dot>>, max_threads 32, min_blocks 16;
 }
 
-/// The kernels of one row kind: `r1`, `r2` and `r4` have the frontier in 1, 2 or 4 registers per lane, for frontiers of
-/// up to 32, 64 and 128 entries; `wide` has it in shared memory; `team`, if there is one, searches with several warps.
-/// The numbers are the `min_blocks` of each, and the `max_threads` of the team.
-macro_rules! kernels_of_rows {
-    (
-        $kind_name:ident($Args:ty): (r1 $r1:tt, r2 $r2:tt, r4 $r4:tt, wide $wide:tt), $computer:ty
-        $(, $team:ident $team_threads:tt, $team_computer:ty)?
-    ) => {
-        mod $kind_name {
-            use super::*;
-
-            kernel_fn!($kind_name r1($Args): one_warp<RegisterList<1>>, $computer, max_threads 32, min_blocks $r1);
-            kernel_fn!($kind_name r2($Args): one_warp<RegisterList<2>>, $computer, max_threads 32, min_blocks $r2);
-            kernel_fn!($kind_name r4($Args): one_warp<RegisterList<4>>, $computer, max_threads 32, min_blocks $r4);
-            kernel_fn!($kind_name wide($Args): one_warp<BufferedList>, $computer, max_threads 32, min_blocks $wide);
-            $(kernel_fn!($kind_name $team($Args): team, $team_computer, max_threads $team_threads, min_blocks 1);)?
-
-            #[cfg(not(target_arch = "nvptx64"))]
-            pub fn body(variant: Variant) -> unsafe fn($Args) {
-                match variant {
-                    Variant::OneRegister => r1,
-                    Variant::TwoRegisters => r2,
-                    Variant::FourRegisters => r4,
-                    Variant::SharedMemory => wide,
-                    $(Variant::Team(_) => $team,)?
-                    #[allow(unreachable_patterns, reason = "most kinds have a team")]
-                    Variant::Team(_) => unreachable!("no team reads {}", stringify!($kind_name)),
-                }
-            }
-        }
-    };
+entry_table! {
+    /// Searches by codes. Their launch bounds limit the registers of a thread.
+    quantized QUANTIZED: (ReadMode, Variant) => QuantizedSearchArgs;
+    (ReadMode::LanePerRow(2), OneRegister) => search_codes_b32_r1 = one_warp::search::<RegisterList<1>, LanePerRow<2>>, max_threads 32, min_blocks 24;
+    (ReadMode::LanePerRow(2), TwoRegisters) => search_codes_b32_r2 = one_warp::search::<RegisterList<2>, LanePerRow<2>>, max_threads 32, min_blocks 24;
+    (ReadMode::LanePerRow(2), FourRegisters) => search_codes_b32_r4 = one_warp::search::<RegisterList<4>, LanePerRow<2>>, max_threads 32, min_blocks 20;
+    (ReadMode::LanePerRow(2), SharedMemory) => search_codes_b32_wide = one_warp::search::<BufferedList, LanePerRow<2>>, max_threads 32, min_blocks 20;
+    (ReadMode::LanePerRow(2), Team) => search_codes_b32_team = team::search::<LanePerRow<2>>, max_threads 256, min_blocks 1;
+    (ReadMode::LanePerRow(4), OneRegister) => search_codes_b64_r1 = one_warp::search::<RegisterList<1>, LanePerRow<4>>, max_threads 32, min_blocks 20;
+    (ReadMode::LanePerRow(4), TwoRegisters) => search_codes_b64_r2 = one_warp::search::<RegisterList<2>, LanePerRow<4>>, max_threads 32, min_blocks 20;
+    (ReadMode::LanePerRow(4), FourRegisters) => search_codes_b64_r4 = one_warp::search::<RegisterList<4>, LanePerRow<4>>, max_threads 32, min_blocks 16;
+    (ReadMode::LanePerRow(4), SharedMemory) => search_codes_b64_wide = one_warp::search::<BufferedList, LanePerRow<4>>, max_threads 32, min_blocks 20;
+    (ReadMode::LanePerRow(4), Team) => search_codes_b64_team = team::search::<LanePerRow<4>>, max_threads 256, min_blocks 1;
+    (ReadMode::LanePerRow(5), OneRegister) => search_codes_b80_r1 = one_warp::search::<RegisterList<1>, LanePerRow<5>>, max_threads 32, min_blocks 16;
+    (ReadMode::LanePerRow(5), TwoRegisters) => search_codes_b80_r2 = one_warp::search::<RegisterList<2>, LanePerRow<5>>, max_threads 32, min_blocks 16;
+    (ReadMode::LanePerRow(5), FourRegisters) => search_codes_b80_r4 = one_warp::search::<RegisterList<4>, LanePerRow<5>>, max_threads 32, min_blocks 16;
+    (ReadMode::LanePerRow(5), SharedMemory) => search_codes_b80_wide = one_warp::search::<BufferedList, LanePerRow<5>>, max_threads 32, min_blocks 16;
+    (ReadMode::LanePerRow(5), Team) => search_codes_b80_team = team::search::<LanePerRow<5>>, max_threads 256, min_blocks 1;
+    (ReadMode::TilePerRow(4), OneRegister) => search_codes_w4_r1 = one_warp::search::<RegisterList<1>, TilePerRow<4>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(4), TwoRegisters) => search_codes_w4_r2 = one_warp::search::<RegisterList<2>, TilePerRow<4>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(4), FourRegisters) => search_codes_w4_r4 = one_warp::search::<RegisterList<4>, TilePerRow<4>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(4), SharedMemory) => search_codes_w4_wide = one_warp::search::<BufferedList, TilePerRow<4>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(4), Team) => search_codes_w4_team = team::search::<TilePerRow<4>>, max_threads 256, min_blocks 1;
+    (ReadMode::TilePerRow(8), OneRegister) => search_codes_w8_r1 = one_warp::search::<RegisterList<1>, TilePerRow<8>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(8), TwoRegisters) => search_codes_w8_r2 = one_warp::search::<RegisterList<2>, TilePerRow<8>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(8), FourRegisters) => search_codes_w8_r4 = one_warp::search::<RegisterList<4>, TilePerRow<8>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(8), SharedMemory) => search_codes_w8_wide = one_warp::search::<BufferedList, TilePerRow<8>>, max_threads 32, min_blocks 12;
+    (ReadMode::TilePerRow(8), Team) => search_codes_w8_team = team::search::<TilePerRow<8>>, max_threads 256, min_blocks 1;
 }
-
-/// Units that a lane of a team has in flight. A lane of its sixteen warps has half of the registers that a search by
-/// one warp may use.
-const TEAM_LOADS: usize = 8;
-
-/// Kernels by exact distances. `Search::specialization` replaces the launch bounds below at load time, by row length.
-macro_rules! exact_kernels {
-    ($($element:ident $op:ident $kind_name:ident;)*) => {
-        $(exact_kernels_of!($element $op $kind_name);)*
-        body!(exact_body(variant: Variant) -> SearchArgs { $($kind_name => $kind_name::body(variant);)* });
-    };
-}
-
-macro_rules! exact_kernels_of {
-    (I4 $op:ident $kind_name:ident) => {
-        kernels_of_rows!(
-            $kind_name(SearchArgs): (r1 16, r2 16, r4 16, wide 16), Exact<I4, $op, { MAX_LOADS as usize }>
-        );
-    };
-    ($element:ident $op:ident $kind_name:ident) => {
-        kernels_of_rows!(
-            $kind_name(SearchArgs): (r1 16, r2 16, r4 16, wide 16), Exact<$element, $op, { MAX_LOADS as usize }>,
-            team 512, Exact<$element, $op, TEAM_LOADS>
-        );
-    };
-}
-
-row_kinds! { exact_kernels
-    I4 SquaredL2 sq4_l2;
-    I4 Dot sq4_dot;
-}
-
-macro_rules! quantized_kernels {
-    ($($computer:ident $size:literal $kind_name:ident $min_blocks:tt;)*) => {
-        $(kernels_of_rows!(
-            $kind_name(QuantizedSearchArgs): $min_blocks, $computer<$size>, team 256, $computer<$size>
-        );)*
-        body!(quantized_body(variant: Variant) -> QuantizedSearchArgs { $($kind_name => $kind_name::body(variant);)* });
-    };
-}
-quantized_searches!(quantized_kernels);

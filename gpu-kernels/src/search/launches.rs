@@ -1,26 +1,24 @@
 //! Selects the kernel of a search, and its grid.
 
-use std::borrow::Cow;
-
 use jasper_core::ElementKind;
 
-use super::quantized::{lane_per_row_query_bytes, quantized_searches, tile_per_row_query_bytes};
+use super::kernels::{EXACT, QUANTIZED};
+use super::quantized::{lane_per_row_query_bytes, tile_per_row_query_bytes};
 use super::variant::{MAX_CODE_TEAM, MAX_ROW_TEAM, Variant};
 use super::{QuantizedSearchArgs, SearchArgs};
 use crate::codes::{CodeShape, PlaneShape};
 use crate::graph::DistanceOpKind;
 use crate::row_kind::RowKind;
-use crate::{Kernel, LaunchConfig, Specialization};
+use crate::{Entry, Kernel, LaunchConfig, RowShape, Specialization, entry};
 
 /// Minimum resident blocks per multiprocessor (`.minnctapersm`) at which `ptxas` does not spill: 1 for teams, else a
 /// multiple of four, more where fewer loads are in flight. f16 and SQ4 take more registers than other elements, because
 /// they are unpacked; rows that are not in flight as a whole also take more.
-fn min_blocks(kind: RowKind, variant: Variant) -> u32 {
-    let shape = kind.shape;
+fn min_blocks(kind: RowKind, shape: RowShape, variant: Variant) -> u32 {
     let (is_packed, loads) =
         (kind.element == ElementKind::F16 || kind.is_sq4, shape.units_in_flight * shape.rows_in_flight);
     match shape.units {
-        _ if variant.warps() > 1 => 1,
+        _ if variant == Variant::Team => 1,
         ..=8 if !is_packed => 24,
         ..=8 => 20,
         9..=12 if !is_packed => 20,
@@ -34,7 +32,9 @@ fn min_blocks(kind: RowKind, variant: Variant) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Search {
     pub(crate) kind: RowKind,
+    pub(crate) shape: RowShape,
     pub(crate) variant: Variant,
+    pub(crate) warps: u32,
 }
 
 impl Search {
@@ -50,8 +50,11 @@ impl Search {
         frontier_len: u32,
         warps: u32,
     ) -> Self {
-        let kind = RowKind::new(element, op, row_bytes);
-        Self { kind, variant: Variant::for_frontier(frontier_len, warps, MAX_ROW_TEAM) }
+        Self::new(
+            RowKind::new(element, op),
+            row_bytes,
+            Variant::for_frontier(frontier_len, warps, MAX_ROW_TEAM),
+        )
     }
 
     /// As [`Self::for_rows`] with one warp, for SQ4 vectors: rows of signed 4-bit integers.
@@ -59,21 +62,25 @@ impl Search {
     /// # Panics
     /// The same as for [`Self::for_rows`].
     pub fn for_sq4(op: DistanceOpKind, row_bytes: u32, frontier_len: u32) -> Self {
-        let kind = RowKind::all_sq4(row_bytes).find(|kind| kind.op == op).expect("there is a kind for each");
-        Self { kind, variant: Variant::for_frontier(frontier_len, 1, MAX_ROW_TEAM) }
+        Self::new(RowKind::sq4(op), row_bytes, Variant::for_frontier(frontier_len, 1, MAX_ROW_TEAM))
     }
 
     /// Every kernel of the family, for rows of `row_bytes`.
     pub fn all(row_bytes: u32) -> impl Iterator<Item = Self> {
-        let variants = Variant::all(MAX_ROW_TEAM);
-        RowKind::all(row_bytes)
-            .flat_map(move |kind| variants.clone().map(move |variant| Self { kind, variant }))
+        let kernels =
+            move |kind| Variant::all(MAX_ROW_TEAM).map(move |variant| Self::new(kind, row_bytes, variant));
+        RowKind::ALL.into_iter().flat_map(kernels)
     }
 
     /// Every kernel for SQ4 vectors, for rows of `row_bytes`.
     pub fn all_sq4(row_bytes: u32) -> impl Iterator<Item = Self> {
-        RowKind::all_sq4(row_bytes)
-            .flat_map(|kind| Variant::ONE_WARP.into_iter().map(move |variant| Self { kind, variant }))
+        let kernels =
+            move |kind| Variant::ONE_WARP.map(move |variant| Self::new(kind, row_bytes, (variant, 1)));
+        RowKind::ALL_SQ4.into_iter().flat_map(kernels)
+    }
+
+    fn new(kind: RowKind, row_bytes: u32, (variant, warps): (Variant, u32)) -> Self {
+        Self { kind, shape: RowShape::new(row_bytes), variant, warps }
     }
 }
 
@@ -81,50 +88,45 @@ impl Search {
 unsafe impl Kernel for Search {
     type Args = SearchArgs;
 
-    fn entry_point(&self) -> Cow<'static, str> {
-        format!("search_{}_{}", self.kind.name, self.variant.name()).into()
+    fn entry(&self) -> Entry<SearchArgs> {
+        entry::find(EXACT, &(self.kind, self.variant))
     }
 
     /// # Panics
     /// Panics if an argument is out of bounds, or rows have another shape than this kernel is for.
     fn launch_config(&self, args: &SearchArgs) -> LaunchConfig {
-        self.kind.check(args.graph.shape);
-        self.variant.launch_config(args, args.graph.shape.query_bytes())
+        self.shape.check(args.graph.shape);
+        self.variant.launch_config(self.warps, args, self.shape.query_bytes())
     }
 
     fn specialization(&self) -> Option<Specialization> {
-        let min_blocks = min_blocks(self.kind, self.variant);
-        Some(Specialization::new(self.kind.shape.constants(), min_blocks))
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(SearchArgs) {
-        super::kernels::exact_body(self.kind.name, self.variant)
+        let min_blocks = min_blocks(self.kind, self.shape, self.variant);
+        Some(Specialization::new(self.shape.constants(), min_blocks))
     }
 }
 
 /// How lanes read codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum ReadMode {
+pub(super) enum ReadMode {
     /// One lane per code. Holds the length of a code in units of 16 bytes.
     LanePerRow(u32),
     /// A tile of lanes per code, for codes of any length. Holds the lanes per tile.
     TilePerRow(u32),
 }
 
-macro_rules! read_modes {
-    ($($mode:ident $size:literal $name:ident $min_blocks:tt;)*) => {
-        [$((ReadMode::$mode($size), stringify!($name))),*]
-    };
-}
-
-/// The modes that quantized searches are compiled for, each with its infix of the kernel name.
-const READ_MODES: &[(ReadMode, &str)] = &quantized_searches!(read_modes);
-
 /// Codes of up to this many bytes are read by four lanes, with one or two loads each.
 const FOUR_LANES_BYTES: u32 = 160;
 
 impl ReadMode {
+    /// Every mode, the fastest first.
+    const ALL: [Self; 5] = [
+        Self::LanePerRow(2),
+        Self::LanePerRow(4),
+        Self::LanePerRow(5),
+        Self::TilePerRow(4),
+        Self::TilePerRow(8),
+    ];
+
     /// Whether this mode can read codes of this shape for queries of `level_bytes`. [`Self::LanePerRow`] requires a
     /// [`PlaneShape::shift`] of 0: a lane weighs bits by their place in a word alone.
     fn takes(self, shape: &CodeShape, level_bytes: u32) -> bool {
@@ -139,8 +141,8 @@ impl ReadMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QuantizedSearch {
     mode: ReadMode,
-    name: &'static str,
     pub(crate) variant: Variant,
+    pub(crate) warps: u32,
 }
 
 impl QuantizedSearch {
@@ -151,19 +153,19 @@ impl QuantizedSearch {
     /// Panics if the frontier is longer than [`MAX_BEAM_WIDTH`](super::MAX_BEAM_WIDTH).
     pub fn for_codes(shape: &CodeShape, level_bytes: u32, frontier_len: u32, warps: u32) -> Self {
         let lanes = if shape.row_bytes() <= FOUR_LANES_BYTES { 4 } else { 8 };
-        let fits = |mode: ReadMode| match mode {
+        let fits = |mode: &ReadMode| match *mode {
             ReadMode::LanePerRow(_) => mode.takes(shape, level_bytes),
             ReadMode::TilePerRow(width) => width == lanes,
         };
-        let (mode, name) =
-            *READ_MODES.iter().find(|(mode, _)| fits(*mode)).expect("tiles of 4 and 8 lanes exist");
-        Self { mode, name, variant: Variant::for_frontier(frontier_len, warps, MAX_CODE_TEAM) }
+        let mode = ReadMode::ALL.into_iter().find(fits).expect("tiles of 4 and 8 lanes exist");
+        let (variant, warps) = Variant::for_frontier(frontier_len, warps, MAX_CODE_TEAM);
+        Self { mode, variant, warps }
     }
 
     /// Every kernel of the family.
     pub fn all() -> impl Iterator<Item = Self> {
-        READ_MODES.iter().flat_map(|&(mode, name)| {
-            Variant::all(MAX_CODE_TEAM).map(move |variant| Self { mode, name, variant })
+        ReadMode::ALL.into_iter().flat_map(|mode| {
+            Variant::all(MAX_CODE_TEAM).map(move |(variant, warps)| Self { mode, variant, warps })
         })
     }
 
@@ -177,24 +179,19 @@ impl QuantizedSearch {
 unsafe impl Kernel for QuantizedSearch {
     type Args = QuantizedSearchArgs;
 
-    fn entry_point(&self) -> Cow<'static, str> {
-        format!("search_{}_{}", self.name, self.variant.name()).into()
+    fn entry(&self) -> Entry<QuantizedSearchArgs> {
+        entry::find(QUANTIZED, &(self.mode, self.variant))
     }
 
     /// # Panics
     /// Panics if an argument is out of bounds, or this kernel is not for codes of this shape.
     fn launch_config(&self, args: &QuantizedSearchArgs) -> LaunchConfig {
         let codes = &args.codes;
-        assert!(self.takes(&codes.shape, codes.level_bytes), "{} for {:?}", self.entry_point(), codes.shape);
+        assert!(self.takes(&codes.shape, codes.level_bytes), "{:?} for {:?}", self.mode, codes.shape);
         let query = match self.mode {
             ReadMode::LanePerRow(_) => lane_per_row_query_bytes(codes),
             ReadMode::TilePerRow(_) => tile_per_row_query_bytes(codes),
         };
-        self.variant.launch_config(&args.search, query)
-    }
-
-    #[cfg(feature = "kernels")]
-    fn body(&self) -> unsafe fn(QuantizedSearchArgs) {
-        super::kernels::quantized_body(self.name, self.variant)
+        self.variant.launch_config(self.warps, &args.search, query)
     }
 }

@@ -22,6 +22,7 @@
 //! *candidates*, get exact distances in a second launch, the *rerank*: a search whose start points are these
 //! candidates, and that expands no vertex.
 
+mod kernels;
 mod quantized;
 mod shared_layout;
 mod slots;
@@ -31,7 +32,6 @@ mod tests;
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod buffered_list;
     mod frontier;
-    mod kernels;
     mod one_warp;
     mod register_list;
     mod results;

@@ -1,4 +1,4 @@
-//! The variants of a search kernel: where the frontier is, and how many warps share a query.
+//! The variants of a search kernel: where the frontier is, and whether a team of warps shares a query.
 
 use super::shared_layout::{Layout, LayoutParams, MAX_WARPS};
 use super::{MAX_BEAM_WIDTH, SearchArgs};
@@ -10,7 +10,7 @@ pub const MIN_TEAM_WARPS: u32 = 8;
 pub(super) const MAX_ROW_TEAM: u32 = MAX_WARPS;
 pub(super) const MAX_CODE_TEAM: u32 = 8;
 
-/// A variant of a search kernel: where the frontier is, and how many warps share a query.
+/// A variant of a search kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Variant {
     /// One warp, with the frontier in one register per lane.
@@ -21,8 +21,8 @@ pub(crate) enum Variant {
     FourRegisters,
     /// One warp, with the frontier in shared memory.
     SharedMemory,
-    /// A team with this number of warps, and the frontier in shared memory.
-    Team(u32),
+    /// A team of warps, with the frontier in shared memory.
+    Team,
 }
 
 impl Variant {
@@ -31,22 +31,25 @@ impl Variant {
         [Self::OneRegister, Self::TwoRegisters, Self::FourRegisters, Self::SharedMemory];
 
     /// From [`MIN_TEAM_WARPS`] warps on, a team of at most `max_team`; below, one warp with the shortest frontier that
-    /// holds `frontier_len` entries.
+    /// holds `frontier_len` entries. Also the number of warps.
     ///
     /// # Panics
     /// Panics if the frontier is longer than [`MAX_BEAM_WIDTH`].
-    pub(super) fn for_frontier(frontier_len: u32, warps: u32, max_team: u32) -> Self {
+    pub(super) fn for_frontier(frontier_len: u32, warps: u32, max_team: u32) -> (Self, u32) {
         assert!(
             frontier_len <= MAX_BEAM_WIDTH,
             "frontier_len ({frontier_len}) must be at most {MAX_BEAM_WIDTH}"
         );
-        let fits = |variant: &Self| warps < MIN_TEAM_WARPS && frontier_len <= variant.max_frontier_len();
-        Self::ONE_WARP.into_iter().find(fits).unwrap_or(Self::Team(warps.min(max_team)))
+        if warps >= MIN_TEAM_WARPS {
+            return (Self::Team, warps.min(max_team));
+        }
+        let fits = Self::ONE_WARP.into_iter().find(|variant| frontier_len <= variant.max_frontier_len());
+        (fits.expect("shared memory holds the widest beam"), 1)
     }
 
-    /// Every variant of a family with teams of `max_team` warps.
-    pub(super) fn all(max_team: u32) -> impl Iterator<Item = Self> + Clone {
-        Self::ONE_WARP.into_iter().chain([Self::Team(max_team)])
+    /// Every variant of a family with teams of `max_team` warps, with its warps.
+    pub(super) fn all(max_team: u32) -> impl Iterator<Item = (Self, u32)> + Clone {
+        Self::ONE_WARP.map(|variant| (variant, 1)).into_iter().chain([(Self::Team, max_team)])
     }
 
     /// The longest frontier of this variant.
@@ -55,13 +58,8 @@ impl Variant {
             Self::OneRegister => WARP_SIZE,
             Self::TwoRegisters => 2 * WARP_SIZE,
             Self::FourRegisters => 4 * WARP_SIZE,
-            Self::SharedMemory | Self::Team(_) => MAX_BEAM_WIDTH,
+            Self::SharedMemory | Self::Team => MAX_BEAM_WIDTH,
         }
-    }
-
-    /// Warps per query.
-    pub(crate) const fn warps(self) -> u32 {
-        if let Self::Team(warps) = self { warps } else { 1 }
     }
 
     /// Whether the frontier takes four registers or more per lane.
@@ -69,22 +67,11 @@ impl Variant {
         !matches!(self, Self::OneRegister | Self::TwoRegisters)
     }
 
-    /// The suffix of the kernel name.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::OneRegister => "r1",
-            Self::TwoRegisters => "r2",
-            Self::FourRegisters => "r4",
-            Self::SharedMemory => "wide",
-            Self::Team(_) => "team",
-        }
-    }
-
-    /// The launch of a kernel that keeps `query_bytes` of its query in shared memory.
+    /// The launch of a kernel of `warps` per query, that keeps `query_bytes` of its query in shared memory.
     ///
     /// # Panics
     /// Panics if an argument is out of bounds.
-    pub(super) fn launch_config(self, args: &SearchArgs, query_bytes: u32) -> LaunchConfig {
+    pub(super) fn launch_config(self, warps: u32, args: &SearchArgs, query_bytes: u32) -> LaunchConfig {
         let check = |name, value: u32, min: u32, max: u32| {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");
         };
@@ -92,7 +79,7 @@ impl Variant {
         check("beam_width", args.beam_width, 1, args.frontier_len);
         check("k", args.k, 0, args.frontier_len);
         check("candidates_len", args.candidates_len, 0, args.frontier_len);
-        check("expansions", args.expansions, 1, if let Self::Team(warps) = self { warps } else { u32::MAX });
+        check("expansions", args.expansions, 1, if self == Self::Team { warps } else { u32::MAX });
         let (stride, visited_buckets) = (args.graph.edges_stride, args.visited_buckets);
         assert!(
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
@@ -117,9 +104,9 @@ impl Variant {
             visited_buckets == 0 || visited_buckets >= WARP_SIZE && visited_buckets.is_power_of_two(),
             "visited_buckets ({visited_buckets}) must be 0 or a power of two from 32 on"
         );
-        let is_team = matches!(self, Self::Team(_));
+        let is_team = self == Self::Team;
         let params = LayoutParams { query_bytes, has_list: is_team || self == Self::SharedMemory, is_team };
         let shared = Layout::new(args, params).end;
-        LaunchConfig::linear(args.queries_len, self.warps() * WARP_SIZE).with_shared(shared)
+        LaunchConfig::linear(args.queries_len, warps * WARP_SIZE).with_shared(shared)
     }
 }

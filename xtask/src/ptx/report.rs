@@ -120,7 +120,7 @@ fn specialized(text: &str, row_bytes: u32, capability: (u32, u32), entries: &[&s
     let mut ptx = head.to_owned();
     let is_asked = |name: &str| entries.is_empty() || entries.iter().any(|&entry| name.starts_with(entry));
     for (entry, kernel) in kernels.into_iter().filter(|(name, _)| is_asked(name)) {
-        match specializations.iter().find(|(specialized, _)| specialized == entry) {
+        match specializations.iter().find(|(specialized, _)| *specialized == entry) {
             Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks_on(capability)),
             None if row_bytes == ROW_BYTES[0] => {
                 ptx += &cap_blocks(kernel, gpu_kernels::max_blocks(capability))

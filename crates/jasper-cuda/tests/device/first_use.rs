@@ -35,7 +35,7 @@ fn the_kernels_are_there_soon() {
         let opened = begun.elapsed();
         let begun = Instant::now();
         let (element, metric) = (ElementKind::F32, Metric::L2);
-        context.warm_up(&Scan { element, metric, allows_products: true }).unwrap();
+        context.warm_up(&Scan::new(element, metric, true)).unwrap();
         context.warm_up(&Rank { element, metric }).unwrap();
         println!("\nopen={} load={}", opened.as_secs_f64(), begun.elapsed().as_secs_f64());
         return;

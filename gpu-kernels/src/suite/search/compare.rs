@@ -30,7 +30,7 @@ pub(super) fn agrees<T: Element>(
         let of = QueryCheck {
             case,
             i,
-            warps: kernel.variant.warps(),
+            warps: kernel.warps,
             distance_to: &|id| computer.distance_to(id),
             context: &context,
         };

@@ -52,7 +52,7 @@ fn metric(form: DistanceForm) -> Metric {
 /// A graph of `slots` that `kernel` can search.
 fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slots: usize) -> Graph<T> {
     // The last unit may be a part of one.
-    let bytes = kernel.kind.shape.row_bytes();
+    let bytes = kernel.shape.row_bytes();
     let dimension = bytes as usize / size_of::<T>() - rng.random_range(0..16 / size_of::<T>());
     graphs::random(rng, metric(form), dimension, slots)
 }

@@ -99,14 +99,8 @@ impl Coded {
                 coded.estimate(&self.codes, &[id], &mut estimate);
                 estimate[0]
             };
-            QueryCheck {
-                case,
-                i,
-                warps: kernel.variant.warps(),
-                distance_to: &distance_to,
-                context: &context,
-            }
-            .agrees(&output, graph);
+            QueryCheck { case, i, warps: kernel.warps, distance_to: &distance_to, context: &context }
+                .agrees(&output, graph);
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn searches_by_sq4_agree_with_those_by_sq8(stream: &impl Stream, seed: u64) 
     for (kernel, seed) in kernels.zip(seed << 32..) {
         let mut rng = synthetic::rng(seed);
         let (form, slots) = (forms(kernel)[0], rng.random_range(1..60));
-        let row_bytes = kernel.kind.shape.row_bytes();
+        let row_bytes = kernel.shape.row_bytes();
         let dimension = 2 * row_bytes as usize - rng.random_range(0..32);
         let mut rows = vectors::<i8>(&mut rng, slots, dimension, 1.0);
         rows.iter_mut().for_each(|byte| *byte = *byte >> SHIFT << SHIFT);
