@@ -46,8 +46,8 @@ usage: cargo xtask TASK
   ptx show ENTRY
             print the committed PTX of one kernel
   ptx report [ENTRY...]
-            registers, shared memory, spills and stack of every kernel, or of those whose names begin with an ENTRY, by
-            NVIDIA's assembler
+            registers and shared memory of every kernel, by NVIDIA's assembler, beside the PTX: assembles those that have
+            changed; with entries, prints those whose names begin with one of them
   wheel [--target ARCHITECTURE | --interpreter PYTHON]
             build the wheels of the Python package, for x86_64 or aarch64, and of its demonstration into target/wheels;
             for a free-threaded PYTHON, one for that version alone

@@ -10,8 +10,9 @@ use jasper::ElementKind;
 use jasper::file::{is_durable, is_sharded};
 use jasper::graph::interop::{diskann, faiss, hnswlib};
 use jasper_data::{
-    AtomicFile, GroundTruth, Runbook, VectorFileOptions, VectorFormat, follow_link, is_temporary, read_keys,
+    AtomicFile, GroundTruth, VectorFileOptions, VectorFormat, follow_link, is_temporary, read_keys,
 };
+use jasper_runbook::Runbook;
 
 use crate::format::Format;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use jasper_core::{ElementKind, MAX_DIMENSION};
 
-use crate::{RunbookError, WriteCause};
+use crate::WriteCause;
 
 /// An operation on a file failed: the path of the file, and why.
 #[derive(Debug)]
@@ -199,9 +199,6 @@ pub enum ReadCause {
         /// The value.
         key: i64,
     },
-    /// The file is not a valid runbook.
-    #[error(transparent)]
-    Runbook(#[from] RunbookError),
 }
 
 /// Why a numpy file could not be read.

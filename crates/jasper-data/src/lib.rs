@@ -1,4 +1,4 @@
-//! Readers and writers of vector, ground-truth and key files and runbooks, and exact nearest neighbors.
+//! Readers and writers of vector, ground-truth and key files, and exact nearest neighbors.
 //!
 //! ```
 //! use jasper_core::{MatrixView, Metric, no_progress};
@@ -29,7 +29,6 @@
 //! | vectors | [`VectorFile`] (in blocks, loaded or mapped) | [`write_vectors`], [`VectorWriter`] | fvecs, bvecs, fbin, f16bin, u8bin, i8bin, npy: see [`VectorFormat`] |
 //! | ground truth | [`GroundTruth::read`] | [`GroundTruth::write`] | ibin with and without distances, ivecs |
 //! | keys | [`read_keys`] | [`write_keys`] | text, one unsigned decimal per line; npy of u64 |
-//! | streams | [`Runbook::read`] | [`Runbook::write`] | YAML of big-ann-benchmarks |
 //!
 //! All readers compute lengths in u64 and compare them with the length of the file before they allocate, accept bytes
 //! as well as paths, and name the file in their [`ReadError`]. All writers use [`AtomicFile`], so that a file is
@@ -50,7 +49,6 @@ mod npy;
 pub mod parallel;
 mod read_at;
 mod rows;
-mod runbook;
 mod temporary;
 mod threads;
 mod truth;
@@ -64,7 +62,6 @@ pub use format::{ParseFormatError, VectorFormat};
 pub use keys::{keys_from_bytes, read_keys, write_keys};
 pub use read_at::{ReadAt, open_file};
 pub use rows::Rows;
-pub use runbook::{Operation, Runbook, RunbookError, Step, StepError};
 pub use temporary::{FileLock, follow_link, is_temporary, remove_temporary_files};
 pub use truth::{GroundTruth, TruthError};
 pub use vectors::{VectorFile, VectorFileOptions};

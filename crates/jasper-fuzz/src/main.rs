@@ -12,17 +12,20 @@ mod data;
 mod graph;
 mod model;
 mod operations;
+#[path = "../../jasper-runbook/tests/runbook/fuzz.rs"]
+mod runbook;
 
 /// A target: it panics if an input shows a fault.
 type Target = fn(&[u8]);
 
 /// The names of all targets, and the targets.
 fn targets() -> impl Iterator<Item = (&'static str, Target)> {
-    let others: [(&str, Target); 4] = [
+    let others: [(&str, Target); 5] = [
         ("index", |bytes| _ = graph::index(bytes)),
         ("diskann", |bytes| _ = graph::diskann(bytes)),
         ("parlay", |bytes| _ = graph::parlay(bytes)),
         ("operations", operations::run),
+        ("runbook", runbook::runbook),
     ];
     data::TARGETS.into_iter().chain(others)
 }

@@ -79,7 +79,7 @@
 //! | [`graph`] | the graph itself, and graph files of other libraries |
 //! | `cuda` | CUDA devices: memory, streams, errors; with the feature `cuda` |
 //! | [`error`] | all errors and their causes |
-//! | [`mod@bench`] | synthetic sets, recall, profiles, runbooks |
+//! | [`mod@bench`] | synthetic sets, recall, profiles |
 //!
 //! Many of these items come from `jasper-core`, `jasper-data`, `jasper-graph`, `jasper-quant` and `jasper-vamana`, and
 //! their examples name those crates. You do not need to depend on these crates: `jasper` exports each item, in the
@@ -155,7 +155,7 @@ pub mod cuda {
     };
 }
 
-/// Files of vectors, keys and true neighbors; exact search; runbooks.
+/// Files of vectors, keys and true neighbors; exact search.
 ///
 /// ```
 /// use jasper::data::{VectorFile, write_vectors};
@@ -176,10 +176,9 @@ pub mod cuda {
 /// ```
 pub mod data {
     pub use jasper_data::{
-        GroundTruth, KnnError, NpyError, Operation, ParseFormatError, PathError, ReadCause, ReadError, Rows,
-        Runbook, RunbookError, Side, Step, StepError, ThreadPool, ThreadPoolBuilder, TruthError, VectorFile,
-        VectorFileOptions, VectorFormat, VectorWriter, WriteCause, WriteError, exact_knn, pool_builder,
-        read_keys, write_keys, write_vectors,
+        GroundTruth, KnnError, NpyError, ParseFormatError, PathError, ReadCause, ReadError, Rows, Side,
+        ThreadPool, ThreadPoolBuilder, TruthError, VectorFile, VectorFileOptions, VectorFormat, VectorWriter,
+        WriteCause, WriteError, exact_knn, pool_builder, read_keys, write_keys, write_vectors,
     };
 }
 

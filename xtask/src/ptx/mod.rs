@@ -54,6 +54,11 @@ impl KernelCrate {
         format!("{}/ptx/{}", self.folder, self.file)
     }
 
+    /// A file in the folder of its PTX.
+    fn beside(&self, workspace: &Workspace, file: &str) -> PathBuf {
+        workspace.root.join(self.folder).join("ptx").join(file)
+    }
+
     /// The bytes of its file for this PTX.
     fn encode(&self, ptx: &str) -> Vec<u8> {
         if self.file.ends_with(".archive") { Archive::write(ptx) } else { ptx.as_bytes().to_vec() }

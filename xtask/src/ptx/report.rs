@@ -1,11 +1,14 @@
-//! `ptx report`: registers, shared memory, spills and stack of every kernel.
+//! `ptx report`: registers and shared memory of every kernel, and that none spills.
+//!
+//! All architectures and lengths of rows take minutes, so the result is committed beside the PTX: a row per kernel, with
+//! a checksum of what was assembled. Only kernels that have changed since are assembled again.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, thread};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use jasper_ptx::{cap_blocks, specialize, split};
 
 use super::build::write;
@@ -13,11 +16,9 @@ use super::ptxas::{self, Usage};
 use super::{CRATES, KernelCrate};
 use crate::workspace::Workspace;
 
-/// The name of an architecture, and its compute capability.
-type Architecture = (&'static str, (u32, u32));
-
-/// A100; A10 and GeForce 30; L4, L40 and GeForce 40; H200; B200; GeForce 50.
-const ARCHITECTURES: [Architecture; 6] = [
+/// A100; A10 and GeForce 30; L4, L40 and GeForce 40; H200; B200; GeForce 50: the names of the architectures, and their
+/// compute capabilities.
+const ARCHITECTURES: [(&str, (u32, u32)); 6] = [
     ("sm_80", (8, 0)),
     ("sm_86", (8, 6)),
     ("sm_89", (8, 9)),
@@ -26,70 +27,123 @@ const ARCHITECTURES: [Architecture; 6] = [
     ("sm_120", (12, 0)),
 ];
 
-/// Those that `validate` checks, because all take too long: the one with the fewest blocks per multiprocessor, the one
-/// that is measured, and the newest.
-const VALIDATED: [&str; 3] = ["sm_86", "sm_90", "sm_120"];
-
 /// Bytes of the rows that kernels are specialized for: few and many loads in narrow and wide tiles, and rows that are
 /// not in flight as a whole.
 const ROW_BYTES: [u32; 8] = [48, 128, 192, 208, 384, 1024, 3072, 8192];
 
-/// Prints the table, of all kernels or of those whose names begin with one of `entries`.
+/// The name of the file, beside the PTX.
+const FILE: &str = "registers.txt";
+
+/// What a kernel takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Row {
+    /// The checksum of what was assembled.
+    checksum: u32,
+    /// Registers per thread on each of [`ARCHITECTURES`].
+    registers: [u32; ARCHITECTURES.len()],
+    /// Static shared memory per block, in bytes.
+    shared: u32,
+}
+
+/// The rows of kernels, by name.
+type Table = BTreeMap<String, Row>;
+
+/// Without `entries`, assembles the kernels that have changed, and writes and prints the table; otherwise assembles those
+/// whose names begin with one of `entries`, and only prints what they take.
 ///
 /// # Errors
-/// When ptxas cannot be fetched, or as [`report`].
+/// When ptxas cannot be fetched, or a kernel does not assemble, spills registers or has a stack frame.
 pub fn run(workspace: &Workspace, entries: &[&str]) -> Result<()> {
-    report(workspace, &ptxas::fetch(workspace)?, &ARCHITECTURES, entries)
-}
-
-/// Prints the table of the architectures that `validate` checks, or returns why ptxas is not available.
-///
-/// # Errors
-/// As [`report`].
-pub fn run_if_possible(workspace: &Workspace) -> Result<Option<String>> {
-    let validated = ARCHITECTURES.into_iter().filter(|(name, _)| VALIDATED.contains(name));
-    match ptxas::fetch(workspace) {
-        Ok(ptxas) => report(workspace, &ptxas, &validated.collect::<Vec<_>>(), &[]).map(|()| None),
-        Err(error) => Ok(Some(format!("{error:#}"))),
-    }
-}
-
-/// Assembles the committed PTX for each architecture, with the launch bounds that it is loaded with there, and prints
-/// the table.
-///
-/// # Errors
-/// When a kernel does not assemble, spills registers or has a stack frame.
-fn report(
-    workspace: &Workspace,
-    ptxas: &Path,
-    architectures: &[Architecture],
-    entries: &[&str],
-) -> Result<()> {
+    let is_asked = |name: &str| entries.iter().any(|&entry| name.starts_with(entry));
     let mut slow = Vec::new();
     for kernels in &CRATES {
-        let mut columns = vec![Vec::new(); architectures.len()];
-        for (arch, row_bytes, usages) in assemble(kernels, workspace, ptxas, architectures, entries)? {
-            slow.extend(usages.iter().filter_map(|usage| in_memory(usage, architectures[arch].0, row_bytes)));
-            merge(&mut columns[arch], usages);
+        let text = kernels.text(workspace)?;
+        let mut table = if entries.is_empty() { committed(kernels, workspace)? } else { Table::new() };
+        let checksums = checksums(&text);
+        table.retain(|name, row| checksums.get(name) == Some(&row.checksum));
+        let changed: Vec<&String> = if entries.is_empty() {
+            checksums.keys().filter(|&name| !table.contains_key(name)).collect()
+        } else {
+            checksums.keys().filter(|name| is_asked(name)).collect()
+        };
+        for (arch, row_bytes, usage) in assemble(kernels, workspace, &text, &changed)? {
+            slow.extend(in_memory(&usage, ARCHITECTURES[arch].0, row_bytes));
+            let row = table.entry(usage.kernel).or_default();
+            row.registers[arch] = row.registers[arch].max(usage.registers);
+            row.shared = row.shared.max(usage.shared);
         }
-        println!("{}\n{}", kernels.path(), table(architectures, &columns));
+        for (name, row) in &mut table {
+            row.checksum = checksums[name];
+        }
+        println!("{}\n{}", kernels.path(), print(&table));
+        if entries.is_empty() && slow.is_empty() {
+            write(&kernels.beside(workspace, FILE), print(&table).as_bytes())?;
+        }
     }
-    if !slow.is_empty() {
-        bail!("kernels use local memory:\n{}\nUse fewer registers or smaller arrays", slow.join("\n"));
+    ensure!(
+        slow.is_empty(),
+        "kernels use local memory:\n{}\nUse fewer registers or smaller arrays",
+        slow.join("\n")
+    );
+    Ok(())
+}
+
+/// Checks that the committed table is that of the committed PTX.
+///
+/// # Errors
+/// When a kernel has changed since.
+pub fn check(workspace: &Workspace) -> Result<()> {
+    for kernels in &CRATES {
+        let (table, checksums) = (committed(kernels, workspace)?, checksums(&kernels.text(workspace)?));
+        let is_same = |(name, row): (&String, &Row)| checksums.get(name) == Some(&row.checksum);
+        if table.len() != checksums.len() || !table.iter().all(is_same) {
+            bail!(
+                "kernels in {} have changed; run `cargo xtask ptx report` and commit {FILE}",
+                kernels.path()
+            );
+        }
     }
     Ok(())
 }
 
-/// What the kernels take on each architecture, given by its number, for rows of each number of bytes.
+/// The committed table of a crate; none if there is no file yet.
+fn committed(kernels: &KernelCrate, workspace: &Workspace) -> Result<Table> {
+    let path = kernels.beside(workspace, FILE);
+    if !path.exists() {
+        return Ok(Table::new());
+    }
+    let text = fs::read_to_string(&path)?;
+    read(&text).with_context(|| format!("{} is no table of registers", path.display()))
+}
+
+/// A checksum of all that is assembled of each kernel, by name.
+fn checksums(text: &str) -> BTreeMap<String, u32> {
+    let (mut sums, (_, kernels)) = (BTreeMap::new(), split(text));
+    for (_, capability) in ARCHITECTURES {
+        for row_bytes in ROW_BYTES {
+            for (entry, ptx) in specialized(&kernels, row_bytes, capability) {
+                let sum: &mut u32 = sums.entry(entry.to_owned()).or_default();
+                *sum = crc32c::crc32c_append(*sum, ptx.as_bytes());
+            }
+        }
+    }
+    sums
+}
+
+/// What some kernels take on each architecture, given by its number, for rows of each number of bytes.
 fn assemble(
     kernels: &KernelCrate,
     workspace: &Workspace,
-    ptxas: &Path,
-    architectures: &[Architecture],
-    entries: &[&str],
-) -> Result<Vec<(usize, u32, Vec<Usage>)>> {
-    let text = kernels.text(workspace)?;
-    let (next, jobs) = (AtomicUsize::new(0), architectures.len() * ROW_BYTES.len());
+    text: &str,
+    names: &[&String],
+) -> Result<Vec<(usize, u32, Usage)>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ptxas = ptxas::fetch(workspace)?;
+    let (head, mut chosen) = split(text);
+    chosen.retain(|(entry, _)| names.iter().any(|name| *name == entry));
+    let (next, jobs) = (AtomicUsize::new(0), ARCHITECTURES.len() * ROW_BYTES.len());
     let work = || {
         let mut done = Vec::new();
         loop {
@@ -98,10 +152,15 @@ fn assemble(
                 return Ok(done);
             }
             let (arch, row_bytes) = (job / ROW_BYTES.len(), ROW_BYTES[job % ROW_BYTES.len()]);
-            let (name, capability) = architectures[arch];
+            let (name, capability) = ARCHITECTURES[arch];
+            let ptx: String = specialized(&chosen, row_bytes, capability).map(|(_, ptx)| ptx).collect();
+            if ptx.is_empty() {
+                continue;
+            }
             let file = kernels.scratch(workspace, &format!("report-{job}"));
-            write(&file, specialized(&text, row_bytes, capability, entries).as_bytes())?;
-            done.push((arch, row_bytes, ptxas::assemble(ptxas, &file, name)?));
+            write(&file, format!("{head}{ptx}").as_bytes())?;
+            let usages = ptxas::assemble(&ptxas, &file, name)?;
+            done.extend(usages.into_iter().map(|usage| (arch, row_bytes, usage)));
             fs::remove_file(&file)?;
         }
     };
@@ -114,60 +173,52 @@ fn assemble(
 }
 
 /// The kernels as they are compiled for rows of `row_bytes`; those that do not depend on it with the first length only.
-fn specialized(text: &str, row_bytes: u32, capability: (u32, u32), entries: &[&str]) -> String {
-    let specializations = gpu_kernels::specializations(row_bytes);
-    let (head, kernels) = split(text);
-    let mut ptx = head.to_owned();
-    let is_asked = |name: &str| entries.is_empty() || entries.iter().any(|&entry| name.starts_with(entry));
-    for (entry, kernel) in kernels.into_iter().filter(|(name, _)| is_asked(name)) {
-        match specializations.iter().find(|(specialized, _)| *specialized == entry) {
-            Some((_, how)) => ptx += &specialize(kernel, &how.constants, how.min_blocks_on(capability)),
-            None if row_bytes == ROW_BYTES[0] => {
-                ptx += &cap_blocks(kernel, gpu_kernels::max_blocks(capability))
-            }
-            None => {}
+fn specialized<'a>(
+    kernels: &'a [(&'a str, &'a str)],
+    row_bytes: u32,
+    capability: (u32, u32),
+) -> impl Iterator<Item = (&'a str, String)> {
+    let specializations: BTreeMap<_, _> = gpu_kernels::specializations(row_bytes).into_iter().collect();
+    kernels.iter().filter_map(move |&(entry, kernel)| match specializations.get(entry) {
+        Some(how) => Some((entry, specialize(kernel, &how.constants, how.min_blocks_on(capability)))),
+        None if row_bytes == ROW_BYTES[0] => {
+            Some((entry, cap_blocks(kernel, gpu_kernels::max_blocks(capability))))
         }
-    }
-    ptx
+        None => None,
+    })
 }
 
-/// Keeps the most that each kernel takes.
-fn merge(most: &mut Vec<Usage>, usages: Vec<Usage>) {
-    for usage in usages {
-        match most.binary_search_by(|known| known.kernel.cmp(&usage.kernel)) {
-            Ok(at) => {
-                let known = &mut most[at];
-                known.registers = known.registers.max(usage.registers);
-                known.shared = known.shared.max(usage.shared);
-                known.spills = known.spills.max(usage.spills);
-                known.stack = known.stack.max(usage.stack);
-            }
-            Err(at) => most.insert(at, usage),
-        }
+/// The table as text.
+fn print(table: &Table) -> String {
+    let width = table.keys().map(String::len).max().unwrap_or(0).max("kernel".len());
+    let mut text = format!("{:width$}", "kernel");
+    for title in ARCHITECTURES.iter().map(|(name, _)| *name).chain(["shared"]) {
+        let _ = write!(text, "  {title:>6}");
     }
+    text += "  checksum\n";
+    for (name, Row { checksum, registers, shared }) in table {
+        let _ = write!(text, "{name:width$}");
+        for figure in registers.iter().chain([shared]) {
+            let _ = write!(text, "  {figure:>6}");
+        }
+        let _ = writeln!(text, "  {checksum:08x}");
+    }
+    text
 }
 
-/// One row per kernel: registers on each architecture, then the maximum of the others.
-fn table(architectures: &[Architecture], columns: &[Vec<Usage>]) -> String {
-    let kernels = columns.first().map_or(&[][..], Vec::as_slice);
-    let width = kernels.iter().map(|usage| usage.kernel.len()).max().unwrap_or(0).max("kernel".len());
-    let mut table = format!("{:width$}", "kernel");
-    for title in architectures.iter().map(|(name, _)| *name).chain(["shared", "spills", "stack"]) {
-        let _ = write!(table, "  {title:>6}");
-    }
-    table.push('\n');
-    for (row, usage) in kernels.iter().enumerate() {
-        let _ = write!(table, "{:width$}", usage.kernel);
-        let most =
-            |what: fn(&Usage) -> u32| columns.iter().map(|column| what(&column[row])).max().unwrap_or(0);
-        let registers = columns.iter().map(|column| column[row].registers);
-        let rest = [most(|usage| usage.shared), most(|usage| usage.spills), most(|usage| usage.stack)];
-        for figure in registers.chain(rest) {
-            let _ = write!(table, "  {figure:>6}");
+/// The table of a text that [`print`] has made.
+fn read(text: &str) -> Result<Table> {
+    let row = |line: &str| -> Option<(String, Row)> {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.to_owned();
+        let mut row = Row::default();
+        for figure in row.registers.iter_mut().chain([&mut row.shared]) {
+            *figure = words.next()?.parse().ok()?;
         }
-        table.push('\n');
-    }
-    table
+        row.checksum = u32::from_str_radix(words.next()?, 16).ok()?;
+        Some((name, row))
+    };
+    text.lines().skip(1).map(|line| row(line).with_context(|| format!("`{line}`"))).collect()
 }
 
 /// Says where and how much local memory a kernel uses, if it does.
@@ -182,36 +233,25 @@ fn in_memory(usage: &Usage, arch: &str, row_bytes: u32) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn usage(kernel: &str, registers: u32, spills: u32) -> Usage {
-        Usage { kernel: kernel.into(), registers, spills, ..Usage::default() }
-    }
-
     #[test]
-    fn the_table_has_a_row_for_each_kernel() {
-        let columns = [
-            vec![usage("distances", 20, 0), usage("sort", 64, 0)],
-            vec![usage("distances", 20, 0), usage("sort", 64, 0)],
-            vec![usage("distances", 21, 0), usage("sort", 65, 0)],
-            vec![usage("distances", 22, 0), usage("sort", 70, 8)],
-            vec![usage("distances", 22, 0), usage("sort", 72, 0)],
-            vec![usage("distances", 22, 0), usage("sort", 72, 0)],
-        ];
-        let expected = "\
-kernel      sm_80   sm_86   sm_89   sm_90  sm_100  sm_120  shared  spills   stack
-distances      20      20      21      22      22      22       0       0       0
-sort           64      64      65      70      72      72       0       8       0
+    fn a_table_is_read_as_it_was_written() {
+        let row = |sm_90, checksum| Row { checksum, registers: [20, 20, 21, sm_90, 22, 22], shared: 128 };
+        let table = Table::from([("distances".into(), row(22, 7)), ("sort".into(), row(70, u32::MAX))]);
+        let text = "\
+kernel      sm_80   sm_86   sm_89   sm_90  sm_100  sm_120  shared  checksum
+distances      20      20      21      22      22      22     128  00000007
+sort           20      20      21      70      22      22     128  ffffffff
 ";
-        assert_eq!(table(&ARCHITECTURES, &columns), expected);
+        assert_eq!(print(&table), text);
+        assert_eq!(read(text).unwrap(), table);
+        assert!(read("kernel\nsort 20 20").is_err());
     }
 
     #[test]
-    fn the_most_of_all_lengths_counts() {
-        let mut most = Vec::new();
-        merge(&mut most, vec![usage("sort", 64, 0), usage("reach", 20, 0)]);
-        merge(&mut most, vec![usage("sort", 60, 8)]);
-        assert_eq!(most, [usage("reach", 20, 0), usage("sort", 64, 8)]);
-        assert_eq!(in_memory(&most[0], "sm_90", 48), None);
-        let said = in_memory(&most[1], "sm_90", 48).unwrap();
+    fn spills_are_told() {
+        let usage = |spills| Usage { kernel: "sort".into(), registers: 60, spills, ..Usage::default() };
+        assert_eq!(in_memory(&usage(0), "sm_90", 48), None);
+        let said = in_memory(&usage(8), "sm_90", 48).unwrap();
         assert_eq!(said, "sort on sm_90, rows of 48 bytes: 8 bytes of spills, 0 of stack");
     }
 }

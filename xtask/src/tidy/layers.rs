@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 22] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-plot", &[]),
@@ -47,9 +47,10 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "jasper-cuda",
         ],
     ),
+    ("jasper-runbook", &["jasper-core", "jasper-data", "jasper"]),
     // The bodies of its targets are files of tests, which use what those tests use.
-    ("jasper-fuzz", &["jasper-core", "jasper-data", "jasper-graph", "jasper"]),
-    ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper"]),
+    ("jasper-fuzz", &["jasper-core", "jasper-data", "jasper-graph", "jasper", "jasper-runbook"]),
+    ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper", "jasper-runbook"]),
     ("jasper-python", &["jasper", "jasper-cli"]),
     (
         "jasper-benches",

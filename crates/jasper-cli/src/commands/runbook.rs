@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use jasper_data::{Operation, Runbook};
+use jasper_runbook::{Operation, Runbook};
 use serde_json::json;
 
 use crate::command_files::{Content, Files};

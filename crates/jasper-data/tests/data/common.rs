@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use jasper_core::synthetic::Clusters;
 use jasper_core::{Element, MatrixView, f16};
-use jasper_data::{GroundTruth, Runbook, VectorFormat, VectorWriter, write_keys};
+use jasper_data::{GroundTruth, VectorFormat, VectorWriter, write_keys};
 
 pub const ROWS: usize = 5;
 pub const DIMENSION: usize = 3;
@@ -56,8 +56,6 @@ fn write_seeds() -> Vec<Seed> {
     add("gt.ivecs", "truth", 4, &|path| bare.write(path).unwrap());
     add("keys.npy", "npy", 128, &|path| write_keys(path, &[3, 0, u64::MAX]).unwrap());
     add("keys.txt", "keys", 0, &|path| write_keys(path, &[3, 0, u64::MAX]).unwrap());
-    let runbook = Runbook::expiration_time("set", 60, 6, 1).unwrap();
-    add("runbook.yaml", "runbook", 0, &|path| runbook.write(path).unwrap());
     seeds
 }
 

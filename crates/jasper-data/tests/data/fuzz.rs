@@ -6,16 +6,14 @@ use std::fmt::Debug;
 
 use jasper_core::{Element, ElementKind, f16};
 
-use jasper_data::{
-    GroundTruth, ReadError, Runbook, VectorFile, VectorFileOptions, VectorFormat, keys_from_bytes,
-};
+use jasper_data::{GroundTruth, ReadError, VectorFile, VectorFileOptions, VectorFormat, keys_from_bytes};
 
 /// A reader's name, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All bodies.
-pub const TARGETS: [Target; 6] =
-    [("vecs", vecs), ("bin", bin), ("npy", npy), ("truth", truth), ("keys", keys), ("runbook", runbook)];
+pub const TARGETS: [Target; 5] =
+    [("vecs", vecs), ("bin", bin), ("npy", npy), ("truth", truth), ("keys", keys)];
 
 /// Reads records of f32 and u8.
 pub fn vecs(bytes: &[u8]) {
@@ -54,19 +52,6 @@ pub fn keys(bytes: &[u8]) {
     if let Ok(keys) = checked(keys_from_bytes("keys.txt", bytes)) {
         let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
         assert_eq!(keys_from_bytes("keys.txt", text.as_bytes()).ok(), Some(keys));
-    }
-}
-
-/// Reads the runbook of the only data set.
-pub fn runbook(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(runbook) = checked(Runbook::from_text("runbook.yaml", text, None)) {
-        let again = Runbook::from_text("again.yaml", &runbook.to_string(), Some(runbook.dataset()));
-        let steps = |runbook: &Runbook| {
-            runbook.steps().iter().map(|step| (step.number, step.operation.clone())).collect::<Vec<_>>()
-        };
-        assert_eq!(again.ok().as_ref().map(steps), Some(steps(&runbook)));
-        assert!(runbook.max_points() <= runbook.rows());
     }
 }
 

@@ -6,4 +6,3 @@ mod damage;
 mod exact;
 mod fuzz;
 mod round_trip;
-mod runbook;

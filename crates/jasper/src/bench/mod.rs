@@ -1,8 +1,7 @@
-//! For benchmarks: synthetic sets, recall, profiles, and runbooks of changes.
+//! For benchmarks: synthetic sets, recall, and profiles.
 
 mod profile;
 pub mod recall;
-pub mod runbook;
 
 pub use crate::device::cpu_name;
 pub use jasper_core::synthetic;

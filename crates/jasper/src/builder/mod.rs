@@ -111,11 +111,6 @@ impl<'a> IndexBuilder<'a> {
         }
     }
 
-    /// The callback of a build.
-    pub(crate) fn progress(&self) -> impl FnMut(Progress) -> ControlFlow<()> + '_ {
-        self.progress.report()
-    }
-
     /// A builder with the metric and the parameters of a graph.
     pub(crate) fn like<T: Element>(graph: &Graph<T>) -> Self {
         Self { params: (*graph.params()).into(), ..Self::new(graph.metric()) }

@@ -18,10 +18,9 @@ mod update;
 
 use std::any::Any;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use jasper_core::{Element, ElementKind, Key, MatrixError, Metric, Progress, f16};
+use jasper_core::{Element, ElementKind, Key, MatrixError, Metric, f16};
 use jasper_graph::{Graph, VectorError};
 use jasper_vamana::SearchError;
 
@@ -153,11 +152,6 @@ impl Index {
     /// index has several shards ([`DeviceError::Sharded`](crate::DeviceError::Sharded)).
     pub fn read_graph<T: Element, R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, SearchError> {
         Ok(self.of::<T>()?.read_graph(read)?)
-    }
-
-    /// The progress callback of a call.
-    pub(crate) fn progress(&self) -> impl FnMut(Progress) -> ControlFlow<()> + '_ {
-        self.progress.report()
     }
 
     /// The index of this element type.

@@ -41,7 +41,6 @@ mod memory;
 mod model;
 mod on_device;
 mod recall;
-mod runbook;
 mod same_bytes;
 mod several_devices;
 mod shards;

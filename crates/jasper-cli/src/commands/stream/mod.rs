@@ -6,9 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use jasper::bench::runbook::{Player, truth_path};
 use jasper::{Element, MatrixView, SearchParams};
-use jasper_data::{Operation, Runbook, VectorFile};
+use jasper_data::VectorFile;
+use jasper_runbook::{Operation, Player, Runbook, truth_path};
 
 use crate::args::{DeviceArgs, GraphArgs};
 use crate::command_files::{Content, Files};
@@ -112,7 +112,7 @@ impl Args {
             player = player.truths(folder);
         }
         let (mut steps, mut shown) = (Vec::new(), Ok(()));
-        player.play(&index.with_progress(terminal.progress()), &mut |step| {
+        player.play(&index.with_progress(terminal.progress()), &mut terminal.progress(), &mut |step| {
             if steps.is_empty() {
                 shown = terminal.say(report::header(self.k));
             }
@@ -127,7 +127,8 @@ impl Args {
         terminal.report(&json, text)?;
         let mut rebuilt_recall = None;
         if self.compare_rebuild {
-            let rebuild = player.rebuild(builder.with_progress(terminal.progress()))?;
+            let rebuild =
+                player.rebuild(builder.with_progress(terminal.progress()), &mut terminal.progress())?;
             let (json, text) = report::rebuild(&rebuild);
             terminal.report(&json, text)?;
             rebuilt_recall = report::recall(&rebuild.search);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use jasper::bench::runbook::{Event, Rebuild, StepReport};
+use jasper_runbook::{Event, Rebuild, StepReport};
 use serde_json::{Value, json};
 
 use crate::{process, units};

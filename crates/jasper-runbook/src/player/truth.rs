@@ -59,7 +59,7 @@ const GATHERED_BYTES: usize = 256 << 20;
 /// The file of the true neighbors at a step in a folder of such files, as big-ann-benchmarks publishes them.
 ///
 /// ```
-/// use jasper::bench::runbook::truth_path;
+/// use jasper_runbook::truth_path;
 /// assert_eq!(truth_path("truth".as_ref(), 2), std::path::Path::new("truth/step2.gt100"));
 /// ```
 pub fn truth_path(folder: &Path, step: usize) -> PathBuf {

@@ -4,6 +4,18 @@ use jasper_core::MAX_VECTORS;
 
 use super::Runbook;
 
+/// Why the file of a runbook could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadCause {
+    /// An I/O error.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The file is not a valid runbook.
+    #[error(transparent)]
+    Runbook(#[from] RunbookError),
+}
+
 /// A runbook is invalid, or cannot be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

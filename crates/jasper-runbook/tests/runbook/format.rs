@@ -1,6 +1,6 @@
 //! Published, generated and invalid runbooks.
 
-use jasper_data::{Operation, Runbook};
+use jasper_runbook::{Operation, Runbook};
 
 use Operation::{Delete, Insert, Replace, Search};
 
@@ -220,4 +220,18 @@ fn points_are_replaced_in_turn() {
         assert!(error(2_000, share).ends_with("must be above 0 and at most 1"), "{}", error(2_000, share));
     }
     assert!(error(10, 0.05).starts_with("rounds (20)"), "{}", error(10, 0.05));
+}
+
+/// Every prefix of a file, and files with other bytes at one place.
+#[test]
+fn damaged_files_are_refused_or_sound() {
+    let text = Runbook::expiration_time("set", 60, 6, 1).unwrap().to_string().into_bytes();
+    (0..text.len()).for_each(|len| super::fuzz::runbook(&text[..len]));
+    for at in 0..text.len() {
+        for byte in [0, b'\n', b' ', b':', b'9', text[at] ^ 1, text[at] ^ 0x80] {
+            let mut damaged = text.clone();
+            damaged[at] = byte;
+            super::fuzz::runbook(&damaged);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use jasper_data::Operation;
+use crate::Operation;
 
 /// Rows by tag.
 pub(super) struct TagRows {

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use jasper::bench::runbook::{Event, PlayError, Player, StepReport};
 use jasper::bench::synthetic::Clusters;
-use jasper::data::{GroundTruth, Operation, Runbook};
-use jasper::{Element, ElementKind, Index, Key, Metric};
-
-use crate::common::{assert_exact, for_each_element, small, view};
+use jasper::data::GroundTruth;
+use jasper::{Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, f16, no_progress};
+use jasper_runbook::{Event, Operation, PlayError, Player, Runbook, StepReport};
 
 const DIMENSION: usize = 12;
 const ROWS: usize = 600;
@@ -46,13 +44,34 @@ fn live_at_searches() -> BTreeMap<usize, BTreeMap<Key, usize>> {
     BTreeMap::from([(2, first), (4, deleted), (8, replaced), (11, last)])
 }
 
+fn view<T: Element>(rows: &[T], dimension: usize) -> MatrixView<'_, T> {
+    MatrixView::new(rows, dimension).unwrap()
+}
+
+/// Edges and frontiers small enough that graphs of some hundred vertices are not complete.
+fn small<'a>(metric: Metric) -> IndexBuilder<'a> {
+    IndexBuilder::new(metric).max_degree(8).build_beam_width(16).threads(2)
+}
+
+/// The distance of two vectors by the metric's definition, in f64.
+fn distance<T: Element>(metric: Metric, a: &[T], b: &[T]) -> f64 {
+    let wide = |row: &[T]| row.iter().map(|x| f64::from(x.to_f32())).collect::<Vec<_>>();
+    let (a, b) = (wide(a), wide(b));
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    match metric {
+        Metric::L2 => a.iter().zip(&b).map(|(x, y)| (x - y).powi(2)).sum(),
+        Metric::InnerProduct => -dot(&a, &b),
+        Metric::Cosine => 1.0 - dot(&a, &b) / (dot(&a, &a) * dot(&b, &b)).sqrt(),
+    }
+}
+
 fn empty<T: Element>(metric: Metric) -> Index {
     small(metric).empty(T::KIND, DIMENSION).unwrap()
 }
 
 fn played<T: Element>(player: &Player<'_, T>, index: &Index) -> Vec<StepReport> {
     let mut moments = Vec::new();
-    player.play(index, &mut |moment| moments.push(moment)).unwrap();
+    player.play(index, &mut no_progress, &mut |moment| moments.push(moment)).unwrap();
     moments
 }
 
@@ -71,18 +90,24 @@ fn truths_are_those_of_the_moment() {
                 let truth = GroundTruth::read(folder.path().join(format!("step{step}.gt100"))).unwrap();
                 assert_eq!((truth.len(), truth.k()), (queries.len(), 100));
                 for (query, row) in queries.rows().enumerate() {
-                    let hits: Vec<_> = truth.truth(query).ids[..100]
-                        .iter()
-                        .zip(truth.truth(query).distances.unwrap())
-                        .map(|(&tag, &distance)| jasper::Hit { key: tag.into(), distance })
-                        .collect();
-                    assert_exact(metric, row, &hits, live.iter().map(|(&tag, &id)| (tag, rows.row(id))));
+                    let exact = |tag: Key| distance(metric, row, rows.row(live[&tag]));
+                    let mut all: Vec<f64> = live.keys().map(|&tag| exact(tag)).collect();
+                    all.sort_by(f64::total_cmp);
+                    let found = truth.truth(query);
+                    for (at, (&tag, &given)) in found.ids.iter().zip(found.distances.unwrap()).enumerate() {
+                        let near = |x: f64, y: f64| (x - y).abs() <= 1e-3 * (1.0 + x.abs());
+                        assert!(near(exact(tag.into()), given.into()), "{metric}: {tag}");
+                        assert!(near(all[at], given.into()), "{metric}: neighbor {at} of query {query}");
+                    }
                 }
             }
             assert_eq!(fs::read_dir(&folder).unwrap().count(), 4);
         }
     }
-    for_each_element!(case);
+    case::<f32>();
+    case::<f16>();
+    case::<u8>();
+    case::<i8>();
 }
 
 /// A frontier as wide as the index visits every reachable vertex, so the results are exact.
@@ -157,7 +182,7 @@ fn what_does_not_fit_is_refused() {
     let runbook = mixed();
     let empty = |dimension| small(Metric::L2).empty(ElementKind::F32, dimension).unwrap();
     let refused = |player: Player<'_, f32>, index: Index, wanted: &str| {
-        let error: PlayError = player.play(&index, &mut |_| ()).unwrap_err();
+        let error: PlayError = player.play(&index, &mut no_progress, &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with(wanted), "{error}");
     };
     let short = base.slice(0..599);
@@ -171,7 +196,7 @@ fn what_does_not_fit_is_refused() {
     refused(narrow, empty(12), "step 2: beam_width (0) must be at least 1");
     let index = empty(12);
     let stopped = index.with_progress(|_| std::ops::ControlFlow::Break(()));
-    let error = Player::new(&runbook, base, queries).play(&stopped, &mut |_| ());
+    let error = Player::new(&runbook, base, queries).play(&stopped, &mut no_progress, &mut |_| ());
     assert!(error.unwrap_err().to_string().starts_with("step 1: cancelled"));
 
     let folder = tempfile::tempdir().unwrap();

@@ -11,10 +11,13 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::{AtomicFile, ReadError, WriteError};
+use jasper_data::{AtomicFile, PathError, WriteError};
 
-pub use error::{RunbookError, StepError};
+pub use error::{ReadCause, RunbookError, StepError};
 use tags::Tags;
+
+/// The file of a runbook could not be read.
+pub type ReadError = PathError<ReadCause>;
 
 /// An operation of a runbook. Ids are rows of the base file; tags are keys of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +107,7 @@ impl Step {
 /// where there are replacements, so [`max_points`](Self::max_points) is counted instead.
 ///
 /// ```
-/// use jasper_data::{Operation, Runbook};
+/// use jasper_runbook::{Operation, Runbook};
 ///
 /// let text = "
 /// demo:

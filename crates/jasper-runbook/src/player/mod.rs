@@ -1,29 +1,4 @@
-//! Plays runbooks, to measure recall and speed while an index changes.
-//!
-//! ```
-//! use jasper::data::Runbook;
-//! use jasper::bench::runbook::{Event, Player};
-//! use jasper::bench::synthetic::Clusters;
-//! use jasper::{ElementKind, IndexBuilder, MatrixView, Metric};
-//!
-//! let set = Clusters::new(16, 7);
-//! let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(1000, 0), set.rows(20, 1));
-//! let (base, queries) = (MatrixView::new(&rows, 16)?, MatrixView::new(&queries, 16)?);
-//!
-//! let runbook = Runbook::sliding_window("clusters", 1000, 10)?;
-//! let index = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, 16)?;
-//! let player = Player::new(&runbook, base, queries);
-//! player.play(&index, &mut |report| {
-//!     if let Event::Search { recall, .. } = report.event {
-//!         println!("step {}: {recall:.4} of {} vectors", report.step, report.stats.keys);
-//!         assert!(recall > 0.9);
-//!     }
-//! })?;
-//! assert_eq!(index.len(), 500);
-//! let rebuild = player.rebuild(IndexBuilder::new(Metric::L2))?;
-//! assert_eq!(rebuild.search.stats.keys, 500);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! Plays runbooks on an index, and measures every step.
 
 mod error;
 mod tags;
@@ -33,12 +8,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use jasper::bench::recall::mean_recall;
+use jasper::report::OperationCounts;
+use jasper::{BuildError, Index, IndexBuilder, IndexStats, SearchParams, UpdateError};
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
-use jasper_data::{Operation, Runbook, Step, pool_builder};
-use jasper_vamana::{OperationCounts, SearchParams, UpdateError};
+use jasper_data::pool_builder;
 
-use crate::bench::recall::mean_recall;
-use crate::{BuildError, Index, IndexBuilder, IndexStats};
+use crate::{Operation, Runbook, Step};
 pub use error::{PlayError, StepCause};
 use tags::TagRows;
 use truth::Truths;
@@ -159,7 +135,7 @@ impl<'a, T: Element> Player<'a, T> {
     }
 
     /// Plays all steps on an empty index, which may [report its progress](Index::with_progress). Calls `report` after each
-    /// step.
+    /// step, and `progress` while true neighbors are computed.
     ///
     /// The cost is that of the steps, and at each search without a file the distance from every query to every live
     /// vector. In addition to the index, this takes 4 bytes of memory per vector of the base, and 256 MB of vectors
@@ -167,7 +143,12 @@ impl<'a, T: Element> Player<'a, T> {
     ///
     /// # Errors
     /// Returns [`PlayError`].
-    pub fn play(&self, index: &Index, report: &mut dyn FnMut(StepReport)) -> Result<(), PlayError> {
+    pub fn play(
+        &self,
+        index: &Index,
+        progress: &mut ProgressFn<'_>,
+        report: &mut dyn FnMut(StepReport),
+    ) -> Result<(), PlayError> {
         let stats = index.stats();
         self.check(&stats)?;
         let truths = self.truths_by(stats.metric)?;
@@ -179,7 +160,7 @@ impl<'a, T: Element> Player<'a, T> {
                 report(StepReport { step: number, event, count, time, stats });
             };
             let failed = |cause| PlayError::Step { step: number, cause };
-            let done = self.step(index, step, &truths, &live).map_err(failed)?;
+            let done = self.step(index, step, &truths, &live, progress).map_err(failed)?;
             report(done, index.stats());
             if let Some(done) = self.consolidate(index).map_err(|error| failed(error.into()))? {
                 report(done, index.stats());
@@ -195,7 +176,11 @@ impl<'a, T: Element> Player<'a, T> {
     ///
     /// # Errors
     /// Returns [`PlayError`].
-    pub fn rebuild(&self, builder: IndexBuilder<'_>) -> Result<Rebuild, PlayError> {
+    pub fn rebuild(
+        &self,
+        builder: IndexBuilder<'_>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Rebuild, PlayError> {
         self.runbook.check_rows(self.base.len())?;
         let mut live = TagRows::below(self.runbook.rows());
         let steps = self.runbook.steps();
@@ -211,7 +196,7 @@ impl<'a, T: Element> Player<'a, T> {
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
         let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
         let step = last.number;
-        let searched = self.search_all(&index, step, &truths, &live, &mut builder.progress());
+        let searched = self.search_all(&index, step, &truths, &live, progress);
         let (event, count, time) = searched.map_err(|cause| PlayError::Step { step, cause })?;
         Ok(Rebuild { build_time, search: StepReport { step, event, count, time, stats: index.stats() } })
     }
@@ -243,6 +228,7 @@ impl<'a, T: Element> Player<'a, T> {
         step: &Step,
         truths: &Truths<'_, T>,
         live: &TagRows,
+        progress: &mut ProgressFn<'_>,
     ) -> Result<(Event, usize, Duration), StepCause> {
         let rows = |ids: &Range<u32>| self.base.slice(ids.start as usize..ids.end as usize);
         let keys = |tags: &Range<u32>| tags.clone().map(Key::from).collect::<Vec<_>>();
@@ -261,7 +247,7 @@ impl<'a, T: Element> Player<'a, T> {
                 (Event::Delete, tags.len())
             }
             Operation::Search => {
-                return self.search_all(index, step.number, truths, live, &mut index.progress());
+                return self.search_all(index, step.number, truths, live, progress);
             }
         };
         Ok((event, count, begun.elapsed()))

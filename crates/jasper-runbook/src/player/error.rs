@@ -1,10 +1,9 @@
 //! Errors of playing a runbook.
 
-use jasper_data::RunbookError;
-use jasper_vamana::{SearchError, UpdateError};
+use jasper::{BuildError, SearchError, UpdateError};
 
 use super::TruthFileError;
-use crate::BuildError;
+use crate::RunbookError;
 
 /// A runbook could not be played to its end. The index is as before the step that failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,5 @@
+//! Runbooks as files, and played on small sets.
+
+mod format;
+mod fuzz;
+mod player;
