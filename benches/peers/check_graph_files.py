@@ -94,7 +94,7 @@ def main():
                 return np.load(at(name + ".npy"))
 
             theirs = peer("build", "theirs")
-            convert = ["cargo", "run", "--quiet", "--release", "-p", "jasper-graph", "--example", "convert_graph", "--"]
+            convert = ["cargo", "run", "--quiet", "--release", "-p", "jasper-interop", "--example", "convert_graph", "--"]
             files = [at("theirs"), at("vectors.bin"), at("hnsw.bin"), at("ours")]
             subprocess.run(convert + [metric, element] + files, check=True, cwd=root, stdout=subprocess.DEVNULL)
             ours = peer("search", "ours")

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use jasper::ElementKind;
 use jasper::file::{is_durable, is_sharded};
-use jasper::graph::interop::{diskann, faiss, hnswlib};
 use jasper_data::{
     AtomicFile, GroundTruth, VectorFileOptions, VectorFormat, follow_link, is_temporary, read_keys,
 };
+use jasper_interop::{diskann, faiss, hnswlib};
 use jasper_runbook::Runbook;
 
 use crate::format::Format;

@@ -10,6 +10,8 @@
 mod data;
 #[path = "../../jasper-graph/tests/graph/fuzz.rs"]
 mod graph;
+#[path = "../../jasper-interop/tests/interop/fuzz.rs"]
+mod interop;
 mod model;
 mod operations;
 #[path = "../../jasper-runbook/tests/runbook/fuzz.rs"]
@@ -22,8 +24,8 @@ type Target = fn(&[u8]);
 fn targets() -> impl Iterator<Item = (&'static str, Target)> {
     let others: [(&str, Target); 5] = [
         ("index", |bytes| _ = graph::index(bytes)),
-        ("diskann", |bytes| _ = graph::diskann(bytes)),
-        ("parlay", |bytes| _ = graph::parlay(bytes)),
+        ("diskann", |bytes| _ = interop::diskann(bytes)),
+        ("parlay", |bytes| _ = interop::parlay(bytes)),
         ("operations", operations::run),
         ("runbook", runbook::runbook),
     ];

@@ -32,12 +32,10 @@
 //! | `parts` | collections whose clones share memory |
 //! | [`structure`](StructureReport) | checking edges, vectors and keys |
 //! | [`file`](IndexInfo) | the index file: saved, opened, mapped, checked |
-//! | [`interop`] | graph files of DiskANN, ParlayANN, hnswlib and faiss |
 
 mod adjacency;
 mod file;
 mod graph;
-pub mod interop;
 mod keys;
 mod parts;
 mod segments;
@@ -50,7 +48,7 @@ pub use adjacency::Adjacency;
 pub use file::check_source;
 pub use file::{
     Checkpoint, CheckpointFile, FORMAT_VERSION, FileError, FileFault, FileReport, IndexInfo, SaveStats,
-    Section, SectionReport, TunedSearch, check_file, header_checksum,
+    Section, SectionReport, TunedSearch, check_file, header_checksum, write_file,
 };
 pub use graph::{ChangedSlots, Graph, Snapshot, VectorChunk};
 pub use keys::{AllowedSlots, KeyError, KeyFilter, KeyMap};

@@ -76,7 +76,7 @@
 //! | [`Index::with_progress`], [`report`] | progress and cancellation of calls; what they did |
 //! | [`memory`] | memory of a build or an index, before it is allocated |
 //! | [`file`](mod@file) | what an index file contains, and whether it is intact |
-//! | [`graph`] | the graph itself, and graph files of other libraries |
+//! | [`graph`] | the graph itself |
 //! | `cuda` | CUDA devices: memory, streams, errors; with the feature `cuda` |
 //! | [`error`] | all errors and their causes |
 //! | [`mod@bench`] | synthetic sets, recall, profiles |
@@ -189,10 +189,11 @@ pub mod attributes {
     };
 }
 
-/// The graph of an index, to [read](crate::Index::read_graph) and to exchange with other libraries.
+/// The graph of an index, to [read](crate::Index::read_graph), and to exchange with other libraries through the crate
+/// `jasper-interop`.
 pub mod graph {
     pub use jasper_core::Slot;
-    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, VectorTable, interop};
+    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, VectorTable};
 }
 
 /// Index files: what they contain, whether they are intact, and checkpoints of builds.

@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 /// Every package, lowest first, with the packages of this workspace that its code may use. Its tests may use any
 /// package above it in this list, and itself with more features.
-const LAYERS: [(&str, &[&str]); 22] = [
+const LAYERS: [(&str, &[&str]); 23] = [
     ("jasper-core", &[]),
     ("jasper-data", &["jasper-core"]),
     ("jasper-plot", &[]),
@@ -15,6 +15,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("jasper-quant", &["jasper-core"]),
     ("jasper-attributes", &["jasper-core"]),
     ("jasper-graph", &["jasper-core", "jasper-data", "jasper-quant", "jasper-attributes"]),
+    ("jasper-interop", &["jasper-core", "jasper-data", "jasper-graph"]),
     ("jasper-vamana", &["jasper-core", "jasper-data", "jasper-quant", "jasper-attributes", "jasper-graph"]),
     ("jasper-cuda-std-macros", &[]),
     ("jasper-cuda-std", &["jasper-cuda-std-macros"]),
@@ -49,8 +50,14 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ),
     ("jasper-runbook", &["jasper-core", "jasper-data", "jasper"]),
     // The bodies of its targets are files of tests, which use what those tests use.
-    ("jasper-fuzz", &["jasper-core", "jasper-data", "jasper-graph", "jasper", "jasper-runbook"]),
-    ("jasper-cli", &["jasper-core", "jasper-data", "jasper-plot", "jasper", "jasper-runbook"]),
+    (
+        "jasper-fuzz",
+        &["jasper-core", "jasper-data", "jasper-graph", "jasper-interop", "jasper", "jasper-runbook"],
+    ),
+    (
+        "jasper-cli",
+        &["jasper-core", "jasper-data", "jasper-interop", "jasper-plot", "jasper", "jasper-runbook"],
+    ),
     ("jasper-python", &["jasper", "jasper-cli"]),
     (
         "jasper-benches",

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use jasper::file::{DurableInfo, IndexInfo, is_durable, is_sharded, shard_files};
 use jasper::graph::Graph;
-use jasper::graph::interop::{diskann, faiss, hnswlib, parlay};
 use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
+use jasper_interop::{diskann, faiss, hnswlib, parlay};
 use serde_json::json;
 
 use crate::command_files::{Content, Files};

@@ -56,8 +56,8 @@ pub(crate) use error::with_path;
 pub use error::{FileError, FileFault};
 pub use info::{IndexInfo, header_checksum};
 use open::open_index;
-pub use save::SaveStats;
-pub(crate) use save::{fingerprint, write_file};
+pub(crate) use save::fingerprint;
+pub use save::{SaveStats, write_file};
 pub use table::{FORMAT_VERSION, Section};
 pub use tuned::TunedSearch;
 

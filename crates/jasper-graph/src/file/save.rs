@@ -93,9 +93,11 @@ impl<T: Element> Graph<T> {
     }
 }
 
-/// Runs `write` on `file`, the replacement of `path`, and commits it. The old file stays on any error but
-/// [`FileFault::NotSynced`].
-pub(crate) fn write_file<R>(
+/// Runs `write` on `file`, the replacement of `path`, and commits it.
+///
+/// # Errors
+/// Returns [`FileError`]. The old file stays on any error but [`FileFault::NotSynced`].
+pub fn write_file<R>(
     path: &Path,
     file: io::Result<AtomicFile>,
     write: impl FnOnce(&mut AtomicFile) -> Result<R, FileFault>,

@@ -1,13 +1,12 @@
-//! Fuzz bodies, one per reader, called by the tests over damaged files and by `jasper-fuzz`, which includes this file.
+//! The fuzz body of index files, called by the tests over damaged files and by `jasper-fuzz`, which includes this file.
 //!
-//! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. Each body returns whether a
+//! Any bytes must give a typed error or a graph that can be traversed; a panic is a bug. The body returns whether a
 //! graph was read.
 
 use std::fmt::Display;
 
-use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
+use jasper_core::{Element, f16, no_progress};
 
-use jasper_graph::interop::{ImportFault, diskann, parlay};
 use jasper_graph::{Graph, Section, check_source};
 
 #[path = "forge.rs"]
@@ -28,35 +27,6 @@ pub fn index(bytes: &[u8]) -> bool {
         forge::seal(&mut bytes);
     }
     read
-}
-
-/// Vectors of the graphs of the other readers.
-const ROWS: [f32; 2 * 12] =
-    [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 9., 8., 7., 6., 5., 4., 3., 2., 1., 0., -1., 5., -2., 6.];
-
-/// Reads a graph of DiskANN.
-pub fn diskann(bytes: &[u8]) -> bool {
-    walk_import(|rows, params| {
-        diskann::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut no_progress)
-    })
-}
-
-/// Reads a graph of ParlayANN.
-pub fn parlay(bytes: &[u8]) -> bool {
-    walk_import(|rows, params| {
-        parlay::read_from(bytes, bytes.len() as u64, rows, Metric::L2, params, &mut no_progress)
-    })
-}
-
-fn walk_import(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph<f32>, ImportFault>) -> bool {
-    let params = BuildParams::builder().max_degree(5).build().expect("a valid degree");
-    let rows = MatrixView::new(&ROWS, 2).expect("whole rows");
-    let Ok(graph) = tell(read(&rows, params)) else { return false };
-    assert_eq!(graph.slots(), rows.len());
-    let report = graph.check_structure();
-    assert!(report.is_sound(), "{report:?}");
-    walk(&graph);
-    true
 }
 
 fn open<T: Element>(bytes: &[u8]) -> bool {

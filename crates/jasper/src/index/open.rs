@@ -161,7 +161,7 @@ impl OpenOptions {
         self.move_to_device(index)
     }
 
-    /// Makes an index of a graph, for example one that [`crate::graph::interop`] has read.
+    /// Makes an index of a graph, for example one of another library, read by the crate `jasper-interop`.
     ///
     /// # Errors
     /// As [`Self::open`], with `<graph>` for a path.

@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{DIMENSION, add};
 use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, f16, no_progress};
 use jasper_graph::Graph;
-use jasper_graph::interop::{ExportError, ImportFault, diskann, faiss, hnswlib, parlay};
+use jasper_interop::{ExportError, ImportFault, diskann, faiss, hnswlib, parlay};
 
 const ROWS: [f32; 8] = [0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 3.0, 3.0];
 
@@ -122,8 +121,11 @@ fn a_parlay_graph_is_read_or_refused() {
 /// Keys 30, 10, 20 in the slots 0, 2, 3; slot 1 is free. 30 -> 10, 10 -> 20 and 30, 20 -> 30.
 fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
     let mut graph = Graph::<T>::new(metric, 2, params(3)).unwrap();
+    let mut row = Vec::new();
     for (key, x) in [(30, 3.0), (5, 7.0), (10, 1.0), (20, 2.0)] {
-        let slot = add(&mut graph, &[T::from_f32(x), T::from_f32(x + 1.0)]);
+        let vector = [T::from_f32(x), T::from_f32(x + 1.0)];
+        let squared_norm = graph.vectors().prepare(0, &vector, &mut row).unwrap();
+        let slot = graph.add_vector(&row, squared_norm).unwrap();
         graph.keys_mut().assign(key, slot).unwrap();
     }
     graph.keys_mut().delete(5).unwrap();
@@ -229,11 +231,11 @@ fn what_is_written_is_read_again() {
 fn graphs_that_the_formats_cannot_hold_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ann");
-    let deleted = crate::common::sample::<f32>(Metric::L2);
-    assert_eq!(deleted.dimension(), DIMENSION);
+    let mut deleted = with_a_hole::<f32>(Metric::L2);
+    deleted.keys_mut().delete(20).unwrap();
     for write in [diskann::write::<f32>, hnswlib::write::<f32>, faiss::write::<f32>] {
         let error = write(&deleted, &path).unwrap_err();
-        assert!(matches!(error, ExportError::Tombstones(4)), "{error}");
+        assert!(matches!(error, ExportError::Tombstones(1)), "{error}");
     }
     let empty = Graph::<f32>::new(Metric::L2, 2, params(3)).unwrap();
     assert!(matches!(hnswlib::write(&empty, &path), Err(ExportError::Empty)));

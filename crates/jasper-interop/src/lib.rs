@@ -13,6 +13,8 @@
 //! their positions become the keys. Writing orders vertices by key, so that an index whose keys are positions keeps its
 //! order.
 
+#![forbid(unsafe_code)]
+
 pub mod diskann;
 mod error;
 pub mod faiss;

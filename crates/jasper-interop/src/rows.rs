@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use jasper_core::{Element, Metric, Slot};
 
-use super::ExportError;
-use crate::Graph;
+use crate::ExportError;
+use jasper_graph::Graph;
 
 /// The vertices ordered by first key.
-pub(super) struct Rows<'a, T: 'static> {
+pub(crate) struct Rows<'a, T: 'static> {
     graph: &'a Graph<T>,
     slots: Vec<Slot>,
     /// Row of each slot; meaningless where the slot is free.
@@ -16,7 +16,7 @@ pub(super) struct Rows<'a, T: 'static> {
 }
 
 impl<'a, T: Element> Rows<'a, T> {
-    pub(super) fn new(graph: &'a Graph<T>) -> Result<Self, ExportError> {
+    pub(crate) fn new(graph: &'a Graph<T>) -> Result<Self, ExportError> {
         graph.require_vectors()?;
         if graph.keys().tombstones() > 0 {
             return Err(ExportError::Tombstones(graph.keys().tombstones()));
@@ -33,33 +33,33 @@ impl<'a, T: Element> Rows<'a, T> {
         Ok(Self { graph, slots, row_of })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// Returns the slot of each row.
-    pub(super) fn into_slots(self) -> Vec<Slot> {
+    pub(crate) fn into_slots(self) -> Vec<Slot> {
         self.slots
     }
 
     /// Returns the slots in row order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
         self.slots.iter().copied()
     }
 
     /// Returns the row at which searches start. Other libraries have only one.
-    pub(super) fn start(&self) -> u32 {
+    pub(crate) fn start(&self) -> u32 {
         self.row_of[self.graph.adjacency().start_points()[0].index()]
     }
 
     /// Writes the rows of the neighbors of a vertex to `out`.
-    pub(super) fn neighbors(&self, slot: Slot, out: &mut Vec<u32>) {
+    pub(crate) fn neighbors(&self, slot: Slot, out: &mut Vec<u32>) {
         out.clear();
         out.extend(self.graph.adjacency().neighbors(slot).iter().map(|to| self.row_of[to.index()]));
     }
 
     /// Writes the vector of a vertex as f32; at unit length under the cosine metric.
-    pub(super) fn write_f32(&self, slot: Slot, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write_f32(&self, slot: Slot, out: &mut impl Write) -> io::Result<()> {
         let vector = self.graph.vectors().get(slot);
         let scale = match self.graph.metric() {
             Metric::Cosine if T::EXACT_SUMS => {

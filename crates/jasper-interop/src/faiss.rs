@@ -12,10 +12,9 @@ use bytemuck::NoUninit;
 use jasper_core::{Element, Metric, Slot};
 use jasper_data::AtomicFile;
 
-use super::ExportError;
-use super::rows::Rows;
-use crate::Graph;
-use crate::file::write_file;
+use crate::ExportError;
+use crate::rows::Rows;
+use jasper_graph::{Graph, write_file};
 
 /// faiss's number of a metric.
 const INNER_PRODUCT: i32 = 0;
@@ -40,12 +39,12 @@ pub fn is_graph(start: &[u8]) -> bool {
 /// Writes the graph to `path`, for faiss's `read_index`. The id of a vertex is its first key. Search with
 /// `hnsw.efSearch` as the beam width, which is k or 64 here. Distances of `ip` and `cosine` are inner products: larger
 /// is nearer. For `cosine`, queries must have unit length. Returns the slots in file order;
-/// [`keys_of`](crate::KeyMap::keys_of) gives the further keys of each.
+/// [`keys_of`](jasper_graph::KeyMap::keys_of) gives the further keys of each.
 ///
 /// Cost: one pass over the graph; 8 bytes per slot.
 ///
 /// # Errors
-/// Returns [`ExportError`]. What was at `path` is unchanged, except after [`FileFault::NotSynced`](crate::FileFault).
+/// Returns [`ExportError`]. What was at `path` is unchanged, except after [`FileFault::NotSynced`](jasper_graph::FileFault).
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let rows = Rows::new(graph)?;
     let path = path.as_ref();

@@ -10,10 +10,9 @@ use std::path::Path;
 use jasper_core::{Element, Slot};
 use jasper_data::AtomicFile;
 
-use super::ExportError;
-use super::rows::Rows;
-use crate::Graph;
-use crate::file::write_file;
+use crate::ExportError;
+use crate::rows::Rows;
+use jasper_graph::{Graph, write_file};
 
 const HEADER_BYTES: usize = 96;
 
@@ -36,12 +35,12 @@ pub fn is_graph(start: &[u8], size: u64) -> bool {
 
 /// Writes the graph to `path`, for hnswlib's `load_index` with the space `l2`, `ip` or `cosine` of the metric and the
 /// same dimension. The label of a vertex is its first key. Returns the slots in file order;
-/// [`keys_of`](crate::KeyMap::keys_of) gives the further keys of each.
+/// [`keys_of`](jasper_graph::KeyMap::keys_of) gives the further keys of each.
 ///
 /// Cost: one pass over the graph; 8 bytes per slot.
 ///
 /// # Errors
-/// Returns [`ExportError`]. What was at `path` is unchanged, except after [`FileFault::NotSynced`](crate::FileFault).
+/// Returns [`ExportError`]. What was at `path` is unchanged, except after [`FileFault::NotSynced`](jasper_graph::FileFault).
 pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let rows = Rows::new(graph)?;
     let path = path.as_ref();

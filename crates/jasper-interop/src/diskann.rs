@@ -19,11 +19,10 @@ use bytemuck::{Pod, Zeroable};
 use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, Slot, VectorSource};
 use jasper_data::AtomicFile;
 
-use super::import::{Import, read_file, read_value};
-use super::rows::Rows;
-use super::{ExportError, ImportError, ImportFault};
-use crate::Graph;
-use crate::file::write_file;
+use crate::import::{Import, read_file, read_value};
+use crate::rows::Rows;
+use crate::{ExportError, ImportError, ImportFault};
+use jasper_graph::{Graph, write_file};
 
 /// The first fields of the file.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -110,7 +109,7 @@ pub fn read_from<T: Element>(
 /// Writes the graph to `path` and its vectors to `path.data`, for `StaticMemoryIndex` of diskannpy. f16 vectors are
 /// written as f32, which DiskANN can read.
 ///
-/// Returns the slot of each row of the files; [`keys_of`](crate::KeyMap::keys_of) gives its keys. Rows are ordered by
+/// Returns the slot of each row of the files; [`keys_of`](jasper_graph::KeyMap::keys_of) gives its keys. Rows are ordered by
 /// first key, so if keys are the numbers from 0 on, they equal rows.
 ///
 /// Cost: one pass over the graph; 8 bytes per slot.

@@ -1,7 +1,7 @@
 //! Converts a graph of DiskANN to files of hnswlib and of DiskANN.
 //!
 //! ```sh
-//! cargo run --release -p jasper-graph --example convert_graph -- l2 u8 their-index vectors.bin hnsw.bin our-index
+//! cargo run --release -p jasper-interop --example convert_graph -- l2 u8 their-index vectors.bin hnsw.bin our-index
 //! ```
 //!
 //! `their-index` is the graph file, `vectors.bin` the vectors it was built from (u32 number, u32 dimension, then the
@@ -12,7 +12,7 @@ use std::io::Read;
 use std::time::Instant;
 
 use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
-use jasper_graph::interop::{diskann, hnswlib};
+use jasper_interop::{diskann, hnswlib};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();

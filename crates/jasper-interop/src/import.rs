@@ -8,9 +8,8 @@ use bytemuck::Pod;
 use jasper_core::{BuildParams, Element, Key, Metric, Progress, ProgressFn, Slot, Stage, VectorSource};
 use jasper_data::open_file;
 
-use super::{ImportError, ImportFault};
-use crate::file::with_path;
-use crate::{Graph, VectorError};
+use crate::{ImportError, ImportFault};
+use jasper_graph::{Graph, VectorError};
 
 /// Bytes per read.
 const BUFFER: usize = 1 << 20;
@@ -19,7 +18,7 @@ const ROWS: usize = 1024;
 /// Vertices between reports of progress.
 const REPORT: usize = 1 << 14;
 
-pub(super) struct Import<'a, 'p, T: 'static> {
+pub(crate) struct Import<'a, 'p, T: 'static> {
     graph: Graph<T>,
     /// Vertices whose edges have been read.
     linked: usize,
@@ -30,7 +29,7 @@ pub(super) struct Import<'a, 'p, T: 'static> {
 
 impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     /// Stores all vectors. The first `searchable` of them get their position as key; the others stay tombstones.
-    pub(super) fn new(
+    pub(crate) fn new(
         vectors: &dyn VectorSource<T>,
         searchable: usize,
         metric: Metric,
@@ -58,7 +57,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     }
 
     /// Reads the edges of the next vertex. Skips repeated edges and those to the vertex itself.
-    pub(super) fn link(&mut self, degree: u32, source: &mut impl Read) -> Result<(), ImportFault> {
+    pub(crate) fn link(&mut self, degree: u32, source: &mut impl Read) -> Result<(), ImportFault> {
         let Self { graph, linked: vertex, neighbors, edges, progress } = self;
         let (rows, max_degree) = (graph.slots(), graph.params().max_degree());
         if *vertex == rows {
@@ -88,7 +87,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     }
 
     /// Returns the graph, once every vertex has its edges.
-    pub(super) fn finish(self, start: u32) -> Result<Graph<T>, ImportFault> {
+    pub(crate) fn finish(self, start: u32) -> Result<Graph<T>, ImportFault> {
         let Self { mut graph, linked, .. } = self;
         let rows = graph.slots();
         if linked < rows {
@@ -105,7 +104,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
 }
 
 /// Opens a file for `read`, which also gets its size, and adds the path to its error.
-pub(super) fn read_file<R>(
+pub(crate) fn read_file<R>(
     path: &Path,
     read: impl FnOnce(BufReader<File>, u64) -> Result<R, ImportFault>,
 ) -> Result<R, ImportError> {
@@ -114,11 +113,11 @@ pub(super) fn read_file<R>(
         let size = file.metadata()?.len();
         read(BufReader::with_capacity(BUFFER, file), size)
     };
-    whole().map_err(with_path(path))
+    whole().map_err(|fault| ImportError::new(path, fault))
 }
 
 /// Reads a value as it is in memory, which is little-endian.
-pub(super) fn read_value<V: Pod>(source: &mut impl Read) -> io::Result<V> {
+pub(crate) fn read_value<V: Pod>(source: &mut impl Read) -> io::Result<V> {
     let mut value = V::zeroed();
     source.read_exact(bytemuck::bytes_of_mut(&mut value))?;
     Ok(value)

@@ -5,7 +5,7 @@ use std::io;
 use jasper_core::Cancelled;
 use jasper_data::PathError;
 
-use crate::{FileError, VectorError};
+use jasper_graph::{FileError, VectorError};
 
 /// A graph file of another library cannot be read.
 pub type ImportError = PathError<ImportFault>;

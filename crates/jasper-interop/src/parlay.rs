@@ -7,9 +7,9 @@ use std::path::Path;
 
 use jasper_core::{BuildParams, Element, Metric, ProgressFn, VectorSource};
 
-use super::import::{Import, read_file, read_value};
-use super::{ImportError, ImportFault};
-use crate::Graph;
+use crate::import::{Import, read_file, read_value};
+use crate::{ImportError, ImportFault};
+use jasper_graph::Graph;
 
 const HEADER_BYTES: u64 = 8;
 

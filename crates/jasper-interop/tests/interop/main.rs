@@ -1,0 +1,9 @@
+//! Graph files of other libraries, in one binary.
+
+#[path = "../../../jasper-graph/tests/graph/allocation.rs"]
+mod allocation;
+mod damage;
+#[path = "../../../jasper-graph/tests/graph/damaged.rs"]
+mod damaged;
+mod formats;
+mod fuzz;
