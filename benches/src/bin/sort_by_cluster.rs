@@ -10,7 +10,8 @@ use std::error::Error;
 use jasper::with_element;
 use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Metric, no_progress};
-use jasper_data::{Operation, Runbook, ThreadPoolBuilder, VectorFile, exact_knn, write_vectors};
+use jasper_data::{ThreadPoolBuilder, VectorFile, exact_knn, write_vectors};
+use jasper_runbook::{Operation, Runbook};
 
 const ROUNDS: usize = 8;
 

@@ -206,7 +206,7 @@ fn print(table: &Table) -> String {
     text
 }
 
-/// The table of a text that [`print`] has made.
+/// The table of a text that [`print()`] has made.
 fn read(text: &str) -> Result<Table> {
     let row = |line: &str| -> Option<(String, Row)> {
         let mut words = line.split_whitespace();

@@ -68,6 +68,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
             "jasper-graph",
             "jasper-vamana",
             "jasper",
+            "jasper-runbook",
             "jasper-plot",
             "jasper-cuda-std",
             "gpu-kernels",
