@@ -1,9 +1,7 @@
-//! No header makes a reader allocate more memory than the file could fill.
+//! The largest allocation of a thread, for tests that files cost no more than their size: in several packages.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-
-use crate::common::{body, damaged, seeds};
 
 /// The system's allocator, which records the largest request of each thread.
 struct Recording;
@@ -46,16 +44,8 @@ unsafe impl GlobalAlloc for Recording {
 #[global_allocator]
 static ALLOCATOR: Recording = Recording;
 
-#[test]
-fn readers_allocate_no_more_than_the_file_could_fill() {
-    for seed in seeds() {
-        // A byte becomes an f32 or, with its line feed, a u64, and a growing vector doubles.
-        let allowed = 8 * seed.bytes.len() + 1024;
-        for bytes in damaged(seed) {
-            LARGEST.set(0);
-            body(seed)(&bytes);
-            let asked = LARGEST.get();
-            assert!(asked <= allowed, "{}: asked for {asked} bytes, {allowed} allowed", seed.name);
-        }
-    }
+/// Calls `work` and returns its result with the largest allocation of this thread meanwhile, in bytes.
+pub fn largest_of<R>(work: impl FnOnce() -> R) -> (R, usize) {
+    LARGEST.set(0);
+    (work(), LARGEST.get())
 }

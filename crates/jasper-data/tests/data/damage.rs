@@ -1,5 +1,6 @@
 //! Truncated, extended and modified files give a typed error or consistent rows, never a panic.
 
+use crate::allocation::largest_of;
 use crate::common::{body, damaged, seeds};
 use jasper_data::{GroundTruth, ReadError, VectorFile, keys_from_bytes};
 use proptest::prelude::*;
@@ -52,6 +53,18 @@ fn every_extension_is_seen() {
 fn no_changed_byte_is_a_panic() {
     for seed in seeds() {
         damaged(seed).for_each(|bytes| body(seed)(&bytes));
+    }
+}
+
+#[test]
+fn readers_allocate_no_more_than_the_file_could_fill() {
+    for seed in seeds() {
+        // A byte becomes an f32 or, with its line feed, a u64, and a growing vector doubles.
+        let allowed = 8 * seed.bytes.len() + 1024;
+        for bytes in damaged(seed) {
+            let ((), asked) = largest_of(|| body(seed)(&bytes));
+            assert!(asked <= allowed, "{}: asked for {asked} bytes, {allowed} allowed", seed.name);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of graphs and their files, in one binary.
 
+#[path = "../../../jasper-data/tests/data/allocation.rs"]
 mod allocation;
 mod append;
 mod codes;

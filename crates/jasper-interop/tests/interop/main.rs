@@ -1,6 +1,6 @@
 //! Graph files of other libraries, in one binary.
 
-#[path = "../../../jasper-graph/tests/graph/allocation.rs"]
+#[path = "../../../jasper-data/tests/data/allocation.rs"]
 mod allocation;
 mod damage;
 #[path = "../../../jasper-graph/tests/graph/damaged.rs"]
