@@ -80,17 +80,24 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         self.check_input()?;
         let (from, to) = self.formats();
-        let (rows, rounded) = match (from, to) {
-            (Format::Vectors(from), Format::Vectors(to)) => self.vectors(from, to, terminal)?,
+        let (mut rounded, mut left_out) = (0, 0);
+        let rows = match (from, to) {
+            (Format::Vectors(from), Format::Vectors(to)) => {
+                let (rows, changed) = self.vectors(from, to, terminal)?;
+                rounded = changed;
+                rows
+            }
             (Format::Truth, Format::Truth) => {
                 let truth = GroundTruth::read(&self.input)?;
                 truth.write(&self.output)?;
-                (truth.len(), 0)
+                truth.len()
             }
             (Format::Index, Format::Diskann | Format::Hnswlib | Format::Faiss) => {
-                (self.export(to, terminal)?, 0)
+                let (rows, keys) = self.export(to, terminal)?;
+                left_out = keys - rows;
+                rows
             }
-            (Format::Diskann | Format::Parlayann, Format::Index) => (self.import(from, terminal)?, 0),
+            (Format::Diskann | Format::Parlayann, Format::Index) => self.import(from, terminal)?,
             _ => bail!(Usage(format!("cannot convert {from} to {to}; see `jasper help convert`"))),
         };
         let output = self.output.display();
@@ -100,11 +107,18 @@ impl Args {
             "to": to.to_string(),
             // Values that the new type cannot represent exactly.
             "rounded": rounded,
+            // Keys of vectors that are identical to that of another key.
+            "keys_left_out": left_out,
             "output": output.to_string(),
         });
         let mut text = format!("wrote    {output}: {} rows, {from} to {to}", units::count(rows));
         if rounded > 0 {
             text += &format!("; {} values were rounded", units::count(rounded));
+        }
+        if left_out > 0 {
+            let left_out = units::count(left_out);
+            text +=
+                &format!("; {left_out} keys of identical vectors are left out: a row of {to} has one key");
         }
         terminal.report(&json, text)
     }
@@ -140,10 +154,10 @@ impl Args {
         Ok((rows.len(), rounded))
     }
 
-    /// Writes a graph and returns its number of vertices.
-    fn export(&self, to: Format, terminal: Terminal) -> Result<usize> {
+    /// Writes a graph and returns its number of vertices, and the number of their keys.
+    fn export(&self, to: Format, terminal: Terminal) -> Result<(usize, usize)> {
         let info = IndexInfo::read(&self.input)?;
-        let keys = with_element!(info.element, T => {
+        let (keys, all) = with_element!(info.element, T => {
             let graph = Graph::<T>::open(&self.input, &mut terminal.progress())?;
             let write = match to {
                 Format::Hnswlib => hnswlib::write::<T>,
@@ -152,12 +166,13 @@ impl Args {
             };
             let slots = write(&graph, &self.output)
                 .with_context(|| format!("{} cannot be converted to a {to} graph", self.input.display()))?;
-            slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect::<Vec<Key>>()
+            let keys: Vec<Key> = slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect();
+            (keys, graph.keys().len())
         });
         if let Some(path) = &self.keys {
             write_keys(path, &keys)?;
         }
-        Ok(keys.len())
+        Ok((keys.len(), all))
     }
 
     /// Reads a graph, writes an index, and returns its number of vectors.

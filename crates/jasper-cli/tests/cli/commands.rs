@@ -413,6 +413,11 @@ fn graphs_go_out_and_come_back() {
     assert_eq!(search("back.jasper"), search("vectors.jasper"));
     assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.bin", "--to", "hnswlib"])["rows"], 400);
     assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.faiss", "--to", "faiss"])["rows"], 400);
+    let twice = [sandbox.read("base.fbin"), sandbox.read("base.fbin")[8..].to_vec()].concat();
+    sandbox.write("twice.fbin", [&800_u32.to_le_bytes()[..], &twice[4..]].concat());
+    sandbox.ok(&["build", "--base", "twice.fbin", "--metric", "l2", "--output", "twice.jasper"]);
+    let converted = sandbox.one(&["convert", "twice.jasper", "twice.faiss", "--to", "faiss"]);
+    assert_eq!((&converted["rows"], &converted["keys_left_out"]), (&400.into(), &400.into()));
 
     // ParlayANN's layout by hand: three vertices in a ring.
     sandbox.vectors::<u8>("three.u8bin", 3, 0);
