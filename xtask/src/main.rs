@@ -42,7 +42,8 @@ usage: cargo xtask TASK
   ptx build [--lines]
             compile the kernels to gpu-kernels/ptx; with lines for profilers and checkers, to target/ptx
   ptx check
-            compare the committed PTX with its sources, and with a new build if its compiler is installed
+            compare the committed PTX with its sources, with the table of registers, and with a new build if its
+            compiler is installed
   ptx show ENTRY
             print the committed PTX of one kernel
   ptx report [ENTRY...]

@@ -58,8 +58,6 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     list.section("tidy", "cargo xtask tidy");
     tidy::run(workspace)?;
     list.part("kernels", "cargo xtask ptx check", || ptx::check::check(workspace))?;
-    list.section("registers", "the committed table of `cargo xtask ptx report`");
-    ptx::report::check(workspace)?;
     let minimum = minimum_rust(workspace, &list)?;
     list.skip("minimum Rust", minimum);
     let readme = workspace.text("README.md")?.unwrap_or_default();

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use cuda_builder::{Compilers, Difference, Header, INSTALL_HINT};
 
-use super::{CRATES, KernelCrate, REBUILD};
+use super::{CRATES, KernelCrate, REBUILD, report};
 use crate::workspace::Workspace;
 
 /// Largest size of a file of PTX, in bytes. The wheel, which contains one, has a limit too, but is optimized, and so
@@ -19,7 +19,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Compares the hashes in the committed PTX with the sources, and its size with a limit. Where its compiler is
+/// Compares the hashes in the committed PTX with the sources, its size with a limit, and it with the table of registers. Where its compiler is
 /// installed, also builds again and compares every byte; otherwise returns why that was skipped.
 ///
 /// # Errors
@@ -29,6 +29,7 @@ pub fn check(workspace: &Workspace) -> Result<Option<String>> {
     for kernels in &CRATES {
         skipped = compare(workspace, kernels)?.or(skipped);
     }
+    report::check(workspace)?;
     Ok(skipped)
 }
 
