@@ -1,15 +1,15 @@
 //! The files of a durable index, and how its folder is made.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jasper_data::{AtomicFile, FileLock, sync_folder};
+use jasper_data::{FileLock, sync_folder};
 use jasper_graph::{FileError, SaveStats, header_checksum};
 
 use super::log::Log;
-use super::segment::{Beginning, Folder, Memory, OneSegment, Segments, invalid, segment_path};
+use super::segment::{Beginning, Folder, Segments, has_content, invalid, segment_path};
 use super::store::{SnapshotId, Writer};
 use super::{JournalError, JournalFault, legacy};
 use crate::typed::{is_sharded, manifest_checksum, shard_files};
@@ -29,6 +29,11 @@ pub(super) fn snapshot_bytes(path: &Path) -> Result<u64, JournalFault> {
     Ok(bytes?)
 }
 
+/// The last snapshot that the log names.
+pub(super) fn find_snapshot(log: &Log) -> io::Result<SnapshotId> {
+    log.snapshots().last().copied().ok_or_else(|| invalid("the log names no snapshot"))
+}
+
 /// The path of a snapshot, after a check that it is the one that the log continues.
 pub(super) fn check_snapshot(folder: &Path, snapshot: SnapshotId) -> Result<PathBuf, JournalFault> {
     let path = snapshot_path(folder, snapshot.number);
@@ -45,11 +50,6 @@ fn legacy_path(folder: &Path) -> PathBuf {
     folder.join("journal.redb")
 }
 
-/// Whether the file is there and not empty. An empty log marks a folder that is not finished.
-fn has_content(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() > 0)
-}
-
 /// Whether there is a segment that is not empty.
 fn has_segments(folder: &Path) -> bool {
     let segments = Folder(folder.to_owned()).list().unwrap_or_default();
@@ -64,13 +64,6 @@ pub(super) fn legacy_log(folder: &Path) -> Option<PathBuf> {
 /// Removes the log of an earlier release, which a segment has replaced. It is only in the way, so errors are ignored.
 pub(super) fn remove_legacy_log(folder: &Path) {
     let _ = fs::remove_file(legacy_path(folder));
-}
-
-/// Writes the first segment of a log.
-pub(super) fn write_first_segment(folder: &Path, segment: &[u8]) -> io::Result<()> {
-    let mut file = AtomicFile::create(segment_path(folder, 0))?;
-    file.write_all(segment)?;
-    file.commit().map_err(io::Error::from)
 }
 
 /// The lock of those who change the folder, and that of earlier releases if the log is theirs.
@@ -117,12 +110,10 @@ fn create_in(
         // That of a process that was killed.
         remove_snapshot(&snapshot);
         let saved = save(&snapshot)?;
-        let segment = Memory::default();
         let checksum = Some(snapshot_checksum(&snapshot)?);
-        let mut writer = Writer::new(0, Box::new(segment.clone()));
+        let mut writer = Writer::new(0, Folder(folder.to_owned()).create(0)?);
         writer.begin(Beginning::default(), SnapshotId { number: 0, checksum })?;
-        writer.sync()?;
-        write_first_segment(folder, &segment.take())?;
+        writer.finish(0)?;
         // The name of the folder is an entry of its parent.
         sync_folder(fs::canonicalize(folder)?.parent().unwrap_or(folder))?;
         Ok(saved)
@@ -233,12 +224,12 @@ impl DurableInfo {
         let read = || -> Result<Self, JournalFault> {
             let mut segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
             if let Some(path) = legacy_log(folder) {
-                segments = Arc::new(OneSegment::new(legacy::read(&path)?));
+                segments = Arc::new(legacy::read(&path)?);
             }
             // Another process may be writing to its end.
             let mut log = Log::new(segments);
             log.read_on()?;
-            let number = log.snapshot().ok_or_else(|| invalid("the log names no snapshot"))?.number;
+            let number = find_snapshot(&log)?.number;
             log.remove_below(number);
             Ok(Self { snapshot: snapshot_path(folder, number), changes: log.numbers().len() })
         };

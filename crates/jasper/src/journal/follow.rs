@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use jasper_core::{Element, sync::lock};
 
+use super::folder::find_snapshot;
 use super::log::Log;
-use super::segment::{Folder, invalid};
+use super::segment::Folder;
 use super::store::SnapshotId;
 use super::{JournalError, JournalFault, check_durable, check_snapshot, legacy_log, replay};
 use crate::typed::TypedIndex;
@@ -68,7 +69,7 @@ impl FollowedLog {
 
 fn read_snapshot(log: &mut Log) -> Result<SnapshotId, JournalFault> {
     log.read_on()?;
-    Ok(log.snapshot().ok_or_else(|| invalid("the log names no snapshot"))?)
+    Ok(find_snapshot(log)?)
 }
 
 /// Makes the changes of a log in an index, again and again, on a thread of its own.

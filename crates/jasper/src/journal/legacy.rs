@@ -18,7 +18,7 @@ use redb::{
     Builder, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError,
 };
 
-use super::segment::{Beginning, Memory, invalid};
+use super::segment::{Beginning, Memory, NewSegment, OneSegment, invalid};
 use super::store::{SnapshotId, Writer};
 
 const CHANGES: TableDefinition<'_, u64, (&str, &[u8])> = TableDefinition::new("changes");
@@ -26,14 +26,19 @@ const VECTORS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("ve
 const SNAPSHOT: TableDefinition<'_, (), u64> = TableDefinition::new("snapshot");
 const SNAPSHOT_CHECKSUM: TableDefinition<'_, (), u32> = TableDefinition::new("snapshot checksum");
 
-/// A segment with everything that is in the database at `path`.
-pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// A segment in memory with everything that is in the database at `path`.
+pub(super) fn read(path: &Path) -> io::Result<OneSegment> {
+    let segment = Memory::default();
+    convert(path, Box::new(segment.clone()))?;
+    Ok(OneSegment::new(segment.take()))
+}
+
+/// Writes everything that is in the database at `path` to a segment. The database stays as it is.
+pub(super) fn convert(path: &Path, segment: Box<dyn NewSegment>) -> io::Result<()> {
     let file = InMemory(Mutex::new(fs::read(path)?));
     let database =
         Builder::new().set_check_integrity_on_open(true).create_with_backend(file).map_err(error)?;
-    let segment = Memory::default();
-    copy(&database.begin_read().map_err(error)?, Writer::new(0, Box::new(segment.clone())))?;
-    Ok(segment.take())
+    copy(&database.begin_read().map_err(error)?, Writer::new(0, segment))
 }
 
 fn copy(from: &ReadTransaction, mut to: Writer) -> io::Result<()> {
@@ -54,7 +59,7 @@ fn copy(from: &ReadTransaction, mut to: Writer) -> io::Result<()> {
         }
         to.write_argument(number, kind, argument)?;
     }
-    to.sync()
+    to.finish(0)
 }
 
 /// A database in memory.

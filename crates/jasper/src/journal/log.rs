@@ -19,7 +19,7 @@ use std::sync::Arc;
 use jasper_core::{Element, VectorSource};
 
 use super::segment::{Beginning, HEADER_BYTES, Header, Kind, Segment, Segments, invalid};
-use super::store::SnapshotId;
+use super::store::{SnapshotId, Writer};
 
 /// What a reader has read of the log. It keeps its segment, and those with changes that it has not taken, from being
 /// removed.
@@ -30,8 +30,11 @@ pub(super) struct Log {
     changes: BTreeMap<u64, Logged>,
     /// The vectors of the change that comes next.
     vectors: Vec<Chunk>,
-    snapshot: Option<SnapshotId>,
+    /// In the order in which they were named.
+    snapshots: Vec<SnapshotId>,
     ended: u64,
+    /// Changes below this number are not taken.
+    first: u64,
 }
 
 /// How far a segment is read.
@@ -39,7 +42,10 @@ pub(super) struct Log {
 struct Position {
     number: u64,
     segment: Arc<Segment>,
+    beginning: Beginning,
     at: u64,
+    /// How many bytes were on disk, as the entries say.
+    synced: u64,
 }
 
 /// Where a change is.
@@ -60,8 +66,8 @@ struct Chunk {
 impl Log {
     /// A log of which nothing is read yet.
     pub(super) fn new(segments: Arc<dyn Segments>) -> Self {
-        let (changes, vectors) = (BTreeMap::new(), Vec::new());
-        Self { segments, segment: None, changes, vectors, snapshot: None, ended: 0 }
+        let (changes, vectors, snapshots) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { segments, segment: None, changes, vectors, snapshots, ended: 0, first: 0 }
     }
 
     /// Reads the log to its end. No process writes to it.
@@ -88,10 +94,10 @@ impl Log {
     /// One of the kind [`io::ErrorKind::NotFound`] if segments were removed that are not read.
     pub(super) fn read_on(&mut self) -> io::Result<()> {
         self.read_entries()?;
-        while let Some((next, beginning)) = self.next_segment()? {
+        while let Some(next) = self.next_segment()? {
             self.read_entries()?;
-            if let (Some(Position { number, segment, at }), Some((previous, synced))) =
-                (&self.segment, beginning.previous)
+            if let (Some(Position { number, segment, at, .. }), Some((previous, synced))) =
+                (&self.segment, next.beginning.previous)
             {
                 match () {
                     () if previous > *number => return Err(removed(*number)),
@@ -101,7 +107,7 @@ impl Log {
                     () => Header::check_end(&**segment, *at, segment.size()?)?,
                 }
             }
-            if let (None, Some((previous, _))) = (&self.segment, beginning.previous)
+            if let (None, Some((previous, _))) = (&self.segment, next.beginning.previous)
                 && self.segments.list()?.contains(&previous)
             {
                 return Err(invalid(format!("segment {previous} does not begin")));
@@ -115,7 +121,7 @@ impl Log {
     }
 
     /// The first later segment that begins.
-    fn next_segment(&self) -> io::Result<Option<(Position, Beginning)>> {
+    fn next_segment(&self) -> io::Result<Option<Position>> {
         for number in self.segments.list()? {
             if self.segment.as_ref().is_some_and(|position| position.number >= number) {
                 continue;
@@ -125,7 +131,7 @@ impl Log {
                 && header.kind == Kind::Segment
             {
                 let beginning = Beginning::decode(&bytes(&*segment, body(0, &header))?)?;
-                return Ok(Some((Position { number, segment, at: 0 }, beginning)));
+                return Ok(Some(Position { number, segment, beginning, at: 0, synced: 0 }));
             }
         }
         Ok(None)
@@ -133,20 +139,19 @@ impl Log {
 
     /// Reads all whole entries of the segment.
     fn read_entries(&mut self) -> io::Result<()> {
-        let Some(Position { segment, mut at, number: segment_number }) = self.segment.clone() else {
-            return Ok(());
-        };
+        let Some(mut position) = self.segment.clone() else { return Ok(()) };
+        let segment = Arc::clone(&position.segment);
         let size = segment.size()?;
-        while let Some(header) = Header::read(&*segment, at, size)? {
-            let Header { kind, number, ended, .. } = header;
-            let mut body = body(at, &header);
-            at = body.end;
+        while let Some(header) = Header::read(&*segment, position.at, size)? {
+            let Header { kind, number, ended, synced, .. } = header;
+            let mut body = body(position.at, &header);
+            (position.at, position.synced) = (body.end, position.synced.max(synced));
             match kind {
                 Kind::Segment | Kind::Ended => {}
                 Kind::Snapshot => {
                     let checksum =
                         bytes(&*segment, body)?.first_chunk().map(|&bytes| u32::from_le_bytes(bytes));
-                    self.snapshot = Some(SnapshotId { number, checksum });
+                    self.snapshots.push(SnapshotId { number, checksum });
                 }
                 Kind::Vectors => {
                     let mut first = [0; 8];
@@ -157,19 +162,50 @@ impl Log {
                 Kind::Change => {
                     let vectors = std::mem::take(&mut self.vectors);
                     let segment = Arc::clone(&segment);
-                    self.changes.insert(number, Logged { segment, body, vectors });
+                    if number >= self.first {
+                        self.changes.insert(number, Logged { segment, body, vectors });
+                    }
                 }
                 Kind::Failed => drop(self.changes.remove(&number)),
             }
             self.ended = self.ended.max(ended);
         }
-        self.segment = Some(Position { number: segment_number, segment, at });
+        self.segment = Some(position);
         Ok(())
     }
 
-    /// The last snapshot that the log names.
-    pub(super) fn snapshot(&self) -> Option<SnapshotId> {
-        self.snapshot
+    /// Copies what was read of the last segment, and may not be on disk, to another one that continues `snapshot`; what the
+    /// log says later is true of what is on disk then. A sync of the same file may do nothing: after one that failed,
+    /// systems keep what was not written in memory, as if it were.
+    pub(super) fn copy_unsynced(&mut self, snapshot: SnapshotId) -> io::Result<()> {
+        let Some(Position { segment, at: end, synced, .. }) = &self.segment else { return Ok(()) };
+        let (mut at, mut entries) = (*synced, Vec::new());
+        while let Some(header) = Header::read(&**segment, at, *end)? {
+            let body = body(at, &header);
+            at = body.end;
+            entries.push((header, body));
+        }
+        // Vectors after the last of these are of a change that is not complete.
+        let is_needed = |kind| matches!(kind, Kind::Change | Kind::Failed | Kind::Snapshot);
+        let Some(last) = entries.iter().rposition(|(header, _)| is_needed(header.kind)) else {
+            return Ok(());
+        };
+        let next = self.segments.list()?.last().map_or(0, |last| last + 1);
+        let mut copy = Writer::new(next, self.segments.create(next)?);
+        copy.begin(Beginning { previous: self.end() }, snapshot)?;
+        for (header, body) in &entries[..=last] {
+            if matches!(header.kind, Kind::Vectors | Kind::Change | Kind::Failed) {
+                copy.ended = header.ended;
+                copy.push(header.kind, header.number, &[&bytes(&**segment, body.clone())?])?;
+            }
+        }
+        copy.finish(self.ended)?;
+        self.read_on()
+    }
+
+    /// The snapshots that the log names.
+    pub(super) fn snapshots(&self) -> &[SnapshotId] {
+        &self.snapshots
     }
 
     /// All changes below this number have ended.
@@ -177,9 +213,10 @@ impl Log {
         self.ended
     }
 
-    /// The last segment, and how many of its bytes are read.
+    /// The last segment of which the log says that a part is on disk, and how many bytes are.
     pub(super) fn end(&self) -> Option<(u64, u64)> {
-        self.segment.as_ref().map(|position| (position.number, position.at))
+        let Position { number, beginning, synced, .. } = self.segment.as_ref()?;
+        if *synced > 0 { Some((*number, *synced)) } else { beginning.previous }
     }
 
     /// The numbers of the changes, ascending.
@@ -187,8 +224,9 @@ impl Log {
         self.changes.keys().copied().collect()
     }
 
-    /// Forgets the changes below this number.
+    /// Forgets the changes below this number, also where the log repeats them.
     pub(super) fn remove_below(&mut self, number: u64) {
+        self.first = number;
         self.changes = self.changes.split_off(&number);
     }
 

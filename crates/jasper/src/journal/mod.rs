@@ -32,6 +32,7 @@
 //!     append that it is there, and sync
 //!     remove older snapshots, and the segments that were ended, but for those that a follower reads
 //! open:
+//!     copy what the last segment has and may not be on disk to another one
 //!     open the snapshot that the log names last; make its changes again, in the order of their numbers
 //!     begin another segment with the first change
 //! follow, in any process, while another changes the index:
@@ -76,15 +77,15 @@ pub(crate) use change::Change;
 pub(crate) use digest::Digest;
 pub use folder::{DurableInfo, check_new_durable, is_durable};
 use folder::{
-    Locks, acquire, check_snapshot, legacy_log, remove_legacy_log, remove_other_snapshots, snapshot_bytes,
-    snapshot_checksum, snapshot_path, write_first_segment,
+    Locks, acquire, check_snapshot, find_snapshot, legacy_log, remove_legacy_log, remove_other_snapshots,
+    snapshot_bytes, snapshot_checksum, snapshot_path,
 };
 pub(crate) use folder::{check_durable, create};
 pub(crate) use follow::{FollowedLog, Follower};
 use log::Log;
 pub(crate) use record::Record;
 use record::for_each_chunk;
-use segment::{Folder, OneSegment, Segments};
+use segment::{Folder, Segments};
 use store::{SnapshotId, Store, StoredChange};
 use turns::Turns;
 
@@ -221,21 +222,21 @@ impl OpenJournal {
         };
         let mut segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
         if let Some(path) = legacy_log(folder) {
-            let converted = legacy::read(&path)?;
             if lock.is_ok() {
-                lock = unless_unwritable(lock, write_first_segment(folder, &converted))?;
+                let converted = segments.create(0).and_then(|segment| legacy::convert(&path, segment));
+                lock = unless_unwritable(lock, converted)?;
             }
             if lock.is_err() {
-                segments = Arc::new(OneSegment::new(converted));
+                segments = Arc::new(legacy::read(&path)?);
             }
         }
         let mut log = Log::read(Arc::clone(&segments))?;
-        let snapshot = log.snapshot().ok_or_else(|| segment::invalid("the log names no snapshot"))?;
+        let snapshot = find_snapshot(&log)?;
         check_snapshot(folder, snapshot)?;
         log.remove_below(snapshot.number);
-        if let (Ok(_), Some((last, _))) = (&lock, log.end()) {
-            // The process that wrote its end may have been killed before it was on disk.
-            lock = unless_unwritable(lock, segments.sync(last))?;
+        if lock.is_ok() {
+            // The process that wrote its end may have been killed before it was on disk, or the disk may have failed.
+            lock = unless_unwritable(lock, log.copy_unsynced(snapshot))?;
         }
         if lock.is_ok() {
             remove_legacy_log(folder);
@@ -480,7 +481,7 @@ impl Journal {
                 self.snapshot_bytes.store(saved.bytes, Ordering::Relaxed);
                 remove_other_snapshots(&self.folder, number);
                 // What is left is removed after the next snapshot.
-                let _ = store.remove_below(first);
+                let _ = store.segments.remove_below(first);
                 Ok(())
             })
         };

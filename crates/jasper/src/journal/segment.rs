@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use jasper_core::sync::lock;
-use jasper_data::{ReadAt, sync_folder};
+use jasper_data::{AtomicFile, ReadAt};
 
 /// What an entry says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ pub(super) type Segment = dyn ReadAt + Send + Sync;
 pub(super) trait NewSegment: Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Returns when all that was appended is on disk, and the name of the segment.
+    /// Returns when all that was appended is on disk. The first call gives the segment its name, when the rest is there.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -176,15 +176,22 @@ pub(super) trait Segments: fmt::Debug + Send + Sync {
     /// Opens a segment and keeps it from being [removed](Self::remove) while it is open. `None` if there is none.
     fn open(&self, number: u64) -> io::Result<Option<Arc<Segment>>>;
 
-    /// Creates a segment.
+    /// Creates a segment, which others see from its first [sync](NewSegment::sync) on.
     fn create(&self, number: u64) -> io::Result<Box<dyn NewSegment>>;
-
-    /// Returns when a segment is on disk, which another process may have written.
-    fn sync(&self, number: u64) -> io::Result<()>;
 
     /// Removes a segment, unless another process, or another reader in this one, has it open. Returns whether there is
     /// none now.
     fn remove(&self, number: u64) -> io::Result<bool>;
+
+    /// Removes the segments below `end`, until one is open elsewhere.
+    fn remove_below(&self, end: u64) -> io::Result<()> {
+        for number in self.list()?.into_iter().take_while(|&number| number < end) {
+            if !self.remove(number)? {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The segments in a folder, `journal-K.log`.
@@ -196,30 +203,40 @@ pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("journal-{number}.log"))
 }
 
+/// Whether the file is there and not empty. An empty log marks a folder that is not finished.
+pub(super) fn has_content(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() > 0)
+}
+
 /// The number of the segment with this name.
 pub(super) fn segment_number(name: &Path) -> Option<u64> {
     name.file_name()?.to_str()?.strip_prefix("journal-")?.strip_suffix(".log")?.parse().ok()
 }
 
-/// A segment of a folder that is written.
+/// A segment of a folder that is written. After an error, it is not written any more.
 struct NewFile {
-    file: File,
-    /// The folder, whose entry for the file is not on disk yet.
-    folder: Option<PathBuf>,
+    path: PathBuf,
+    /// Before the first sync.
+    unnamed: Option<AtomicFile>,
+    /// After it.
+    named: Option<File>,
 }
 
 impl NewSegment for NewFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+        match (&mut self.unnamed, &mut self.named) {
+            (Some(file), _) => file.write_all(bytes),
+            (None, named) => named.as_mut().expect("no call failed").write_all(bytes),
+        }
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()?;
-        if let Some(folder) = &self.folder {
-            sync_folder(folder)?;
-            self.folder = None;
+        if let Some(file) = self.unnamed.take() {
+            file.commit()?;
+            self.named = Some(File::options().append(true).open(&self.path)?);
+            return Ok(());
         }
-        Ok(())
+        self.named.as_ref().expect("no call failed").sync_data()
     }
 }
 
@@ -244,18 +261,18 @@ impl Segments for Folder {
             // while it is read, and the reader finds that the next one is missing.
             let _ = file.lock_shared();
         }
-        // It may have been removed before it was locked. No two segments have one name.
+        // It may have been removed before it was locked. No two segments have one name: the last one stays, and others are
+        // numbered after it.
         Ok(path.exists().then(|| Arc::new(file) as Arc<Segment>))
     }
 
     fn create(&self, number: u64) -> io::Result<Box<dyn NewSegment>> {
-        let file = File::options().append(true).create_new(true).open(segment_path(&self.0, number))?;
-        Ok(Box::new(NewFile { file, folder: Some(self.0.clone()) }))
-    }
-
-    fn sync(&self, number: u64) -> io::Result<()> {
-        File::options().append(true).open(segment_path(&self.0, number))?.sync_all()?;
-        sync_folder(&self.0)
+        let path = segment_path(&self.0, number);
+        if has_content(&path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let unnamed = Some(AtomicFile::create(&path)?);
+        Ok(Box::new(NewFile { path, unnamed, named: None }))
     }
 
     fn remove(&self, number: u64) -> io::Result<bool> {
@@ -330,10 +347,6 @@ impl Segments for OneSegment {
 
     fn create(&self, _: u64) -> io::Result<Box<dyn NewSegment>> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn sync(&self, _: u64) -> io::Result<()> {
-        Ok(())
     }
 
     fn remove(&self, _: u64) -> io::Result<bool> {

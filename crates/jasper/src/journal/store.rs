@@ -35,7 +35,7 @@ pub(super) struct SnapshotId {
 /// The log, to write. After an error it is unknown which entries are on disk. Nothing is appended to the segment then:
 /// another one begins, and says first which changes have failed.
 pub(super) struct Store {
-    segments: Arc<dyn Segments>,
+    pub(super) segments: Arc<dyn Segments>,
     snapshot: SnapshotId,
     /// `None` before the first entry, after an error, and after [`Self::end_segment`].
     segment: Option<Writer>,
@@ -60,7 +60,8 @@ pub(super) struct Writer {
     /// Bytes that are appended, and that are on disk.
     appended: u64,
     synced: u64,
-    ended: u64,
+    /// What the next entry says.
+    pub(super) ended: u64,
 }
 
 impl Writer {
@@ -99,7 +100,8 @@ impl Writer {
         self.push(Kind::Change, number, &[&[len], kind.as_bytes(), argument])
     }
 
-    fn push(&mut self, kind: Kind, number: u64, body: &[&[u8]]) -> io::Result<()> {
+    /// Writes an entry.
+    pub(super) fn push(&mut self, kind: Kind, number: u64, body: &[&[u8]]) -> io::Result<()> {
         let header = Header {
             kind,
             number,
@@ -118,6 +120,19 @@ impl Writer {
         self.appended += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
+    }
+
+    /// Appends that all changes below `ended` have ended, and that what was synced is on disk.
+    fn end(&mut self, ended: u64) -> io::Result<()> {
+        self.ended = ended;
+        self.push(Kind::Ended, ended, &[])?;
+        self.flush()
+    }
+
+    /// Ends a segment that no change is appended to: what it has is on disk, and it says so.
+    pub(super) fn finish(mut self, ended: u64) -> io::Result<()> {
+        self.sync()?;
+        self.end(ended)
     }
 
     /// Returns when all entries are on disk.
@@ -180,15 +195,7 @@ impl Store {
                 Writer::new(self.next - 1, self.segments.create(self.next - 1)?)
             }
         };
-        if let Err(error) = self.write(&mut segment, write) {
-            if segment.synced == 0 {
-                // Nothing in it counts. If it stays, the next segment says so.
-                let number = segment.number;
-                drop(segment);
-                let _ = self.segments.remove(number);
-            }
-            return Err(error);
-        }
+        self.write(&mut segment, write)?;
         self.failed.clear();
         self.previous = Some((segment.number, segment.synced));
         self.segment = Some(segment);
@@ -226,9 +233,7 @@ impl Store {
     pub(super) fn set_ended(&mut self, ended: u64) {
         self.ended = ended;
         if let Some(mut segment) = self.segment.take() {
-            segment.ended = ended;
-            let pushed = segment.push(Kind::Ended, ended, &[]).and_then(|()| segment.flush());
-            self.segment = pushed.is_ok().then_some(segment);
+            self.segment = segment.end(ended).is_ok().then_some(segment);
         }
     }
 
@@ -236,16 +241,6 @@ impl Store {
     pub(super) fn end_segment(&mut self) -> u64 {
         self.segment = None;
         self.next
-    }
-
-    /// Removes the segments below `end`, until one is open elsewhere.
-    pub(super) fn remove_below(&self, end: u64) -> io::Result<()> {
-        for number in self.segments.list()?.into_iter().take_while(|&number| number < end) {
-            if !self.segments.remove(number)? {
-                break;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -46,28 +46,28 @@ impl Disk {
         lock(&self.state)
     }
 
-    fn with_segments(segments: impl Iterator<Item = (u64, Vec<u8>)>) -> Self {
-        let contents = |bytes: Vec<u8>| Contents { synced: bytes.len(), bytes, ..Contents::default() };
+    fn with_segments(segments: impl Iterator<Item = (u64, Contents)>) -> Self {
         let disk = Self::default();
-        disk.state().segments = segments.map(|(number, bytes)| (number, contents(bytes))).collect();
+        disk.state().segments = segments.collect();
         disk
     }
 
-    /// The disk as a process finds it that starts after this one has ended now.
+    /// The disk as a process finds it that starts after this one has ended now. It reads what is not synced.
     pub(super) fn after_crash(&self) -> Self {
-        Self::with_segments(
-            self.state().segments.iter().map(|(&number, contents)| (number, contents.bytes.clone())),
-        )
+        let copy = |contents: &Contents| Contents { readers: Arc::default(), ..contents.clone() };
+        Self::with_segments(self.state().segments.iter().map(|(&number, contents)| (number, copy(contents))))
     }
 
     /// The disk after a power cut that left at most `kept` bytes of those that were not synced.
     pub(super) fn after_power_cut(&self, kept: usize) -> Self {
-        let cut =
-            |Contents { bytes, synced, .. }: &Contents| bytes[..bytes.len().min(synced + kept)].to_vec();
+        let cut = |Contents { bytes, synced, .. }: &Contents| {
+            let len = bytes.len().min(synced + kept);
+            Contents { bytes: bytes[..len].to_vec(), synced: len, ..Contents::default() }
+        };
         let state = self.state();
         let segments = state.segments.iter().map(|(&number, contents)| (number, cut(contents)));
         // Nor is the name there of a file that was never synced.
-        Self::with_segments(segments.filter(|(_, bytes)| !bytes.is_empty()))
+        Self::with_segments(segments.filter(|(_, contents)| !contents.bytes.is_empty()))
     }
 
     /// Makes calls wait.
@@ -105,6 +105,8 @@ impl Disk {
 struct OnDisk {
     disk: Disk,
     number: u64,
+    /// Before the first sync.
+    unnamed: Option<Vec<u8>>,
     _readers: Arc<()>,
 }
 
@@ -123,13 +125,20 @@ impl NewSegment for OnDisk {
         self.disk.call(|state, fails| {
             // A call that fails has written a part.
             let bytes = if fails { &bytes[..bytes.len() / 2] } else { bytes };
-            state.segments.get_mut(&self.number).unwrap().bytes.extend(bytes);
+            match &mut self.unnamed {
+                Some(unnamed) => unnamed.extend(bytes),
+                None => state.segments.get_mut(&self.number).unwrap().bytes.extend(bytes),
+            }
         })
     }
 
     fn sync(&mut self) -> io::Result<()> {
         self.disk.call(|state, fails| {
             state.syncs += 1;
+            if let Some(bytes) = self.unnamed.take() {
+                // One that fails may give it its name nevertheless.
+                state.segments.insert(self.number, Contents { bytes, ..Contents::default() });
+            }
             let contents = state.segments.get_mut(&self.number).unwrap();
             if !fails {
                 contents.synced = contents.bytes.len();
@@ -145,17 +154,14 @@ impl Segments for Disk {
 
     fn open(&self, number: u64) -> io::Result<Option<Arc<Segment>>> {
         let readers = self.state().segments.get(&number).map(|contents| Arc::clone(&contents.readers));
-        let open = |_readers| Arc::new(OnDisk { disk: self.clone(), number, _readers }) as Arc<Segment>;
-        Ok(readers.map(open))
+        let open = |_readers| OnDisk { disk: self.clone(), number, unnamed: None, _readers };
+        Ok(readers.map(|readers| Arc::new(open(readers)) as Arc<Segment>))
     }
 
     fn create(&self, number: u64) -> io::Result<Box<dyn NewSegment>> {
-        self.call(|state, _| assert!(state.segments.insert(number, Contents::default()).is_none()))?;
-        Ok(Box::new(OnDisk { disk: self.clone(), number, _readers: Arc::default() }))
-    }
-
-    fn sync(&self, number: u64) -> io::Result<()> {
-        OnDisk { disk: self.clone(), number, _readers: Arc::default() }.sync()
+        self.call(|state, _| assert!(!state.segments.contains_key(&number)))?;
+        let unnamed = Some(Vec::new());
+        Ok(Box::new(OnDisk { disk: self.clone(), number, unnamed, _readers: Arc::default() }))
     }
 
     fn remove(&self, number: u64) -> io::Result<bool> {

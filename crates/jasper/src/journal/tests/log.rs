@@ -11,9 +11,18 @@ fn change(number: u64, vectors: &[u8]) -> StoredChange {
     }
 }
 
+/// Reads a log as a process does that is about to write it.
+fn open_log(disk: &Disk) -> io::Result<Log> {
+    let mut log = read_log(disk);
+    log.copy_unsynced(log.snapshots().last().copied().unwrap_or(SNAPSHOT))?;
+    Ok(log)
+}
+
+const SNAPSHOT: SnapshotId = SnapshotId { number: 0, checksum: Some(7) };
+
 fn store(disk: &Disk) -> Store {
-    let log = read_log(disk);
-    let snapshot = log.snapshot().unwrap_or(SnapshotId { number: 0, checksum: Some(7) });
+    let log = open_log(disk).unwrap();
+    let snapshot = log.snapshots().last().copied().unwrap_or(SNAPSHOT);
     let next = log.numbers().last().map_or(0, |last| last + 1);
     Store::new(Arc::new(disk.clone()), snapshot, log.end(), next).unwrap()
 }
@@ -82,6 +91,60 @@ fn a_power_cut_leaves_what_was_committed() {
         assert_eq!(log.numbers(), [0, 2], "{kept}");
         assert_eq!(log.chunks(2).unwrap(), [(0, b"again".to_vec())]);
     }
+}
+
+/// After a sync that failed, others read what it did not write, and no sync of theirs writes it.
+#[test]
+fn what_a_log_is_opened_with_is_on_disk() {
+    let mut copied = 0;
+    for call in 0..12 {
+        let disk = Disk::default();
+        let mut writer = store(&disk);
+        writer.commit(&[0], |segment| segment.write(&change(0, b"first"))).unwrap();
+        writer.set_ended(1);
+        disk.fail(call..u64::MAX);
+        let _ = writer.commit(&[1], |segment| segment.write(&change(1, b"second")));
+        let _ = writer.fail(&[1]);
+        let _ = writer.commit(&[2], |segment| segment.write(&change(2, b"third")));
+        let _ = writer.set_snapshot(SnapshotId { number: 0, checksum: Some(8) });
+        // A process is killed while it opens the log.
+        for failing in 0..4 {
+            let disk = disk.after_crash();
+            let found = (contents(&read_log(&disk)), read_log(&disk).snapshots().last().copied());
+            disk.fail(failing..u64::MAX);
+            let _ = open_log(&disk);
+            let disk = disk.after_crash();
+            let log = open_log(&disk).unwrap();
+            copied += usize::from(log.end().unwrap().0 > 0);
+            assert!((contents(&log), log.snapshots().last().copied()) == found, "call {call}");
+            let segments = disk.list().unwrap();
+            assert_eq!(open_log(&disk).unwrap().end(), log.end(), "call {call}: copied again");
+            assert_eq!(disk.list().unwrap(), segments);
+            store(&disk).commit(&[9], |segment| segment.write(&change(9, b"later"))).unwrap();
+            for kept in [0, 50, 1000] {
+                let log = read_log(&disk.after_power_cut(kept));
+                let (mut left, snapshot) = (contents(&log), log.snapshots().last().copied());
+                assert_eq!(left.pop().map(|(number, ..)| number), Some(9));
+                assert!((left, snapshot) == found, "call {call}, {kept} bytes kept");
+            }
+        }
+    }
+    assert!(copied > 10, "{copied}");
+}
+
+/// A follower reads changes again that another process has copied.
+#[test]
+fn changes_that_were_taken_do_not_come_back() {
+    let disk = Disk::default();
+    store(&disk).commit(&[0], |segment| segment.write(&change(0, b"first"))).unwrap();
+    let mut reader = Log::new(Arc::new(disk.clone()));
+    reader.read_on().unwrap();
+    assert_eq!(reader.numbers(), [0]);
+    reader.remove_below(1);
+    store(&disk).commit(&[1], |segment| segment.write(&change(1, b"second"))).unwrap();
+    assert_eq!(disk.list().unwrap(), [0, 1, 2]);
+    reader.read_on().unwrap();
+    assert_eq!(reader.numbers(), [1]);
 }
 
 #[test]
@@ -157,7 +220,7 @@ fn segments_are_kept_for_their_readers() {
         writer.set_ended(next);
         let first = writer.end_segment();
         writer.set_snapshot(SnapshotId { number: next, checksum: None }).unwrap();
-        writer.remove_below(first).unwrap();
+        disk.remove_below(first).unwrap();
     };
     commit_and_snapshot(&mut writer);
     let mut reader = Log::new(Arc::new(disk.clone()));

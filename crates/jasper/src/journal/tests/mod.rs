@@ -1,6 +1,7 @@
 //! A disk that fails on demand, at every call that changes the log.
 
 mod disk;
+mod folder;
 mod log;
 
 use std::collections::BTreeSet;
@@ -401,7 +402,7 @@ fn a_snapshot_that_fails_loses_nothing() {
         disk.fail(0..0);
         for disk in [disk.after_crash(), disk.after_power_cut(0)] {
             let mut log = read_log(&disk);
-            let number = log.snapshot().unwrap().number;
+            let number = log.snapshots().last().unwrap().number;
             log.remove_below(number);
             let left = match number {
                 0 => empty(shards),
@@ -453,124 +454,5 @@ fn all_shards_have_a_change_or_none() {
         let [found, expected] = keys();
         assert_eq!(found, expected);
         assert_equal(&replayed(&disk, 3), &reference);
-    }
-}
-
-#[test]
-fn a_follower_goes_on_in_another_backend() {
-    let folder = tempfile::tempdir().unwrap();
-    let index = saved(folder.path());
-    let follower = OpenOptions::new().follow(true).open(folder.path()).unwrap();
-    let to = |_, graph, executor| Arc::new(HostBackend::new(graph, executor)) as Arc<dyn Backend<u8>>;
-    let follower = Index::from(into_typed(follower).moved(to));
-    insert(&index, Some(0..40)).unwrap();
-    follower.catch_up().unwrap();
-    assert_equal(&index, &follower);
-    assert!(matches!(insert(&follower, None), Err(UpdateError::Follower)));
-}
-
-fn saved(folder: &Path) -> Index {
-    let index = empty(1);
-    index.save_durable(folder).unwrap();
-    Index::open(folder).unwrap()
-}
-
-#[test]
-fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let index = saved(folder);
-    insert(&index, Some(0..40)).unwrap();
-    let before = index.to_bytes().unwrap();
-    drop(index);
-    let files = || {
-        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect::<Vec<_>>()
-    };
-    let found = files();
-    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem] {
-        let journal = OpenJournal::with_lock(folder, Err(io::Error::from(kind).into())).unwrap();
-        let index = Index::open(journal.snapshot()).unwrap();
-        typed(&index).changes.set_journal(journal.replay(typed(&index), &mut no_progress).unwrap());
-        assert!(index.to_bytes().unwrap() == before);
-        for step in STEPS {
-            let refused = step(&index).unwrap_err();
-            assert!(matches!(refused, UpdateError::Journal(error) if error.kind() == kind));
-        }
-        let refused = index.snapshot().unwrap_err().into_cause();
-        assert!(matches!(refused, JournalFault::Journal(error) if error.kind() == kind));
-        assert!(index.to_bytes().unwrap() == before && files() == found);
-    }
-    let other = OpenJournal::with_lock(folder, Err(io::Error::other("of another kind").into()));
-    assert!(matches!(other.err(), Some(JournalFault::Journal(_))));
-}
-
-/// Makes the log of a folder that of an earlier release.
-fn make_legacy(folder: &Path, with_checksum: bool) {
-    use redb::TableDefinition;
-    let segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
-    let log = Log::read(Arc::clone(&segments)).unwrap();
-    let database = redb::Database::create(folder.join("journal.redb")).unwrap();
-    let transaction = database.begin_write().unwrap();
-    {
-        let mut changes =
-            transaction.open_table(TableDefinition::<u64, (&str, &[u8])>::new("changes")).unwrap();
-        let mut vectors =
-            transaction.open_table(TableDefinition::<(u64, u64), &[u8]>::new("vectors")).unwrap();
-        for number in log.numbers() {
-            let (kind, argument) = log.change(number).unwrap();
-            changes.insert(number, (&*kind, &*argument)).unwrap();
-            for (first, chunk) in log.chunks(number).unwrap() {
-                vectors.insert((number, first), &*chunk).unwrap();
-            }
-        }
-        let SnapshotId { number, checksum } = log.snapshot().unwrap();
-        let mut table = transaction.open_table(TableDefinition::<(), u64>::new("snapshot")).unwrap();
-        table.insert((), number).unwrap();
-        if with_checksum {
-            let mut table =
-                transaction.open_table(TableDefinition::<(), u32>::new("snapshot checksum")).unwrap();
-            table.insert((), checksum.unwrap()).unwrap();
-        }
-    }
-    transaction.commit().unwrap();
-    drop((log, database));
-    for number in segments.list().unwrap() {
-        assert!(segments.remove(number).unwrap());
-    }
-}
-
-#[test]
-fn a_folder_of_an_earlier_release_is_opened_and_converted() {
-    for with_checksum in [true, false] {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
-        let (index, reference) = (saved(folder), empty(1));
-        for step in &STEPS[..5] {
-            [&index, &reference].into_iter().for_each(|index| step(index).unwrap());
-        }
-        drop(index);
-        make_legacy(folder, with_checksum);
-        assert!(is_durable(folder) && !folder.join("journal-0.log").exists());
-        assert_eq!(DurableInfo::read(folder).unwrap().changes, 5);
-        let followed = OpenOptions::new().follow(true).open(folder).unwrap_err();
-        assert!(followed.to_string().contains("open it once"), "{followed}");
-        // Where nothing can be written, it is read as it is.
-        let full = Err(io::Error::from(io::ErrorKind::StorageFull).into());
-        let journal = OpenJournal::with_lock(folder, full).unwrap();
-        let read = Index::open(journal.snapshot()).unwrap();
-        journal.replay(typed(&read), &mut no_progress).unwrap();
-        assert_equal(&read, &reference);
-        assert!(folder.join("journal.redb").exists());
-        // Twice: one that is converted, and one that was before its old log was removed.
-        let old = fs::read(folder.join("journal.redb")).unwrap();
-        for _ in 0..2 {
-            let index = Index::open(folder).unwrap();
-            assert_equal(&index, &reference);
-            assert!(!folder.join("journal.redb").exists());
-            [&index, &reference].into_iter().for_each(|index| insert(index, None).unwrap());
-            drop(index);
-            fs::write(folder.join("journal.redb"), &old).unwrap();
-        }
     }
 }
