@@ -61,6 +61,13 @@ impl<'a> InsertEntries<'a> {
 /// A change of one key.
 pub(crate) type KeyChange = fn(&mut KeyMap, Key) -> Result<(), KeyError>;
 
+/// Bytes that a copy of a graph takes, at most: attributes are shared until they change.
+fn copy_bytes<T: Element>(graph: &Graph<T>) -> usize {
+    let vectors = graph.vectors().bytes() + graph.vectors().code_bytes();
+    let keys = graph.slots() * size_of::<Key>() + graph.keys().attributes().memory();
+    vectors + graph.adjacency().bytes() + keys
+}
+
 /// What changes an index.
 pub(crate) struct Changes<T: Element> {
     pub(crate) backend: Arc<dyn Backend<T>>,
@@ -436,10 +443,7 @@ impl<T: Element> Changes<T> {
     /// Copies of the graphs, if they take at most half of the free memory.
     fn copy_graphs(&self) -> Option<Vec<Graph<T>>> {
         let graphs = self.backend.shards_or_self();
-        let bytes = |graph: &Graph<T>| {
-            graph.vectors().bytes() + graph.adjacency().bytes() + graph.vectors().code_bytes()
-        };
-        let bytes: usize = graphs.iter().map(|graph| graph.read(bytes)).sum();
+        let bytes: usize = graphs.iter().map(|graph| graph.read(copy_bytes)).sum();
         if bytes as u64 > free_host_memory() / 2 {
             return None;
         }
@@ -464,5 +468,28 @@ impl<T: Element> Changes<T> {
             return Err(JournalError::new(Path::new("<index>"), JournalFault::NotDurable));
         };
         journal.snapshot(only_if_due, |path, is_copied| self.save_copy(path, is_copied, progress))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::{ElementKind, Metric};
+
+    use super::*;
+    use crate::IndexBuilder;
+
+    #[test]
+    fn a_copy_counts_keys_and_attributes() {
+        let index = IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2).unwrap();
+        index.insert(&[1_u8, 2], &[7]).unwrap();
+        let bytes = |count_all: bool| {
+            let graph_bytes = |graph: &Graph<u8>| graph.vectors().bytes() + graph.adjacency().bytes();
+            index.of().unwrap().backend.read(if count_all { copy_bytes } else { graph_bytes })
+        };
+        let before = bytes(true);
+        assert!(before >= bytes(false) + size_of::<Key>());
+        let text = "a long text".repeat(100);
+        index.set_attributes(&[7], &Frame::new(1).column("text", [&*text]).unwrap()).unwrap();
+        assert!(bytes(true) >= before + text.len());
     }
 }
