@@ -133,6 +133,8 @@ def test_a_durable_index_has_every_change(tmp_path):
     assert index.catch_up() == 0 and follower.catch_up() <= 1 and 4 not in follower
     with pytest.raises(ValueError, match="follows a durable index"):
         follower.delete([5])
+    with pytest.raises(jasper.FormatError, match="not the folder of a durable index"):
+        jasper.Index.open((folder / "index-0.jasper").read_bytes(), follow=True)
     before = state()
     del index
     index = jasper.Index.open(folder)

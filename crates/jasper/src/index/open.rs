@@ -149,8 +149,9 @@ impl OpenOptions {
     /// not.
     ///
     /// # Errors
-    /// As [`Self::open`], with `<bytes>` for a path.
+    /// As [`Self::open`], with `<bytes>` for a path. Only folders can be [followed](Self::follow).
     pub fn open_bytes(&self, bytes: &[u8]) -> Result<Index, OpenError> {
+        self.refuse_to_follow("<bytes>")?;
         let in_bytes = |fault| FileError::new(Path::new("<bytes>"), fault);
         let _opening = self.open_device()?;
         let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
@@ -166,8 +167,14 @@ impl OpenOptions {
     /// # Errors
     /// As [`Self::open`], with `<graph>` for a path.
     pub fn open_graph<T: Element>(&self, graph: Graph<T>) -> Result<Index, OpenError> {
+        self.refuse_to_follow("<graph>")?;
         let index = self.index(graph).map_err(|fault| FileError::new(Path::new("<graph>"), fault))?;
         self.move_to_device(index.into())
+    }
+
+    /// Refuses to follow what is no folder.
+    fn refuse_to_follow(&self, path: &str) -> Result<(), JournalError> {
+        if self.follows { Err(JournalError::new(Path::new(path), JournalFault::NotDurable)) } else { Ok(()) }
     }
 
     /// Opens a durable index, and makes the changes in its journal.

@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use jasper::error::JournalFault;
 use jasper::{Device, Index, Key, NewKeys, OpenOptions, Progress, QuantizeMode, Stage, UpdateError};
 
 use crate::kill::kill;
-use crate::{DIMENSION, bytes_of, change, create, create_with, mix, rows, view};
+use crate::{DIMENSION, bytes_of, change, create, create_with, fault, mix, rows, view};
 
 /// The folder, for the process that follows.
 const CHILD: &str = "JASPER_FOLLOWING_CHILD";
@@ -162,7 +163,12 @@ fn a_follower_goes_on_where_it_is_moved() {
     index.insert(&rows(3, 1), &[LAST]).unwrap();
     wait_for(&follower, &index);
     drop(follower);
-    assert!(OpenOptions::new().follow(true).open(folder.join("index-0.jasper")).is_err());
+    let follow = OpenOptions::new().follow(true);
+    let no_folder =
+        [follow.open(folder.join("index-0.jasper")), follow.open_bytes(&index.to_bytes().unwrap())];
+    for refused in no_folder {
+        assert!(matches!(fault(refused), JournalFault::NotDurable));
+    }
 }
 
 /// Not a test, but a process that follows until the last key is there, and prints what it has then.
