@@ -12,7 +12,7 @@ use super::log::Log;
 use super::segment::{Beginning, Folder, Segments, has_content, invalid, segment_path};
 use super::store::{SnapshotId, Writer};
 use super::{JournalError, JournalFault, legacy};
-use crate::typed::{is_sharded, manifest_checksum, shard_files};
+use crate::typed::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
 pub(super) fn snapshot_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("index-{number}.jasper"))
@@ -29,9 +29,16 @@ pub(super) fn snapshot_bytes(path: &Path) -> Result<u64, JournalFault> {
     Ok(bytes?)
 }
 
-/// The last snapshot that the log names.
-pub(super) fn find_snapshot(log: &Log) -> io::Result<SnapshotId> {
-    log.snapshots().last().copied().ok_or_else(|| invalid("the log names no snapshot"))
+/// The last snapshot that the log names and that is there. One that is gone was removed because it could not be named
+/// for sure: the log has all changes since the one before it, or else a file is missing.
+pub(super) fn find_snapshot(folder: &Path, log: &Log) -> io::Result<SnapshotId> {
+    let is_there = |snapshot: &&SnapshotId| {
+        let path = snapshot_path(folder, snapshot.number);
+        path.is_file() || is_sharded(path)
+    };
+    let named = log.snapshots();
+    let found = named.iter().rfind(is_there).filter(|&&found| log.is_whole_since(found));
+    found.or(named.last()).copied().ok_or_else(|| invalid("the log names no snapshot"))
 }
 
 /// The path of a snapshot, after a check that it is the one that the log continues.
@@ -229,7 +236,7 @@ impl DurableInfo {
             // Another process may be writing to its end.
             let mut log = Log::new(segments);
             log.read_on()?;
-            let number = find_snapshot(&log)?.number;
+            let number = find_snapshot(folder, &log)?.number;
             log.remove_below(number);
             Ok(Self { snapshot: snapshot_path(folder, number), changes: log.numbers().len() })
         };
@@ -255,6 +262,7 @@ pub(super) fn remove_other_snapshots(folder: &Path, number: u64) {
 }
 
 /// Removes a snapshot, if it is there.
-fn remove_snapshot(path: &Path) {
+pub(super) fn remove_snapshot(path: &Path) {
+    remove_manifest(path);
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }

@@ -35,7 +35,7 @@ impl FollowedLog {
                 return Err(JournalFault::Unconverted);
             }
             let mut log = Log::new(Arc::new(Folder(folder.to_owned())));
-            let snapshot = read_snapshot(&mut log)?;
+            let snapshot = read_snapshot(folder, &mut log)?;
             Ok(Self { folder: folder.to_owned(), log, snapshot })
         };
         open().map_err(|fault| JournalError::new(folder, fault))
@@ -53,7 +53,7 @@ impl FollowedLog {
     /// Whether there is another snapshot now, so that the last one may have been removed.
     pub(crate) fn has_other_snapshot(&mut self) -> Result<bool, JournalError> {
         let before = self.snapshot;
-        let read = read_snapshot(&mut self.log);
+        let read = read_snapshot(&self.folder, &mut self.log);
         self.snapshot = read.map_err(|fault| JournalError::new(&self.folder, fault))?;
         Ok(before != self.snapshot)
     }
@@ -67,9 +67,9 @@ impl FollowedLog {
     }
 }
 
-fn read_snapshot(log: &mut Log) -> Result<SnapshotId, JournalFault> {
+fn read_snapshot(folder: &Path, log: &mut Log) -> Result<SnapshotId, JournalFault> {
     log.read_on()?;
-    Ok(find_snapshot(log)?)
+    Ok(find_snapshot(folder, log)?)
 }
 
 /// Makes the changes of a log in an index, again and again, on a thread of its own.

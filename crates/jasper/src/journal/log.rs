@@ -32,6 +32,8 @@ pub(super) struct Log {
     vectors: Vec<Chunk>,
     /// In the order in which they were named.
     snapshots: Vec<SnapshotId>,
+    /// The number of the first segment.
+    begin: Option<u64>,
     ended: u64,
     /// Changes below this number are not taken.
     first: u64,
@@ -67,7 +69,7 @@ impl Log {
     /// A log of which nothing is read yet.
     pub(super) fn new(segments: Arc<dyn Segments>) -> Self {
         let (changes, vectors, snapshots) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { segments, segment: None, changes, vectors, snapshots, ended: 0, first: 0 }
+        Self { segments, segment: None, changes, vectors, snapshots, begin: None, ended: 0, first: 0 }
     }
 
     /// Reads the log to its end. No process writes to it.
@@ -114,6 +116,7 @@ impl Log {
             }
             // They are of a change that was not written to its end.
             self.vectors.clear();
+            self.begin.get_or_insert(next.number);
             self.segment = Some(next);
             self.read_entries()?;
         }
@@ -206,6 +209,11 @@ impl Log {
     /// The snapshots that the log names.
     pub(super) fn snapshots(&self) -> &[SnapshotId] {
         &self.snapshots
+    }
+
+    /// Whether all segments are there that have changes after this snapshot: the first one, or one from before it.
+    pub(super) fn is_whole_since(&self, snapshot: SnapshotId) -> bool {
+        self.begin == Some(0) || self.snapshots.iter().any(|earlier| earlier.number < snapshot.number)
     }
 
     /// All changes below this number have ended.

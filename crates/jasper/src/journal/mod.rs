@@ -29,7 +29,7 @@
 //!     take a number N, and end the segment   changes from N on are in later segments
 //!     wait for its turn, and copy the index  if there is memory; otherwise changes wait until it is written
 //!     write index-N.jasper                   a crash until here leaves a file that the next opening removes
-//!     append that it is there, and sync
+//!     append that it is there, and sync      if this fails: remove it; what is named and not there does not count
 //!     remove older snapshots, and the segments that were ended, but for those that a follower reads
 //! open:
 //!     copy what the last segment has and may not be on disk to another one
@@ -78,7 +78,7 @@ pub(crate) use digest::Digest;
 pub use folder::{DurableInfo, check_new_durable, is_durable};
 use folder::{
     Locks, acquire, check_snapshot, find_snapshot, legacy_log, remove_legacy_log, remove_other_snapshots,
-    snapshot_bytes, snapshot_checksum, snapshot_path,
+    remove_snapshot, snapshot_bytes, snapshot_checksum, snapshot_path,
 };
 pub(crate) use folder::{check_durable, create};
 pub(crate) use follow::{FollowedLog, Follower};
@@ -231,7 +231,7 @@ impl OpenJournal {
             }
         }
         let mut log = Log::read(Arc::clone(&segments))?;
-        let snapshot = find_snapshot(&log)?;
+        let snapshot = find_snapshot(folder, &log)?;
         check_snapshot(folder, snapshot)?;
         log.remove_below(snapshot.number);
         if lock.is_ok() {
@@ -467,24 +467,37 @@ impl Journal {
             return Ok(());
         };
         turn.wait();
-        // Followers learn that all changes before it have ended, though nothing may be logged for a while. If that fails, the
-        // next entry says it.
-        let _ = self.with_store(|store| store.commit(&[], |_| Ok(())));
         let number = turn.number();
+        if number == self.with_store(|store| store.snapshot.number) {
+            // Nothing has changed since the last one, whose file this would replace.
+            return Ok(());
+        }
+        // Followers learn that all changes before it have ended, though nothing may be logged for a while. And the log names
+        // the last snapshot again, after one of this number that could not be named for sure, before its file is there.
+        let begun = self.with_store(|store| store.commit(&[], |_| Ok(())));
+        begun.map_err(|error| in_folder(error.into()))?;
+        let path = snapshot_path(&self.folder, number);
         let mut turn = Some(turn);
-        let snapshot = || -> Result<(), JournalFault> {
-            let path = snapshot_path(&self.folder, number);
+        let snapshot = || -> Result<Arc<dyn Segments>, JournalFault> {
             let saved = save(&path, &mut || drop(turn.take()))?;
             let checksum = Some(snapshot_checksum(&path)?);
-            self.with_store(|store| {
+            let segments = self.with_store(|store| {
                 store.set_snapshot(SnapshotId { number, checksum })?;
-                self.snapshot_bytes.store(saved.bytes, Ordering::Relaxed);
-                remove_other_snapshots(&self.folder, number);
-                // What is left is removed after the next snapshot.
-                let _ = store.segments.remove_below(first);
-                Ok(())
-            })
+                Ok::<_, io::Error>(Arc::clone(&store.segments))
+            })?;
+            self.snapshot_bytes.store(saved.bytes, Ordering::Relaxed);
+            Ok(segments)
         };
-        snapshot().map_err(in_folder)
+        let segments = snapshot().map_err(|fault| {
+            // It takes the room that changes may need. If the log names it nevertheless, see `find_snapshot`.
+            remove_snapshot(&path);
+            in_folder(fault)
+        })?;
+        // Changes go on: the removal of large files takes time.
+        drop(turn);
+        remove_other_snapshots(&self.folder, number);
+        // What is left is removed after the next snapshot.
+        let _ = segments.remove_below(first);
+        Ok(())
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct SnapshotId {
 /// another one begins, and says first which changes have failed.
 pub(super) struct Store {
     pub(super) segments: Arc<dyn Segments>,
-    snapshot: SnapshotId,
+    pub(super) snapshot: SnapshotId,
     /// `None` before the first entry, after an error, and after [`Self::end_segment`].
     segment: Option<Writer>,
     /// The number of the next segment.

@@ -25,8 +25,8 @@ use crate::changes::small::SmallChanges;
 use crate::check::{CheckError, CheckReport};
 use crate::report::BuildReport;
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, SearchLimits, Spread};
-pub(crate) use shard_files::manifest_checksum;
 pub use shard_files::{is_sharded, shard_files};
+pub(crate) use shard_files::{manifest_checksum, remove_manifest};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
 /// for all types.

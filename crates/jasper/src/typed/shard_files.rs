@@ -135,6 +135,11 @@ pub(crate) fn manifest_checksum(folder: &Path) -> Result<u32, FileError> {
     Ok(crc32c::crc32c(&manifest))
 }
 
+/// Makes a folder none of an index, before its files are removed one by one. If it was none, nothing happens.
+pub(crate) fn remove_manifest(folder: &Path) {
+    let _ = fs::remove_file(folder.join(MANIFEST));
+}
+
 /// Writes the graphs of shards to a folder. `save` writes one of them, by its number.
 pub(crate) fn save(
     folder: &Path,

@@ -1,8 +1,10 @@
 //! Segments in memory, whose calls fail or wait on demand, and which lose what a crash may lose.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ pub(super) struct State {
     pub(super) syncs: u64,
     /// The calls that fail.
     pub(super) failing: Range<u64>,
+    /// A folder; calls fail while there is a snapshot.
+    pub(super) full_with_snapshot: Option<PathBuf>,
     /// Whether calls wait.
     is_held: bool,
 }
@@ -95,7 +99,11 @@ impl Disk {
             return Err(io::ErrorKind::TimedOut.into());
         }
         state.calls += 1;
-        let fails = state.failing.contains(&(state.calls - 1));
+        let is_full = state.full_with_snapshot.as_ref().is_some_and(|folder| {
+            let mut names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+            names.any(|name| name.as_encoded_bytes().starts_with(b"index-"))
+        });
+        let fails = is_full || state.failing.contains(&(state.calls - 1));
         let result = change(&mut state, fails);
         if fails { Err(io::ErrorKind::StorageFull.into()) } else { Ok(result) }
     }

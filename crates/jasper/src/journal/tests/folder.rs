@@ -2,6 +2,56 @@
 
 use super::*;
 
+/// A store that continues the log of a folder.
+fn store_of(folder: &Path) -> Store {
+    let segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
+    let log = Log::read(Arc::clone(&segments)).unwrap();
+    Store::new(segments, *log.snapshots().last().unwrap(), log.end(), log.ended()).unwrap()
+}
+
+#[test]
+fn a_snapshot_that_is_named_and_gone_does_not_count() {
+    let (folder, reference) = (tempfile::tempdir().unwrap(), empty(1));
+    let folder = folder.path();
+    let index = saved(folder);
+    for index in [&index, &reference] {
+        insert(index, Some(0..40)).unwrap();
+    }
+    drop(index);
+    store_of(folder).set_snapshot(SnapshotId { number: 1, checksum: Some(7) }).unwrap();
+    let follower = OpenOptions::new().follow(true).open(folder).unwrap();
+    assert_equal(&follower, &reference);
+    assert_eq!(DurableInfo::read(folder).unwrap().changes, 1);
+    for _ in 0..2 {
+        let index = Index::open(folder).unwrap();
+        assert_equal(&index, &reference);
+        for index in [&index, &reference] {
+            insert(index, None).unwrap();
+        }
+        follower.catch_up().unwrap();
+        assert_equal(&follower, &reference);
+    }
+}
+
+/// Its log went with the segments before the last snapshot.
+#[test]
+fn a_snapshot_that_was_replaced_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let index = saved(folder);
+    let last = || DurableInfo::read(folder).unwrap().snapshot;
+    for _ in 0..2 {
+        let old = (last(), fs::read(last()).unwrap());
+        insert(&index, None).unwrap();
+        index.snapshot().unwrap();
+        let new = last();
+        fs::write(&old.0, old.1).unwrap();
+        fs::rename(&new, folder.join("hidden")).unwrap();
+        assert!(OpenOptions::new().follow(true).open(folder).is_err(), "{new:?}");
+        fs::rename(folder.join("hidden"), &new).unwrap();
+    }
+}
+
 #[test]
 fn a_follower_goes_on_in_another_backend() {
     let folder = tempfile::tempdir().unwrap();

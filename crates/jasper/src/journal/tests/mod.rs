@@ -257,12 +257,12 @@ fn assert_equal(a: &Index, b: &Index) {
 }
 
 /// Makes a change in both, after which they and the log must be equal.
-fn assert_usable(index: &Index, reference: &Index, disk: &Disk) {
+fn assert_usable(index: &Index, reference: &Index, disk: &Disk, shards: usize) {
     for index in [index, reference] {
         insert(index, None).unwrap();
     }
     assert_equal(index, reference);
-    assert_equal(&replayed(&disk.after_crash(), 1), reference);
+    assert_equal(&replayed(&disk.after_crash(), shards), reference);
 }
 
 /// Waits until the log has this number of changes.
@@ -308,7 +308,7 @@ fn a_change_that_was_computed_is_cancelled_when_its_log_fails() {
                 state.calls <= state.failing.start
             };
             disk.fail(0..0);
-            assert_usable(&index, &reference, &disk);
+            assert_usable(&index, &reference, &disk, 1);
             if is_last {
                 break;
             }
@@ -349,7 +349,7 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
                 (0, Ok(Err(UpdateError::Cancelled(_)))) | (1, Ok(Err(UpdateError::Journal(_)))) => {
                     assert_equal(&index, &reference);
                     disk.fail(0..0);
-                    assert_usable(&index, &reference, &disk);
+                    assert_usable(&index, &reference, &disk, 1);
                 }
                 (2, Err(_)) => assert_equal(&replayed(&disk.after_crash(), 1), &reference),
                 (_, made) => panic!("{made:?}"),
@@ -402,7 +402,8 @@ fn a_snapshot_that_fails_loses_nothing() {
         disk.fail(0..0);
         for disk in [disk.after_crash(), disk.after_power_cut(0)] {
             let mut log = read_log(&disk);
-            let number = log.snapshots().last().unwrap().number;
+            let is_there = |&number: &u64| snapshot_path(folder.path(), number).exists();
+            let number = log.snapshots().iter().map(|snapshot| snapshot.number).rfind(is_there).unwrap_or(0);
             log.remove_below(number);
             let left = match number {
                 0 => empty(shards),
@@ -416,6 +417,29 @@ fn a_snapshot_that_fails_loses_nothing() {
         }
         // And the next one succeeds.
         index.insert(&[9_u8, 9], &[1 << 40]).unwrap();
+        index.snapshot().unwrap();
+        assert!(read_log(&disk).numbers().is_empty());
+    }
+}
+
+/// What it wrote takes the room that the log needs.
+#[test]
+fn changes_go_on_after_a_snapshot_that_cannot_be_named() {
+    for shards in [1, 3] {
+        let (disk, folder, reference) = (Disk::default(), tempfile::tempdir().unwrap(), empty(shards));
+        let index = durable(empty(shards), &disk, folder.path());
+        // There is nothing to write, and the file of the last snapshot is not touched.
+        index.snapshot().unwrap();
+        assert!(!snapshot_path(folder.path(), 0).exists());
+        take_steps(&index, &reference);
+        disk.state().full_with_snapshot = Some(folder.path().to_owned());
+        let failed = index.snapshot().unwrap_err().into_cause();
+        assert!(
+            matches!(&failed, JournalFault::Journal(error) if error.kind() == io::ErrorKind::StorageFull),
+            "{failed:?}"
+        );
+        assert_usable(&index, &reference, &disk, shards);
+        disk.state().full_with_snapshot = None;
         index.snapshot().unwrap();
         assert!(read_log(&disk).numbers().is_empty());
     }
