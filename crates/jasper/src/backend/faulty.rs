@@ -27,6 +27,8 @@ pub(crate) struct Faulty {
 #[derive(Default)]
 pub(crate) struct Controls {
     pub(crate) faults: AtomicBool,
+    /// Whether the next check panics.
+    pub(crate) panics: AtomicBool,
     pub(crate) has_no_memory: AtomicBool,
     /// Whether searches read vectors in device memory.
     pub(crate) is_uploaded: AtomicBool,
@@ -44,6 +46,7 @@ impl Controls {
 
     fn check(&self, device: usize) -> Result<(), DeviceError> {
         let source: Box<dyn Error + Send + Sync> = "as the test wants".into();
+        assert!(!self.panics.swap(false, Relaxed), "on purpose");
         match () {
             () if self.faults.load(Relaxed) => Err(DeviceError::Failed { device, source }),
             () if self.has_no_memory.load(Relaxed) => Err(DeviceError::Unavailable { device, source }),

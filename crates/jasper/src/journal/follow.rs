@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -13,11 +14,12 @@ use super::folder::find_snapshot;
 use super::log::Log;
 use super::segment::Folder;
 use super::store::SnapshotId;
-use super::{JournalError, JournalFault, check_durable, check_snapshot, legacy_log, replay};
+use super::{JournalError, JournalFault, check_durable, check_snapshot, legacy_log, record};
 use crate::typed::TypedIndex;
 
-/// How long a follower waits between two looks at the log.
+/// How long a follower waits between two looks at the log, and at most after several that failed.
 const PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(3);
 
 /// The log of a folder that is about to be followed.
 #[derive(Debug)]
@@ -114,7 +116,8 @@ impl<T: Element> Following<T> {
             log.read_on()?;
             let ended = log.ended();
             for number in log.numbers().into_iter().take_while(|&number| number < ended) {
-                replay(index, log, number)?;
+                // Refusals as well: the followed index has made all that the log does not say to have failed.
+                record::replay(index, log, number).map_err(JournalFault::Replay)?;
                 log.remove_below(number + 1);
                 made += 1;
             }
@@ -147,15 +150,17 @@ impl<T: Element> Following<T> {
 
 impl<T: Element> Shared<T> {
     fn run(&self) {
+        let mut pause = PAUSE;
         loop {
             let is_running = |is_stopping: &mut bool| !*is_stopping;
-            let waited = self.stopping.wait_timeout_while(lock(&self.is_stopping), PAUSE, is_running);
+            let waited = self.stopping.wait_timeout_while(lock(&self.is_stopping), pause, is_running);
             if *waited.unwrap_or_else(PoisonError::into_inner).0 {
                 return;
             }
             if let Some(following) = &mut *lock(&self.following) {
-                // An error is that of the next call that catches up, if it lasts.
-                let _ = following.catch_up();
+                // An error, or a panic, is that of the next call that catches up, if it lasts.
+                let caught_up = catch_unwind(AssertUnwindSafe(|| following.catch_up()));
+                pause = if matches!(caught_up, Ok(Ok(_))) { PAUSE } else { MAX_PAUSE.min(pause * 2) };
             }
         }
     }
@@ -178,7 +183,7 @@ impl<T: Element> Follower<T> {
         *lock(&self.shared.is_stopping) = true;
         self.shared.stopping.notify_all();
         if let Some(thread) = self.thread.take() {
-            // Its panic was printed.
+            // It does not panic.
             let _ = thread.join();
         }
     }

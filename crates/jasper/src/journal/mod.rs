@@ -271,11 +271,16 @@ impl OpenJournal {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Journal, JournalFault> {
         let numbers = self.log.numbers();
-        let mut logged_bytes = 0;
+        let (mut logged_bytes, mut refused) = (0, Vec::new());
         for (done, &number) in numbers.iter().enumerate() {
             let report = Progress { stage: Stage::Replaying, done, total: numbers.len() }.report(progress);
             report.map_err(|error| JournalFault::Replay(error.into()))?;
-            logged_bytes += replay(index, &self.log, number)?;
+            match record::replay(index, &self.log, number) {
+                Ok(bytes) => logged_bytes += bytes,
+                // The process ended before it logged that the change failed.
+                Err(error) if is_refusal(&error) => refused.push(number),
+                Err(error) => return Err(JournalFault::Replay(error)),
+            }
         }
         if self.segments.list()?.len() >= MAX_SEGMENTS {
             logged_bytes = u64::MAX / 2;
@@ -286,8 +291,11 @@ impl OpenJournal {
         let mut store = Store::new(self.segments, self.snapshot, self.log.end(), next)?;
         match &self.lock {
             Err(reason) => store.close(copy_error(reason)),
-            // Followers wait for the end of changes whose process was killed. If this fails, the next entry says it.
-            Ok(_) if numbers.last().is_some_and(|&last| last >= ended) => _ = store.commit(&[], |_| Ok(())),
+            // Followers wait for the end of changes whose process was killed, and make those that have not failed. If this
+            // fails, the next entry says it.
+            Ok(_) if !refused.is_empty() || numbers.last().is_some_and(|&last| last >= ended) => {
+                let _ = store.fail(&refused);
+            }
             Ok(_) => {}
         }
         Ok(Journal {
@@ -302,15 +310,6 @@ impl OpenJournal {
             snapshot_bytes: AtomicU64::new(snapshot_bytes),
             lock: self.lock,
         })
-    }
-}
-
-/// Makes a change of the log again. Returns the bytes that it takes there.
-fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) -> Result<u64, JournalFault> {
-    match record::replay(index, log, number) {
-        // The process ended before it logged that the change failed.
-        Err(error) if is_refusal(&error) => Ok(0),
-        made => made.map_err(JournalFault::Replay),
     }
 }
 

@@ -53,6 +53,51 @@ fn a_snapshot_that_was_replaced_does_not_count() {
 }
 
 #[test]
+fn a_follower_refuses_only_what_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    drop(saved(folder));
+    let mut store = store_of(folder);
+    let argument = bytemuck::cast_slice(&[9_u64]).to_vec();
+    let delete = StoredChange { number: 0, kind: "delete", argument, vectors: Vec::new() };
+    store.commit(&[0], |segment| segment.write(&delete)).unwrap();
+    // As if it had been made: the index that is followed is another one.
+    store.set_ended(1);
+    drop(store);
+    let follow = || OpenOptions::new().follow(true).open(folder);
+    let differs = follow().unwrap_err();
+    assert!(differs.to_string().contains("cannot be made again"), "{differs}");
+    // Its process was killed before it could say that the change failed.
+    let index = Index::open(folder).unwrap();
+    let follower = follow().unwrap();
+    insert(&index, None).unwrap();
+    follower.catch_up().unwrap();
+    assert_equal(&index, &follower);
+}
+
+#[test]
+fn a_follower_goes_on_after_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = saved(folder.path());
+    let follower = OpenOptions::new().follow(true).open(folder.path()).unwrap();
+    let controls = Arc::new(Controls::default());
+    let on = |_, graph, executor| Faulty::backend(graph, &executor, 0, &controls);
+    controls.panics.store(true, Ordering::Relaxed);
+    let follower = Index::from(into_typed(follower).moved(on));
+    insert(&index, Some(0..40)).unwrap();
+    let start = Instant::now();
+    let wait = |condition: &dyn Fn() -> bool| {
+        while !condition() {
+            assert!(start.elapsed() < PATIENCE, "the thread of the follower has ended");
+            std::thread::yield_now();
+        }
+    };
+    wait(&|| !controls.panics.load(Ordering::Relaxed));
+    wait(&|| follower.len() == 40);
+    assert_equal(&index, &follower);
+}
+
+#[test]
 fn a_follower_goes_on_in_another_backend() {
     let folder = tempfile::tempdir().unwrap();
     let index = saved(folder.path());
