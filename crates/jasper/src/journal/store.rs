@@ -56,7 +56,7 @@ pub(super) struct Writer {
     number: u64,
     file: Box<dyn NewSegment>,
     /// Entries that are not appended yet.
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// Bytes that are appended, and that are on disk.
     appended: u64,
     synced: u64,
@@ -111,7 +111,16 @@ impl Writer {
             ended: self.ended,
         };
         self.buffer.extend(header.encode());
-        body.iter().for_each(|part| self.buffer.extend_from_slice(part));
+        for part in body {
+            if part.len() < BUFFER_BYTES {
+                self.buffer.extend_from_slice(part);
+            } else {
+                // The keys of a large delete, for example, are not copied.
+                self.flush()?;
+                self.file.append(part)?;
+                self.appended += part.len() as u64;
+            }
+        }
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 

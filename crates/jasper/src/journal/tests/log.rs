@@ -1,5 +1,7 @@
 //! What a reader finds in a log that was cut, damaged, or is being written.
 
+use super::super::segment::Beginning;
+use super::super::store::Writer;
 use super::*;
 
 fn change(number: u64, vectors: &[u8]) -> StoredChange {
@@ -130,6 +132,18 @@ fn what_a_log_is_opened_with_is_on_disk() {
         }
     }
     assert!(copied > 10, "{copied}");
+}
+
+#[test]
+fn a_large_entry_is_not_buffered() {
+    let disk = Disk::default();
+    let mut writer = Writer::new(0, disk.create(0).unwrap());
+    writer.begin(Beginning::default(), SNAPSHOT).unwrap();
+    let keys = vec![7; 20 << 20];
+    writer.write_argument(0, "delete", &keys).unwrap();
+    assert!(writer.buffer.capacity() < 4 << 20, "{}", writer.buffer.capacity());
+    writer.finish(1).unwrap();
+    assert!(read_log(&disk).change(0).unwrap() == ("delete".to_owned(), keys));
 }
 
 /// A follower reads changes again that another process has copied.
