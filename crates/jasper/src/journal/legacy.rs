@@ -7,13 +7,16 @@
 //! | `snapshot` | the number of the first change that is not in the snapshot |
 //! | `snapshot checksum` | the checksum of the header of the snapshot |
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
-use std::fs;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use jasper_core::sync::lock;
+use jasper_data::ReadAt;
 use redb::{
     Builder, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError,
 };
@@ -35,9 +38,11 @@ pub(super) fn read(path: &Path) -> io::Result<OneSegment> {
 
 /// Writes everything that is in the database at `path` to a segment. The database stays as it is.
 pub(super) fn convert(path: &Path, segment: Box<dyn NewSegment>) -> io::Result<()> {
-    let file = InMemory(Mutex::new(fs::read(path)?));
+    let file = File::open(path)?;
+    let len = file.size()?;
+    let overlay = Overlay { file, state: Mutex::new(State { len, file_len: len, pages: BTreeMap::new() }) };
     let database =
-        Builder::new().set_check_integrity_on_open(true).create_with_backend(file).map_err(error)?;
+        Builder::new().set_check_integrity_on_open(true).create_with_backend(overlay).map_err(error)?;
     copy(&database.begin_read().map_err(error)?, Writer::new(0, segment))
 }
 
@@ -62,29 +67,73 @@ fn copy(from: &ReadTransaction, mut to: Writer) -> io::Result<()> {
     to.finish(0)
 }
 
-/// A database in memory.
-struct InMemory(Mutex<Vec<u8>>);
+/// A database that is only read: what is written to it, to repair it after a crash for example, is in memory.
+struct Overlay {
+    file: File,
+    state: Mutex<State>,
+}
 
-impl InMemory {
-    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        lock(&self.0)
+struct State {
+    len: u64,
+    /// What is after this in the file is cut off.
+    file_len: u64,
+    /// By number. Those that are not here are as in the file.
+    pages: BTreeMap<u64, Vec<u8>>,
+}
+
+const PAGE_BYTES: u64 = 4096;
+
+impl Overlay {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Reads the file, whose `len` bytes are followed by zeros.
+    fn read_file(&self, len: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let (there, after) = out.split_at_mut(len.saturating_sub(offset).min(out.len() as u64) as usize);
+        after.fill(0);
+        self.file.read_exact_at(there, offset)
     }
 }
 
-impl StorageBackend for InMemory {
+/// The pages of some bytes of the database: the number of each, where the bytes begin there, and how many there are.
+fn pages(mut offset: u64, mut len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+    std::iter::from_fn(move || {
+        let (number, start) = (offset / PAGE_BYTES, offset % PAGE_BYTES);
+        let part = len.min(PAGE_BYTES - start);
+        (offset, len) = (offset + part, len - part);
+        (part > 0).then_some((number, start as usize, part as usize))
+    })
+}
+
+impl StorageBackend for Overlay {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.bytes().len() as u64)
+        Ok(self.state().len)
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let bytes = self.bytes();
-        let found = bytes.get(offset as usize..).and_then(|bytes| bytes.get(..out.len()));
-        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+    fn read(&self, offset: u64, mut out: &mut [u8]) -> io::Result<()> {
+        let state = self.state();
+        if offset.checked_add(out.len() as u64).is_none_or(|end| end > state.len) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        for (number, start, len) in pages(offset, out.len() as u64) {
+            let (part, rest) = out.split_at_mut(len);
+            match state.pages.get(&number) {
+                Some(page) => part.copy_from_slice(&page[start..][..len]),
+                None => self.read_file(state.file_len, number * PAGE_BYTES + start as u64, part)?,
+            }
+            out = rest;
+        }
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.bytes().resize(len as usize, 0);
+        let mut state = self.state();
+        (state.len, state.file_len) = (len, state.file_len.min(len));
+        drop(state.pages.split_off(&len.div_ceil(PAGE_BYTES)));
+        if let Some(last) = state.pages.get_mut(&(len / PAGE_BYTES)) {
+            last[(len % PAGE_BYTES) as usize..].fill(0);
+        }
         Ok(())
     }
 
@@ -92,17 +141,29 @@ impl StorageBackend for InMemory {
         Ok(())
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut bytes = self.bytes();
-        let place = bytes.get_mut(offset as usize..).and_then(|bytes| bytes.get_mut(..data.len()));
-        place.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+    fn write(&self, offset: u64, mut data: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        for (number, start, len) in pages(offset, data.len() as u64) {
+            let (part, rest) = data.split_at(len);
+            let State { file_len, pages, .. } = &mut *state;
+            let page = match pages.entry(number) {
+                Entry::Occupied(page) => page.into_mut(),
+                Entry::Vacant(place) => {
+                    let mut page = vec![0; PAGE_BYTES as usize];
+                    self.read_file(*file_len, number * PAGE_BYTES, &mut page)?;
+                    place.insert(page)
+                }
+            };
+            page[start..][..len].copy_from_slice(part);
+            data = rest;
+        }
         Ok(())
     }
 }
 
-impl fmt::Debug for InMemory {
+impl fmt::Debug for Overlay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InMemory").field("len", &self.bytes().len()).finish()
+        f.debug_struct("Overlay").field("len", &self.state().len).finish_non_exhaustive()
     }
 }
 
