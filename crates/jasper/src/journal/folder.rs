@@ -126,8 +126,11 @@ fn create_in(
         Ok(saved)
     };
     create().inspect_err(|_| {
-        remove_snapshot(&snapshot);
-        let _ = fs::remove_file(log);
+        // In this order, so that the log names no snapshot that is gone, and marks the folder until nothing else is there.
+        if File::create(&log).and_then(|log| log.sync_all()).is_ok() {
+            remove_snapshot(&snapshot);
+            let _ = fs::remove_file(&log);
+        }
     })
 }
 

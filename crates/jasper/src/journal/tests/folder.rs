@@ -97,6 +97,22 @@ fn a_follower_goes_on_after_a_panic() {
     assert_equal(&index, &follower);
 }
 
+/// A process may be killed while what it wrote is removed.
+#[test]
+fn a_snapshot_is_kept_while_the_log_may_name_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (log, snapshot) = (folder.join("journal-0.log"), folder.join("index-0.jasper"));
+    let failed = create(folder, |path| {
+        let saved = typed(&empty(1)).save(path, &mut no_progress);
+        // The log can neither be written nor emptied.
+        fs::remove_file(&log).unwrap();
+        fs::create_dir(&log).unwrap();
+        saved
+    });
+    assert!(failed.is_err() && snapshot.is_file());
+}
+
 #[test]
 fn a_follower_goes_on_in_another_backend() {
     let folder = tempfile::tempdir().unwrap();
