@@ -91,7 +91,8 @@ impl OpenOptions {
     /// A thread looks for changes 20 times a second, until the index is dropped; [`Index::catch_up`] makes at once those
     /// whose calls have returned. A search sees a state that the changed index had: changes are made in their order, and
     /// each is visible at one moment. A change that the thread cannot make, for want of memory for example, is tried again,
-    /// after pauses of up to three seconds, and `catch_up` returns the error. As long as an index follows, the parts of the journal are kept that it has not read.
+    /// after pauses of up to three seconds, and `catch_up` returns the error. As long as an index follows, the parts of the
+    /// journal are kept that it has not read.
     ///
     /// ```
     /// use jasper::{ElementKind, Index, IndexBuilder, Metric, OpenOptions, UpdateError};
