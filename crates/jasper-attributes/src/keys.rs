@@ -165,14 +165,17 @@ impl Keys {
             }
             keys.len += 1;
         }
-        keys.others = others.into_iter().collect();
+        let distinct = |entries: Vec<(u64, u32)>, reader: &Reader<'_>| {
+            HashIndex::distinct(entries, |_, _| true).ok_or_else(|| reader.error("a key has two rows"))
+        };
+        keys.others = distinct(others, reader)?;
         let removed = reader.len()?;
         let removed = reader.items(removed, 12)?.chunks_exact(12).map(|bytes| {
             let (key, row) = bytes.split_at(8);
             let key = u64::from_le_bytes(key.try_into().expect("8 bytes"));
             (mix(key), u32::from_le_bytes(row.try_into().expect("4 bytes")))
         });
-        keys.removed = removed.collect();
+        keys.removed = distinct(removed.collect(), reader)?;
         let mut is_free = vec![true; rows];
         keys.live().for_each(|(row, _)| is_free[row as usize] = false);
         for (hash, row) in keys.removed.iter() {
@@ -183,8 +186,7 @@ impl Keys {
             is_free[row as usize] = false;
         }
         let has_own = |key: Key| key < rows as u64 && keys.own.get(key as u32);
-        let is_double = keys.others.iter().any(|(hash, _)| has_own(unmix(hash)));
-        if is_double || keys.others.has_equal(|_, _| true) || keys.removed.has_equal(|_, _| true) {
+        if keys.others.iter().any(|(hash, _)| has_own(unmix(hash))) {
             return Err(reader.error("a key has two rows"));
         }
         let free: Vec<u32> = (0..).zip(is_free).filter(|(_, is_free)| *is_free).map(|(row, _)| row).collect();

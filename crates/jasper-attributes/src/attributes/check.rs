@@ -1,10 +1,12 @@
 //! Checks attributes before they are set.
 
+use std::collections::HashMap;
+
 use jasper_core::Key;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::Attributes;
-use crate::columns::{Ids, Values};
+use crate::columns::{Ids, Stored, Values};
 use crate::{AttributeError, ColumnKind, Frame, Value};
 
 impl Attributes {
@@ -23,8 +25,11 @@ impl Attributes {
             return Err(AttributeError::DuplicateKey(key));
         }
         let mut id_column = self.id_column();
+        // A damaged journal may name a million.
+        let columns: HashMap<&str, &Stored> =
+            self.columns.iter().map(|stored| (&*stored.column.name, stored)).collect();
         for given in frame.frame_columns() {
-            let stored = self.column(&given.name);
+            let stored = columns.get(&*given.name).copied();
             let Some(kind) = stored.map(|stored| stored.column.kind).or(given.kind) else { continue };
             let values = given.values_as(kind)?;
             if kind != ColumnKind::Id {

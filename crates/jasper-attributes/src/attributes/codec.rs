@@ -1,7 +1,8 @@
 //! Attributes as bytes, for index files.
 
-use std::io;
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::{io, mem};
 
 use rayon::prelude::*;
 
@@ -44,16 +45,15 @@ impl Attributes {
         }
         let keys = Keys::decode(&mut reader)?;
         let mut sections: Vec<(Column, Reader<'_>)> = Vec::new();
+        let (mut names, mut has_ids) = (HashSet::new(), false);
         for _ in 0..reader.u32()? {
-            let name = reader.str()?.to_string();
+            let name = reader.str()?;
             let kind = kind_from(reader.u8()?, &reader)?;
-            let clashes = |column: &Column| {
-                column.name == name || (column.kind == ColumnKind::Id && kind == ColumnKind::Id)
-            };
-            if name.is_empty() || sections.iter().any(|(column, _)| clashes(column)) {
+            let is_second = kind == ColumnKind::Id && mem::replace(&mut has_ids, true);
+            if name.is_empty() || is_second || !names.insert(name) {
                 return Err(reader.error("a column has no name of its own, or is the second of ids"));
             }
-            sections.push((Column { name, kind }, reader.section()?));
+            sections.push((Column { name: name.to_string(), kind }, reader.section()?));
         }
         reader.end()?;
         let columns = sections.into_par_iter().map(|(column, mut reader)| {

@@ -3,6 +3,7 @@
 mod check;
 mod codec;
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use jasper_core::Key;
 use rayon::prelude::*;
 
 use crate::columns::{Stored, Tags, Values, Words, is_bulk};
+use crate::frame::FrameColumn;
 use crate::keys::Keys;
 use crate::predicate::Predicate;
 use crate::{AttributeError, Column, Expression, ExpressionError, Frame, Value};
@@ -157,15 +159,16 @@ impl Attributes {
         let row = |&key: &Key| self.keys.find(key).ok_or(AttributeError::UnknownKey(key));
         let rows: Vec<u32> = keys.iter().map(row).collect::<Result<_, _>>()?;
         let columns = Arc::make_mut(&mut self.columns);
-        for given in frame.frame_columns() {
-            let is_new = columns.iter().all(|stored| stored.column.name != given.name);
-            if let (true, Some(kind)) = (is_new, given.kind) {
-                columns.push(Stored::new(Column { name: given.name.clone(), kind }));
+        let stored: HashSet<String> = columns.iter().map(|stored| stored.column.name.clone()).collect();
+        let mut given = HashMap::new();
+        for column in frame.frame_columns() {
+            if let (false, Some(kind)) = (stored.contains(&column.name), column.kind) {
+                columns.push(Stored::new(Column { name: column.name.clone(), kind }));
             }
+            given.insert(&*column.name, column);
         }
-        let given = |name: &str| frame.frame_columns().iter().find(|given| given.name == name);
-        let pairs = columns.iter_mut().filter_map(|stored| Some((given(&stored.column.name)?, stored)));
-        let set = |(given, stored): (&crate::frame::FrameColumn, &mut Stored)| {
+        let pairs = columns.iter_mut().filter_map(|stored| Some((given.get(&*stored.column.name)?, stored)));
+        let set = |(given, stored): (&&FrameColumn, &mut Stored)| {
             let values = given.values_as(stored.column.kind)?;
             stored.set(&rows, &values, &self.keys);
             Ok(())
@@ -247,6 +250,18 @@ impl Attributes {
     /// ```
     pub fn bind<'a>(&'a self, expression: &'a Expression) -> Result<Predicate<'a>, ExpressionError> {
         Predicate::new(&self.keys, &self.columns, expression)
+    }
+
+    /// Whether these are the live keys, each once.
+    pub fn has_keys(&self, keys: impl IntoIterator<Item = Key>) -> bool {
+        let (mut is_found, mut found) = (vec![false; self.keys.rows()], 0);
+        for key in keys {
+            match self.keys.find(key) {
+                Some(row) if !std::mem::replace(&mut is_found[row as usize], true) => found += 1,
+                _ => return false,
+            }
+        }
+        found == self.len()
     }
 
     /// The live keys, each with its row: a small number that [`Self::ordered`] has instead of it.

@@ -1,12 +1,8 @@
 //! The strings of a column, each stored once.
 
-use std::hash::BuildHasher;
-
-use rustc_hash::FxBuildHasher;
-
 use crate::DecodeError;
 use crate::bytes::{Reader, put_str};
-use crate::cow::{HashIndex, Lists, mix};
+use crate::cow::{HashIndex, Lists, hash_text};
 use crate::value::MAX_LEN;
 
 /// Numbers strings from 1 on. A string keeps its code; one that no row has any more is dropped when a file is written.
@@ -14,10 +10,6 @@ use crate::value::MAX_LEN;
 pub(crate) struct Dictionary {
     texts: Lists<u8>,
     codes: HashIndex,
-}
-
-pub(crate) fn hash_text(text: &str) -> u64 {
-    mix(FxBuildHasher.hash_one(text))
 }
 
 impl Dictionary {
@@ -67,11 +59,9 @@ impl Dictionary {
             }
             texts.push(Some(text));
         }
-        let codes: HashIndex =
-            (0..).zip(&texts).skip(1).flat_map(|(code, text)| Some((hash_text((*text)?), code))).collect();
-        if codes.has_equal(|a, b| texts[a as usize] == texts[b as usize]) {
-            return Err(reader.error("a column has a string twice"));
-        }
+        let codes = (0..).zip(&texts).skip(1).flat_map(|(code, text)| Some((hash_text((*text)?), code)));
+        let codes = HashIndex::distinct(codes, |a, b| texts[a as usize] == texts[b as usize])
+            .ok_or_else(|| reader.error("a column has a string twice"))?;
         Ok(Self { texts: Lists::collect(texts.into_iter().map(|text| text.map(str::as_bytes))), codes })
     }
 

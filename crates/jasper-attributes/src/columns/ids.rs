@@ -1,9 +1,8 @@
 //! The column of ids.
 
-use super::dictionary::hash_text;
 use super::{is_bulk, live, tags};
 use crate::bytes::Reader;
-use crate::cow::{HashIndex, Lists};
+use crate::cow::{HashIndex, Lists, hash_text};
 use crate::keys::Keys;
 use crate::{DecodeError, Value};
 
@@ -102,10 +101,9 @@ impl Ids {
         let texts =
             Lists::collect(lens.map(|len| Some(rest.split_off(..len?).expect("checked by their sum"))));
         let mut decoded = Self { texts, rows: HashIndex::default() };
-        decoded.index_all(keys);
-        if decoded.rows.has_equal(|a, b| decoded.texts.get(a) == decoded.texts.get(b)) {
-            return Err(reader.error("two keys have the same id"));
-        }
+        let entries = live(keys).filter_map(|row| Some((hash_text(decoded.get(row)?), row)));
+        decoded.rows = HashIndex::distinct(entries, |a, b| decoded.texts.get(a) == decoded.texts.get(b))
+            .ok_or_else(|| reader.error("two keys have the same id"))?;
         Ok(decoded)
     }
 

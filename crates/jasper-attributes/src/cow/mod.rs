@@ -10,7 +10,7 @@ mod row_set;
 
 pub(crate) use bits::Bits;
 pub(crate) use cells::{Cell, Cells};
-pub(crate) use hash_index::{HashIndex, mix, unmix};
+pub(crate) use hash_index::{HashIndex, hash_text, mix, unmix};
 pub(crate) use lists::Lists;
 pub(crate) use ordered::Ordered;
 pub(crate) use parts::Parts;

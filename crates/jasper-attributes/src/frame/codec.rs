@@ -1,5 +1,7 @@
 //! Frames as bytes, for journals.
 
+use std::collections::HashSet;
+
 use super::{Frame, FrameColumn};
 use crate::bytes::{Reader, put_str};
 use crate::{ColumnKind, DecodeError, Value};
@@ -33,9 +35,9 @@ impl Frame {
             return Err(reader.error("attributes are of another version"));
         }
         let rows = reader.len()?;
-        let mut frame = Self::new(rows);
+        let (mut frame, mut names) = (Self::new(rows), HashSet::new());
         for _ in 0..reader.u32()? {
-            let name = reader.str()?.to_string();
+            let name = reader.str()?;
             let kind = match reader.u8()? {
                 NO_KIND => None,
                 code => Some(kind_from(code, &reader)?),
@@ -45,10 +47,10 @@ impl Frame {
             for _ in 0..rows {
                 values.push(value(&mut reader, kind)?);
             }
-            if name.is_empty() || frame.columns.iter().any(|other| other.name == name) {
+            if name.is_empty() || !names.insert(name) {
                 return Err(reader.error("a column has no name of its own"));
             }
-            frame.columns.push(FrameColumn { name, kind, values });
+            frame.columns.push(FrameColumn { name: name.to_string(), kind, values });
         }
         reader.end()?;
         Ok(frame)

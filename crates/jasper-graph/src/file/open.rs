@@ -47,7 +47,9 @@ impl<T: Element> Graph<T> {
         let map = || {
             let file = open_index(path)?;
             let (sections, info) = read_header::<T, _>(&file)?;
-            Self::with_tables(Some(&file), &sections, info)
+            let graph = Self::with_tables(Some(&file), &sections, info)?;
+            small_sections::check_attributes(&graph.keys)?;
+            Ok(graph)
         };
         map().map_err(with_path(path))
     }
@@ -62,6 +64,7 @@ impl<T: Element> Graph<T> {
         let claimed = info.edges;
         let mut graph = Self::with_tables(None, &sections, info)?;
         graph.fill(&sections, progress)?;
+        small_sections::check_attributes(&graph.keys)?;
         match graph.adjacency.edges() {
             edges if edges == claimed => Ok(graph),
             edges => Err(FileFault::invalid(

@@ -107,22 +107,26 @@ pub(super) fn keys(sections: &Sections<impl ReadAt>, info: &IndexInfo) -> Result
             return Err(FileFault::invalid(Section::DeletedKeys, format!("key {key} is repeated")));
         }
     }
-    keys.attributes = attributes(sections, info.keys)?;
+    keys.attributes = attributes(sections)?;
     Ok(keys)
 }
 
-/// Reads the attributes of this number of live keys, if a file has any.
-fn attributes(sections: &Sections<impl ReadAt>, keys: usize) -> Result<Attributes, FileFault> {
+/// Reads the attributes, if a file has any. [`check_attributes`] compares their keys, once all keys are there.
+fn attributes(sections: &Sections<impl ReadAt>) -> Result<Attributes, FileFault> {
     if sections.find(Section::Attributes).is_none() {
         return Ok(Attributes::default());
     }
-    let invalid = |problem: String| FileFault::invalid(Section::Attributes, problem);
     let attributes = Attributes::decode(&sections.read(Section::Attributes)?);
-    let attributes = attributes.map_err(|error| invalid(error.to_string()))?;
-    if attributes.len() != keys {
-        return Err(invalid(format!("it is of {} keys, and the index has {keys}", attributes.len())));
+    attributes.map_err(|error| FileFault::invalid(Section::Attributes, error.to_string()))
+}
+
+/// Checks that attributes are of the live keys. If not, a key could neither be filtered nor be given attributes.
+pub(super) fn check_attributes(keys: &KeyMap) -> Result<(), FileFault> {
+    let mut live = keys.live_slots().flat_map(|slot| keys.keys_of(slot));
+    if keys.attributes.is_empty() || keys.attributes.has_keys(&mut live) {
+        return Ok(());
     }
-    Ok(attributes)
+    Err(FileFault::invalid(Section::Attributes, "its keys are not those of the index"))
 }
 
 /// Reads the columns of the attributes, if a file has any, without their values.

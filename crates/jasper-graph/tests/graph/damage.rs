@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use jasper_attributes::{ColumnKind, Frame};
 use jasper_core::{Element, Metric, f16, no_progress};
 use jasper_graph::{Graph, IndexInfo};
 
@@ -12,6 +13,47 @@ use crate::fuzz;
 fn index<T: Element>(metric: Metric) {
     index_of(&crate::common::sample::<T>(metric));
     index_of(&crate::common::coded_sample::<T>(metric));
+}
+
+fn with_attributes(metric: Metric) -> Graph<u8> {
+    let mut graph = crate::common::sample::<u8>(metric);
+    let keys = [5, 6, 1007, 1021];
+    let frame = Frame::new(keys.len())
+        .column("year", [2019, 2020, 2021, 2022])
+        .and_then(|frame| frame.column("lang", ["en", "de", "en", "fr"]))
+        .and_then(|frame| frame.column("tags", [vec!["new"], vec![], vec!["new", "red"], vec!["red"]]))
+        .and_then(|frame| frame.column_of("name", ColumnKind::Id, ["a", "b", "c", "d"]));
+    graph.keys_mut().set_attributes(&keys, &frame.unwrap()).unwrap();
+    graph
+}
+
+#[test]
+fn attributes_of_other_keys_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.jasper");
+    with_attributes(Metric::L2).save(&path, &mut no_progress).unwrap();
+    let saved = fs::read(&path).unwrap();
+    let places = |key: u64| {
+        let windows = saved.windows(8).enumerate();
+        windows.filter(move |(_, bytes)| **bytes == key.to_le_bytes()).map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    // First keys, and their attributes.
+    assert_eq!(places(1007).len(), 2);
+    for at in places(1007) {
+        // A key that is not in the index, and one that is there already.
+        for key in [999_u64, 1021] {
+            let mut bytes = saved.clone();
+            bytes[at..at + 8].copy_from_slice(&key.to_le_bytes());
+            fuzz::forge::seal(&mut bytes);
+            fs::write(&path, &bytes).unwrap();
+            for error in [
+                Graph::<u8>::open(&path, &mut no_progress).unwrap_err(),
+                Graph::<u8>::map(&path).unwrap_err(),
+            ] {
+                assert!(error.to_string().contains("attributes"), "{error}");
+            }
+        }
+    }
 }
 
 fn index_of<T: Element>(graph: &Graph<T>) {
@@ -40,4 +82,5 @@ fn damaged_indexes_are_refused_or_walked() {
     index::<f16>(Metric::Cosine);
     index::<u8>(Metric::Cosine);
     index::<i8>(Metric::L2);
+    index_of(&with_attributes(Metric::L2));
 }

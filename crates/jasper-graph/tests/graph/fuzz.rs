@@ -10,7 +10,7 @@ use jasper_core::{Element, f16, no_progress};
 use jasper_graph::{Graph, Section, check_source};
 
 #[path = "forge.rs"]
-mod forge;
+pub mod forge;
 
 /// Reads an index file as it is, and with corrected checksums.
 pub fn index(bytes: &[u8]) -> bool {
