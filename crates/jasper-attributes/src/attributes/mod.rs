@@ -82,7 +82,7 @@ impl Attributes {
         self.remove_keys([key]);
     }
 
-    /// [Removes](Self::remove) live keys. From a thirtieth of all keys on, this indexes the others anew, in tenths of
+    /// [Removes](Self::remove) live keys. From half of all keys on, this indexes the others anew, in tenths of
     /// microseconds per key.
     pub fn remove_keys(&mut self, keys: impl IntoIterator<Item = Key>) {
         let rows: Vec<u32> = keys.into_iter().filter_map(|key| self.keys.remove(key)).collect();
@@ -149,7 +149,7 @@ impl Attributes {
     /// Sets the values of live keys: row `i` of the frame has those of `keys[i]`. Columns that the frame does not have keep
     /// their values, and columns that are new are added, null for other keys.
     ///
-    /// A frame of many rows is cheaper per row than many frames: from a thirtieth of all keys on, the columns are
+    /// A frame of many rows is cheaper per row than many frames: from half of all keys on, the columns are
     /// indexed anew, in parallel.
     ///
     /// # Errors

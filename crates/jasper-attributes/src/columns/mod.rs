@@ -150,10 +150,10 @@ impl Values {
     }
 }
 
-/// Whether to index all live rows anew, rather than to change the index for each of the rows that are set or removed.
-/// Which takes about 30 times as long per row, because rows and values are in no order. Tests have few rows.
+/// Whether to index all live rows anew, rather than to change the index for each of the rows that are set or removed, which
+/// takes several times as long per row. A change of few rows must not take longer the more there are. Tests have few rows.
 pub(crate) fn is_bulk(changed: usize, keys: &Keys) -> bool {
-    if cfg!(test) { changed >= 5 } else { changed >= 256 && changed >= keys.len() / 32 }
+    changed >= if cfg!(test) { 5 } else { 256 } && changed >= keys.len() / 2
 }
 
 /// Live rows of keys, to index them.

@@ -149,4 +149,22 @@ mod tests {
         assert_eq!(float_order(-0.0), float_order(0.0));
         assert!(![i64::MIN, i64::MIN + 1, i64::MAX, -1].map(is_float).contains(&true));
     }
+    /// As a bulk change that is given in chunks does.
+    #[test]
+    fn a_change_of_a_twentieth_does_not_order_the_others_anew() {
+        let (mut keys, mut numbers) = (Keys::default(), Numbers::default());
+        (0..20_000).for_each(|key| keys.add(key));
+        let rows: Vec<u32> = (0..20_000).collect();
+        let values = |rows: &[u32], round| -> Vec<Value> {
+            rows.iter().map(|&row| Value::Integer(i64::from(row) * 2 + round)).collect()
+        };
+        numbers.set(&rows, &values(&rows, 0), &keys);
+        let (before, chunk) = (numbers.clone(), &rows[5000..6000]);
+        numbers.set(chunk, &values(chunk, 1), &keys);
+        assert!(numbers.ordered.shared_blocks(&before.ordered) >= 48);
+        assert_eq!(
+            (numbers.ordered.count(10_001, 11_999), before.ordered.count(10_001, 11_999)),
+            (1000, 999)
+        );
+    }
 }

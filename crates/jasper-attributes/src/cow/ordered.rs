@@ -193,6 +193,16 @@ impl Ordered {
         })
     }
 
+    /// How many blocks are also those of another.
+    #[cfg(test)]
+    pub(crate) fn shared_blocks(&self, other: &Self) -> usize {
+        let blocks = |ours: &Self| {
+            let blocks = ours.groups.iter().flat_map(|group| group.blocks.iter());
+            blocks.map(|entry| Arc::as_ptr(&entry.block)).collect::<std::collections::HashSet<_>>()
+        };
+        blocks(self).intersection(&blocks(other)).count()
+    }
+
     pub(crate) fn memory(&self) -> usize {
         let blocks = self.groups.iter().flat_map(|group| group.blocks.iter());
         blocks.map(|entry| size_of::<BlockEntry>() + 80 + entry.block.values.capacity() * 12).sum()
