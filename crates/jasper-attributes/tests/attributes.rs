@@ -147,3 +147,37 @@ fn errors_of_expressions() {
     let expression = column("at").ge(f64::NAN);
     assert!(attributes.bind(&expression).is_err());
 }
+
+/// A snapshot from before is not affected, and a string that comes back is found again.
+#[test]
+fn strings_that_no_row_has_any_more_take_no_memory() {
+    const ROWS: u64 = 20_000;
+    let mut attributes = Attributes::default();
+    attributes.add_keys(0..ROWS);
+    let keys: Vec<u64> = (0..ROWS).collect();
+    let set = |attributes: &mut Attributes, round: u64| {
+        let text = |row: u64| format!("a note of row {row}, changed {round} times");
+        for keys in keys.chunks(ROWS as usize / 4) {
+            let rows = keys.iter().copied();
+            let frame = Frame::new(keys.len()).column("note", rows.clone().map(text)).unwrap();
+            attributes.set(keys, &frame.column("notes", rows.map(|row| vec![text(row)])).unwrap()).unwrap();
+        }
+        (attributes.memory(), attributes.encode().len())
+    };
+    let first = set(&mut attributes, 10);
+    let snapshot = attributes.clone();
+    for round in 11..30 {
+        let (memory, file) = set(&mut attributes, round);
+        assert!(memory < 3 * first.0 && file == first.1, "{memory} and {file} bytes after {first:?}");
+        assert_eq!(count(&attributes, "note = 'a note of row 7, changed 10 times'"), 0);
+        assert_eq!(
+            count(&attributes, &format!("notes contains 'a note of row 7, changed {round} times'")),
+            1
+        );
+    }
+    set(&mut attributes, 10);
+    for attributes in [&attributes, &snapshot] {
+        assert_eq!(count(attributes, "note = 'a note of row 7, changed 10 times'"), 1);
+        assert_eq!(attributes.value(7, "notes"), Some(vec!["a note of row 7, changed 10 times"].into()));
+    }
+}

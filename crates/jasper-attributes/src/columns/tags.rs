@@ -47,13 +47,16 @@ impl Tags {
         if is_bulk {
             self.index_all(keys);
         }
+        let rows = keys.rows();
+        self.dictionary
+            .sweep(rows, (0..rows as u32).filter_map(|row| self.lists.get(row)).flatten().copied());
     }
 
     pub(super) fn index_all(&mut self, keys: &Keys) {
         let lists = live(keys).filter_map(|row| Some((row, self.get(row)?)));
         let present = lists.clone().count();
         let pairs = lists.flat_map(|(row, codes)| codes.iter().map(move |&code| (code, row)));
-        self.postings = Postings::new(self.dictionary.len(), pairs);
+        self.postings = Postings::new(self.dictionary.largest(), pairs);
         self.present = present;
     }
 
@@ -88,7 +91,7 @@ impl Tags {
     /// The words, the length of each list plus one or 0 for null, and the codes of all lists.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>, rows: usize) {
         let rows = 0..rows as u32;
-        let mut is_used = vec![false; self.dictionary.len() + 1];
+        let mut is_used = vec![false; self.dictionary.largest() + 1];
         let all = || rows.clone().filter_map(|row| self.get(row)).flatten();
         all().for_each(|&code| is_used[code as usize] = true);
         let codes = self.dictionary.encode(bytes, &is_used);
@@ -105,7 +108,7 @@ impl Tags {
         let codes = reader.items(total, 4)?.chunks_exact(4);
         let codes: Vec<u32> =
             codes.map(|bytes| u32::from_le_bytes(bytes.try_into().expect("4 bytes"))).collect();
-        if codes.iter().any(|&code| code == 0 || code as usize > dictionary.len()) {
+        if codes.iter().any(|&code| code == 0 || code as usize > dictionary.largest()) {
             return Err(reader.error("a list has a word that does not exist"));
         }
         let mut rest = codes.as_slice();

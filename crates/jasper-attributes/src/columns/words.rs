@@ -26,7 +26,8 @@ impl Words {
 
     /// Whether all words are names of bools.
     pub(super) fn has_bools(&self) -> bool {
-        (1..=self.dictionary.len() as u32).all(|code| matches!(self.dictionary.text(code), "false" | "true"))
+        (1..=self.dictionary.largest() as u32)
+            .all(|code| matches!(self.dictionary.text(code), "false" | "true"))
     }
 
     /// The code of a row's word, 0 for null.
@@ -63,12 +64,14 @@ impl Words {
         if is_bulk {
             self.index_all(keys);
         }
+        let rows = keys.rows();
+        self.dictionary.sweep(rows, (0..rows as u32).map(|row| self.codes.get(row)));
     }
 
     pub(super) fn index_all(&mut self, keys: &Keys) {
         let pairs = live(keys).map(|row| (self.get(row), row)).filter(|pair| pair.0 != u32::NONE);
         let present = pairs.clone().count();
-        self.postings = Postings::new(self.dictionary.len(), pairs);
+        self.postings = Postings::new(self.dictionary.largest(), pairs);
         self.present = present;
     }
 
@@ -102,7 +105,7 @@ impl Words {
 
     /// The words, and the codes of rows in as few bytes as these need: 1, 2 or 4.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>, rows: usize) {
-        let mut is_used = vec![false; self.dictionary.len() + 1];
+        let mut is_used = vec![false; self.dictionary.largest() + 1];
         (0..rows as u32).for_each(|row| is_used[self.get(row) as usize] = true);
         is_used[0] = false;
         let codes = self.dictionary.encode(bytes, &is_used);
@@ -114,13 +117,13 @@ impl Words {
 
     pub(super) fn decode(reader: &mut Reader<'_>, keys: &Keys) -> Result<Self, DecodeError> {
         let dictionary = Dictionary::decode(reader)?;
-        let width = code_width(dictionary.len());
+        let width = code_width(dictionary.largest());
         let codes = reader.items(keys.rows(), width)?.chunks_exact(width).map(|bytes| {
             let mut code = [0; 4];
             code[..width].copy_from_slice(bytes);
             u32::from_le_bytes(code)
         });
-        if codes.clone().any(|code| code as usize > dictionary.len()) {
+        if codes.clone().any(|code| code as usize > dictionary.largest()) {
             return Err(reader.error("a row has a word that does not exist"));
         }
         let codes = codes.collect();

@@ -176,6 +176,7 @@ impl RowSet {
     /// Bytes beyond the set itself.
     pub(crate) fn memory(&self) -> usize {
         match self {
+            Self::Few(rows) if rows.is_empty() => 0,
             Self::Few(rows) => 16 + 4 * rows.len(),
             // An array of two bytes a row, or a bitmap.
             Self::Many(blocks, _) => {
