@@ -35,6 +35,8 @@ pub(crate) struct Controls {
     /// Microseconds per query.
     pub(crate) delay: AtomicUsize,
     pub(crate) queries: AtomicUsize,
+    /// Searches of one query or several.
+    pub(crate) searches: AtomicUsize,
     /// The device faults at this number of queries, unless it is 0.
     pub(crate) faults_at: AtomicUsize,
 }
@@ -90,6 +92,7 @@ impl Faulty {
 
     fn note(&self, queries: usize) -> Result<(), SearchError> {
         thread::sleep(Duration::from_micros((self.controls.delay.load(Relaxed) * queries) as u64));
+        self.controls.searches.fetch_add(1, Relaxed);
         let sum = self.controls.queries.fetch_add(queries, Relaxed) + queries;
         if (1..=sum).contains(&self.controls.faults_at.load(Relaxed)) {
             self.controls.fault();

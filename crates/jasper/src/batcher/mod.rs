@@ -140,10 +140,17 @@ impl<T: Element> BatchRunner for Runner<T> {
             matches.iter().enumerate().for_each(|(query, hits)| answer(query, Ok(hits.collect())));
             return;
         }
-        // One by one, each caller gets its own error.
-        for (number, query) in batch.iter().enumerate() {
-            answer(number, self.0.search_one(&query.vector, query.params()));
+        // A filter that does not fit the attributes is an error of its query alone: the others are searched for together.
+        let fits = |&number: &usize| self.0.explain(batch[number].params(), 1).is_ok();
+        let search_one = |query: &Query<T>| self.0.search_one(&query.vector, query.params());
+        let (fitting, others): (Vec<usize>, Vec<usize>) = (0..batch.len()).partition(fits);
+        if others.is_empty() || fitting.is_empty() {
+            // Each caller gets its own error.
+            return batch.iter().enumerate().for_each(|(number, query)| answer(number, search_one(query)));
         }
+        others.into_iter().for_each(|number| answer(number, search_one(batch[number])));
+        let queries: Vec<_> = fitting.iter().map(|&number| batch[number]).collect();
+        self.run(&queries, &mut |query, hits| answer(fitting[query], hits));
     }
 }
 
