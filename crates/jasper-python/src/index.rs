@@ -441,12 +441,13 @@ impl Index {
         self.call(py, |index| index.warm_up().map_err(Raise::raise))
     }
 
-    /// Bytes of its vectors, edges, codes and sketches. While the index is on a GPU, the host does not hold the edges.
+    /// Bytes of its vectors, edges, codes, sketches and attributes. While the index is on a GPU, the host does not hold the edges.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
         self.call(py, |index| {
             let stats = index.stats();
-            Ok(stats.vector_bytes + stats.graph_bytes + stats.code_bytes + stats.sketch_bytes)
+            let beside = stats.code_bytes + stats.sketch_bytes + stats.attribute_bytes;
+            Ok(stats.vector_bytes + stats.graph_bytes + beside)
         })
     }
 

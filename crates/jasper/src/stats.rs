@@ -46,6 +46,8 @@ pub struct IndexStats {
     pub code_bytes: usize,
     /// Bytes of adjacency at full degree. While the index is on a device, the host does not hold them.
     pub graph_bytes: usize,
+    /// Bytes of attributes, and of what finds keys by them; always in host memory.
+    pub attribute_bytes: usize,
 }
 
 impl IndexStats {
@@ -63,6 +65,7 @@ impl IndexStats {
             sketch_bytes: self.sketch_bytes + other.sketch_bytes,
             code_bytes: self.code_bytes + other.code_bytes,
             graph_bytes: self.graph_bytes + other.graph_bytes,
+            attribute_bytes: self.attribute_bytes + other.attribute_bytes,
             ..self
         }
     }
@@ -86,6 +89,7 @@ impl IndexStats {
             quantization: graph.vectors().codes().map(|codes| codes.quantizer().quantization()),
             code_bytes: graph.vectors().code_bytes(),
             graph_bytes: graph.adjacency().bytes(),
+            attribute_bytes: graph.keys().attributes().memory(),
         }
     }
 }

@@ -144,11 +144,12 @@ impl<T: Element> TypedIndex<T> {
     }
 
     pub(crate) fn memory_plan_on_device(&self, storage: MemorySpace) -> Option<MemoryPlan> {
-        let plans = self
-            .backend
-            .shards_or_self()
-            .into_iter()
-            .map(|shard| shard.read(|graph| plan_graph(graph, storage)));
+        let plans = self.backend.shards_or_self().into_iter().map(|shard| {
+            shard.read(|graph| {
+                let attributes = graph.keys().attributes().memory() as u64;
+                Some(plan_graph(graph, storage)?.part(MemorySpace::Host, "attributes", attributes))
+            })
+        });
         plans.reduce(|sum, plan| Some(sum?.plus(&plan?)))?
     }
 

@@ -351,3 +351,16 @@ fn no_search_finds_a_vector_of_another_tenant_while_keys_change_theirs() {
         assert_eq!(index.vector(key).unwrap(), vector(key, tenant as u64));
     }
 }
+
+#[test]
+fn stats_count_the_bytes_of_attributes() {
+    let rows = Clusters::new(DIMENSION, 1).rows(600, 0);
+    for shards in [1, 2] {
+        let index = IndexBuilder::new(Metric::L2).shards(shards).build(view(&rows)).unwrap();
+        assert_eq!(index.stats().attribute_bytes, 0);
+        let keys: Vec<Key> = (0..600).collect();
+        index.set_attributes(&keys, &Frame::new(600).column("year", 0..600).unwrap()).unwrap();
+        // A key and a number, and the number with its row in the order of numbers.
+        assert!(index.stats().attribute_bytes >= 600 * (8 + 8 + 12));
+    }
+}
