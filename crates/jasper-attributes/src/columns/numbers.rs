@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(float_order(-0.0), float_order(0.0));
         assert!(![i64::MIN, i64::MIN + 1, i64::MAX, -1].map(is_float).contains(&true));
     }
+
     /// As a bulk change that is given in chunks does.
     #[test]
     fn a_change_of_a_twentieth_does_not_order_the_others_anew() {
