@@ -106,15 +106,21 @@ pub const fn max_blocks(capability: (u32, u32)) -> u32 {
 /// compile. Nor does a safe implementation, because launches trust what it says:
 ///
 /// ```compile_fail,E0200
-/// # use gpu_kernels::{Kernel, LaunchConfig};
+/// # use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
+/// # use gpu_kernels::{Entry, Kernel, LaunchConfig};
 /// #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-/// struct Wrong;
+/// struct Other;
 ///
-/// impl Kernel for Wrong {
-///     type Args = u64;
-/// #   fn entry(&self) -> gpu_kernels::Entry<u64> { unimplemented!() }
-/// #   fn launch_config(&self, _: &u64) -> LaunchConfig { LaunchConfig::linear(1, 32) }
-///     // ..
+/// impl Kernel for Other {
+///     type Args = CopyRowsArgs;
+///
+///     fn entry(&self) -> Entry<CopyRowsArgs> {
+///         CopyRows.entry()
+///     }
+///
+///     fn launch_config(&self, args: &CopyRowsArgs) -> LaunchConfig {
+///         CopyRows.launch_config(args)
+///     }
 /// }
 /// ```
 ///
