@@ -29,7 +29,7 @@ const ADDRESS: &str = "-Zsanitizer=address";
 const MEMORY: u32 = 2048;
 
 /// Seconds for each target in `cargo xtask validate`.
-pub const GATE_SECONDS: u32 = 8;
+pub const GATE_SECONDS: u32 = 20;
 
 /// The suites that run under AddressSanitizer: all that hold unsafe code and need no GPU, and their users. Not those of
 /// emulated kernels, whose coroutines change stacks in ways that it does not know.
