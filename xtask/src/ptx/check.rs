@@ -19,8 +19,9 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Compares the hashes in the committed PTX with the sources, its size with a limit, and it with the table of registers. Where its compiler is
-/// installed, also builds again and compares every byte; otherwise returns why that was skipped.
+/// Compares the hashes in the committed PTX with the sources, its size with a limit, and its kernels with the table of
+/// registers. Where its compiler is installed, also builds again and compares every byte; otherwise returns why that was
+/// skipped.
 ///
 /// # Errors
 /// When a file is too large, something differs, or the kernels do not compile.
