@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 /// The package that holds it.
 const PACKAGE: &str = "nvidia-cuda-nvcc";
 /// The version whose figures are comparable.
-const VERSION: &str = "13.0.88";
+pub const VERSION: &str = "13.0.88";
 /// Its place in that package.
 const MEMBER: &str = "nvidia/cu13/bin/ptxas";
 /// Takes one file out of an archive.

@@ -191,7 +191,7 @@ fn specialized<'a>(
 /// The table as text.
 fn print(table: &Table) -> String {
     let width = table.keys().map(String::len).max().unwrap_or(0).max("kernel".len());
-    let mut text = format!("{:width$}", "kernel");
+    let mut text = format!("ptxas {}\n{:width$}", ptxas::VERSION, "kernel");
     for title in ARCHITECTURES.iter().map(|(name, _)| *name).chain(["shared"]) {
         let _ = write!(text, "  {title:>6}");
     }
@@ -206,7 +206,7 @@ fn print(table: &Table) -> String {
     text
 }
 
-/// The table of a text that [`print()`] has made.
+/// The table of a text that [`print()`] has made; none if it is by another version of ptxas.
 fn read(text: &str) -> Result<Table> {
     let row = |line: &str| -> Option<(String, Row)> {
         let mut words = line.split_whitespace();
@@ -218,7 +218,11 @@ fn read(text: &str) -> Result<Table> {
         row.checksum = u32::from_str_radix(words.next()?, 16).ok()?;
         Some((name, row))
     };
-    text.lines().skip(1).map(|line| row(line).with_context(|| format!("`{line}`"))).collect()
+    let mut lines = text.lines();
+    if lines.next() != Some(&format!("ptxas {}", ptxas::VERSION)) {
+        return Ok(Table::new());
+    }
+    lines.skip(1).map(|line| row(line).with_context(|| format!("`{line}`"))).collect()
 }
 
 /// Says where and how much local memory a kernel uses, if it does.
@@ -237,14 +241,16 @@ mod tests {
     fn a_table_is_read_as_it_was_written() {
         let row = |sm_90, checksum| Row { checksum, registers: [20, 20, 21, sm_90, 22, 22], shared: 128 };
         let table = Table::from([("distances".into(), row(22, 7)), ("sort".into(), row(70, u32::MAX))]);
-        let text = "\
+        let rows = "\
 kernel      sm_80   sm_86   sm_89   sm_90  sm_100  sm_120  shared  checksum
 distances      20      20      21      22      22      22     128  00000007
 sort           20      20      21      70      22      22     128  ffffffff
 ";
+        let text = format!("ptxas {}\n{rows}", ptxas::VERSION);
         assert_eq!(print(&table), text);
-        assert_eq!(read(text).unwrap(), table);
-        assert!(read("kernel\nsort 20 20").is_err());
+        assert_eq!(read(&text).unwrap(), table);
+        assert!(read(&format!("ptxas {}\nkernel\nsort 20 20", ptxas::VERSION)).is_err());
+        assert_eq!(read(&text.replacen("ptxas", "ptxas 0", 1)).unwrap(), Table::new());
     }
 
     #[test]
