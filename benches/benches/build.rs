@@ -18,6 +18,7 @@ use jasper::bench::synthetic::Clusters;
 use jasper::{Index, IndexBuilder, Key, MatrixView, Metric, NewKeys};
 use jasper_core::Slot;
 use jasper_graph::Graph;
+use jasper_vamana::pipeline::LinkMode;
 use jasper_vamana::{ChunkEdges, CpuExecutor, Executor};
 
 const ROWS: usize = 10_000;
@@ -65,7 +66,7 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let executor = CpuExecutor::new(None).expect("a process may start threads");
     let batch: Vec<Slot> = graph.keys().live_slots().take(PRUNED).collect();
     let search = || {
-        let Ok(candidates) = executor.find_candidates(&graph, &batch, graph.params().build_beam_width());
+        let Ok(candidates) = executor.find_candidates(&graph, &batch, LinkMode::Bulk.search(graph.params()));
         candidates
     };
     let prune = |candidates| {

@@ -10,11 +10,14 @@ pub mod defaults {
     /// four cache lines.
     pub const MAX_DEGREE: usize = 64;
     /// Beam width of the searches that find candidates for a new vertex (L). Twice the degree, as in the published
-    /// scripts of DiskANN and ParlayANN: less costs recall at every beam width, more costs build time in proportion.
+    /// scripts of DiskANN and ParlayANN: less costs recall at every beam width, more costs build time in proportion. A
+    /// bulk build searches twice with half of it.
     pub const BUILD_BEAM_WIDTH: usize = 128;
     /// Slack of the prune rule, on squared distances. 1.2 keeps enough edges to repair deletes without loss of recall;
     /// 1.0 loses recall after consolidation.
     pub const ALPHA: f32 = 1.2;
+    /// Slack of the prune rule where rows would be thin and neighbors are hard to find.
+    pub const WIDE_ALPHA: f32 = 2.0;
     /// Seed of the order of linking.
     pub const SEED: u64 = 0x_4A41_5350_4552;
     /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not find each other.
@@ -61,7 +64,7 @@ impl Default for BuildParams {
     }
 }
 
-/// The beam width from which on rows are filled to half of their places.
+/// The beam width of builds of data whose neighbors are hard to find.
 const WIDE_BUILD_BEAM: usize = 512;
 
 impl BuildParams {
@@ -88,7 +91,7 @@ impl BuildParams {
     pub fn min_degree(&self, metric: Metric) -> usize {
         match metric {
             Metric::InnerProduct => 0,
-            Metric::L2 | Metric::Cosine if self.build_beam_width >= WIDE_BUILD_BEAM => self.max_degree / 2,
+            Metric::L2 | Metric::Cosine if self.is_wide() => self.max_degree / 2,
             Metric::L2 | Metric::Cosine => self.max_degree / 4,
         }
     }
@@ -103,10 +106,23 @@ impl BuildParams {
         self.build_beam_width
     }
 
-    /// The same parameters with another beam width, of at least 1 and at most four times this one.
+    /// Beam width of the searches in each of the two passes of a bulk build: half of
+    /// [`build_beam_width`](Self::build_beam_width), rounded up.
+    pub fn pass_beam_width(&self) -> usize {
+        self.build_beam_width.div_ceil(2)
+    }
+
+    /// Whether [`build_beam_width`](Self::build_beam_width) is 512 or more, which is for data whose neighbors are hard to
+    /// find.
+    pub fn is_wide(&self) -> bool {
+        self.build_beam_width >= WIDE_BUILD_BEAM
+    }
+
+    /// The same parameters with another beam width, of at least 1 and at most four times this one, and another alpha, of
+    /// at least 1.
     #[must_use]
-    pub fn with_build_beam_width(self, build_beam_width: usize) -> Self {
-        Self { build_beam_width, ..self }
+    pub fn with_effort(self, build_beam_width: usize, alpha: f32) -> Self {
+        Self { build_beam_width, alpha, ..self }
     }
 
     /// Maximum hops of a build search with a beam of L, 4 L + 128. This bounds the memory of a search on a device.

@@ -1,10 +1,23 @@
 //! The loop of a bulk build over the batches of its vertices, with progress and checkpoints.
+//!
+//! ```text
+//! first pass:   link each vertex, whose search begins at the start points, into the graph so far
+//! raise the beam width if the graph misses neighbors                                            (effort)
+//! second pass:  link each vertex again; its search begins at the vertex, and its edges are candidates too
+//! for a graph that missed many: add reversed edges that rows lost in the second pass
+//! reconnect what is unreachable
+//! ```
+//!
+//! Vertices that are linked early have candidates from a small part of the graph, and searches from afar miss some that
+//! are near. The second search begins among the neighbors, so that half the beam width finds more in each pass than the
+//! whole in one (docs/notebook/experiments.md#two-passes). A vertex that is linked again loses edges from vertices before
+//! it that its prune does not keep. Where neighbors are hard to find, these are missed.
 
 use jasper_core::{BuildParams, Element, Progress, ProgressFn, Slot, Stage};
 use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
-use crate::effort::{Effort, is_due};
+use crate::effort::Effort;
 use crate::pipeline::{LinkMode, link_batch};
 use crate::reconnect::reconnect;
 use crate::{
@@ -16,11 +29,15 @@ use crate::{
 #[derive(Debug)]
 pub struct BulkLinker<'a> {
     order: &'a [Slot],
+    /// How often a vertex was linked, in both passes.
     linked: usize,
     cost: OperationCounts,
     writer: Option<CheckpointWriter<'a>>,
     effort: Effort,
 }
+
+/// How often a vertex is linked.
+const PASSES: usize = 2;
 
 /// Up to this size, a batch may be as large as the graph so far. While a graph is small, searches visit most of its
 /// vertices, whatever the batch.
@@ -60,7 +77,7 @@ impl<'a> BulkLinker<'a> {
             return Ok(Self { order, linked: 0, cost: OperationCounts::default(), writer: None, effort });
         };
         let (writer, linked, cost) =
-            CheckpointWriter::resume(checkpoints, graph, quantizer, order.len(), effort)?;
+            CheckpointWriter::resume(checkpoints, graph, quantizer, PASSES * order.len(), effort)?;
         Ok(Self { order, linked, cost, writer: Some(writer), effort })
     }
 
@@ -75,8 +92,9 @@ impl<'a> BulkLinker<'a> {
         mut graph: E::Graph,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
+        let (order, total) = (self.order, PASSES * self.order.len());
         loop {
-            let state = Progress { stage: Stage::Linking, done: self.linked, total: self.order.len() };
+            let state = Progress { stage: Stage::Linking, done: self.linked, total };
             let reported = state.report(progress);
             if let Some(writer) = &mut self.writer
                 && writer.is_due(self.linked, reported.is_err())
@@ -85,22 +103,38 @@ impl<'a> BulkLinker<'a> {
                 writer.write(graph.host(), self.linked, self.cost)?;
             }
             reported?;
-            let (linked, left) = self.order.split_at(self.linked);
-            // Searches of the build need them too: from the medoid alone, some do not find their cluster.
-            graph.change_host(|host| start::set_start_points(host, linked)).map_err(UpdateError::device)?;
-            // The medoid is not in the order and counts as linked.
-            let batch = largest_batch(1 + self.linked, graph.host().params()).min(left.len());
-            if batch == 0 {
+            if self.linked == total {
                 break;
             }
-            let linked = link_batch(executor, &mut graph, &left[..batch], LinkMode::Bulk)
-                .map_err(UpdateError::device)?;
-            let before = self.linked;
+            let (linked, left) = order.split_at(self.linked.min(order.len()));
+            let (left, mode) = if left.is_empty() {
+                (&order[self.linked - order.len()..], LinkMode::Refine)
+            } else {
+                // Searches of the build need them too: from the medoid alone, some do not find their cluster.
+                graph
+                    .change_host(|host| start::set_start_points(host, linked))
+                    .map_err(UpdateError::device)?;
+                (left, LinkMode::Bulk)
+            };
+            // The medoid is not in the order and counts as linked.
+            let batch = largest_batch(1 + linked.len(), graph.host().params()).min(left.len());
+            self.cost +=
+                link_batch(executor, &mut graph, &left[..batch], mode).map_err(UpdateError::device)?.cost;
             self.linked += batch;
-            self.cost += linked.cost;
-            if is_due(before, self.linked) {
-                let next = &self.order[self.linked..];
-                self.effort.adapt(executor, &mut graph, self.linked, next)?;
+            if self.linked == order.len() {
+                graph
+                    .change_host(|host| start::set_start_points(host, order))
+                    .map_err(UpdateError::device)?;
+                self.effort.adapt(executor, &mut graph, order)?;
+            }
+        }
+        if graph.host().params().is_wide() {
+            let batch = largest_batch(order.len(), graph.host().params()).max(1);
+            for batch in order.chunks(batch) {
+                Progress { stage: Stage::Linking, done: total, total }.report(progress)?;
+                self.cost += link_batch(executor, &mut graph, batch, LinkMode::Reverse)
+                    .map_err(UpdateError::device)?
+                    .cost;
             }
         }
         let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;

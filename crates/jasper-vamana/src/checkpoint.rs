@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jasper_core::{BuildParams, Element, Metric, Slot};
+use jasper_core::{BuildParams, Element, Metric, Slot, defaults};
 use jasper_data::parallel;
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 
@@ -104,16 +104,20 @@ impl<'a> Checkpoints<'a> {
             ("metric", text(&info.metric), text(&metric)),
             ("dimension", text(&info.dimension), text(&dimension)),
             ("max_degree", text(&theirs.max_degree()), text(&params.max_degree())),
-            ("alpha", text(&theirs.alpha()), text(&params.alpha())),
             ("seed", text(&theirs.seed()), text(&params.seed())),
             ("max_batch_share", text(&theirs.max_batch_share()), text(&params.max_batch_share())),
         ];
         let widths = [theirs, params].map(BuildParams::build_beam_width);
-        // The build that wrote it may have doubled the width.
+        // The build that wrote it may have raised these two.
         let is_reached = (widths[1]..=effort.widest(usize::MAX, widths[1])).contains(&widths[0]);
         let width = ("build_beam_width", text(&widths[0]), text(&widths[1]));
+        let alphas = [theirs, params].map(BuildParams::alpha);
+        let is_widened = alphas[0] == defaults::WIDE_ALPHA && effort.may_widen(alphas[1]);
+        let is_alpha = alphas[0] == alphas[1] || is_widened;
+        let alpha = ("alpha", text(&alphas[0]), text(&alphas[1]));
         let differs = |(_, theirs, ours): &(_, String, String)| theirs != ours;
-        match pairs.into_iter().find(differs).or((!is_reached).then_some(width)) {
+        let different = pairs.into_iter().find(differs).or((!is_reached).then_some(width));
+        match different.or((!is_alpha).then_some(alpha)) {
             Some((name, theirs, ours)) => {
                 Err(CheckpointError::Parameter { path: self.path.to_owned(), name, theirs, ours })
             }
@@ -136,14 +140,14 @@ pub fn remove_checkpoint(path: impl AsRef<Path>) -> std::io::Result<()> {
 pub(crate) struct CheckpointWriter<'a> {
     checkpoints: Checkpoints<'a>,
     rows_checksum: u32,
-    /// The number of vertices linked when the last checkpoint was written or read, and the time of that.
+    /// How often a vertex had been linked when the last checkpoint was written or read, and the time of that.
     written: (usize, Instant),
 }
 
 impl<'a> CheckpointWriter<'a> {
     /// Reads the last checkpoint, if there is one, and restores its edges in `graph`. Returns the writer of the next
-    /// ones, the number of vertices out of `total` that are linked, and the cost of linking them. Uses the threads of
-    /// the current pool.
+    /// ones, how often out of `total` times a vertex was linked, and the cost of that. Uses the threads of the current
+    /// pool.
     ///
     /// Reads the vectors once for their checksum, and the checkpoint once.
     ///
@@ -167,14 +171,15 @@ impl<'a> CheckpointWriter<'a> {
             if !is_same {
                 return Err(CheckpointError::Vectors { path: checkpoints.path.to_owned() });
             }
-            graph.set_build_beam_width(file.info().params.build_beam_width());
+            let params = &file.info().params;
+            graph.set_effort(params.build_beam_width(), params.alpha());
             file.restore(graph).map_err(CheckpointError::Open)?;
             (linked, cost) = (checkpoint.linked as usize, bytemuck::cast(checkpoint.cost));
         }
         Ok((Self { checkpoints, rows_checksum, written: (linked, Instant::now()) }, linked, cost))
     }
 
-    /// Whether to write a checkpoint now that `linked` vertices are linked. True if there are new edges, and the
+    /// Whether to write a checkpoint now that vertices were linked `linked` times. True if there are new edges, and the
     /// interval has passed or the build `ends` here.
     pub(crate) fn is_due(&self, linked: usize, ends: bool) -> bool {
         let (vertices, then) = self.written;

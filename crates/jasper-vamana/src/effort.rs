@@ -1,39 +1,36 @@
-//! Effort that follows the data: the beam width of a bulk build, L, is doubled while its searches miss neighbors.
+//! Effort that follows the data: the beam width of a bulk build, L, is raised if its searches miss neighbors.
 //!
 //! ```text
-//! whenever the number of linked vertices has doubled, from 16,384 on:
-//!     for each of a sample of the next vertices, which are in random order:
-//!         wide   <- its 10 nearest found with a beam of 8 L
-//!         missed += those of wide that are not among its 10 nearest found with a beam of 2 L
-//!     double L if more than 3 in 10,000 were missed; to 512 if more than 3 in 1,000
+//! after the first pass, for each of a sample of the vertices:
+//!     wide   <- its 10 nearest found with a beam of 8 L
+//!     missed += those of wide that are not among its 10 nearest found with a beam of 2 L
+//! if more than 3 in 1,000 were missed: double L
+//! if more than 1 in 100:               double it again; if rows are thin, widen alpha
 //! ```
 //!
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
-//! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider L
-//! finds them. On data where neighbors are many and equally near, a narrow beam misses some too, but one of 2 L does
-//! not, and a wider L would not help (docs/notebook/experiments.md#effort-that-follows-the-data).
-//!
-//! Three quarters of all vertices are linked after the last decision but one, so that those linked before need no
-//! second pass.
+//! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider
+//! second pass finds them. On data where neighbors are many and equally near, a narrow beam misses some too, but one of
+//! 2 L does not, and a wider L would not help (docs/notebook/experiments.md#effort-that-follows-the-data).
 
 use jasper_core::synthetic::Permutation;
-use jasper_core::{Element, Slot};
+use jasper_core::{Element, Slot, defaults};
 use jasper_graph::Graph;
 
 use crate::compiled::Compiled;
-use crate::{CpuExecutor, Executor, GraphAccess, MutableGraph, UpdateError};
+use crate::{CandidateSearch, CpuExecutor, Executor, GraphAccess, MutableGraph, UpdateError};
 
-/// Vertices that are linked before the first decision. In a smaller graph, every search finds nearly all.
-const FIRST_DECISION: usize = 16_384;
+/// In a graph of fewer vertices, every search finds nearly all.
+const MIN_VERTICES: usize = 16_384;
 /// One vertex in this many is sampled, at most [`MAX_SAMPLE`].
 const SAMPLE_DIVISOR: usize = 64;
 const MAX_SAMPLE: usize = 1024;
 /// Neighbors per vertex that must be found.
 const NEIGHBORS: usize = 10;
-/// The share of neighbors that searches of 2 L may miss. Sets for which a wider L pays miss 0.0005 to 0.01, others none.
-const MAX_MISSED: f64 = 0.0003;
-/// The same for a build that would become as wide as [`WIDEST`], which takes four times as long as one of 128.
-const MAX_MISSED_IF_WIDEST: f64 = 0.003;
+/// The share of neighbors that searches of 2 L may miss before L is doubled.
+const MAX_MISSED: f64 = 0.003;
+/// The same before it is doubled again.
+const MAX_MISSED_TWICE: f64 = 0.01;
 /// So many may be missed by chance.
 const FEW_MISSED: usize = 2;
 /// The widest beam that finds the neighbors to compare with: the widest of a device.
@@ -43,6 +40,8 @@ const CHECKED: usize = 256;
 const CHECKED_BEAM: usize = 256;
 /// L is not raised beyond this.
 const WIDEST: usize = 512;
+/// Rows are thin if they have fewer than three quarters of the edges that they could have.
+const THIN: f64 = 0.75;
 
 /// The beam width of a bulk build, and what was decided about it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,58 +51,66 @@ pub struct Effort {
     missed: Option<f64>,
 }
 
-/// Whether a decision is due after a batch.
-pub(crate) fn is_due(linked_before: usize, linked: usize) -> bool {
-    linked >= FIRST_DECISION && linked_before.checked_ilog2() < linked.checked_ilog2()
-}
-
 impl Effort {
     /// L stays as the parameters say.
     pub fn fixed() -> Self {
         Self::default()
     }
 
-    /// L starts as the parameters say, and is doubled up to 512 while searches miss neighbors.
+    /// L starts as the parameters say, and is raised up to 512 if searches miss neighbors.
     pub fn adaptive() -> Self {
         Self { is_adaptive: true, missed: None }
     }
 
     /// The widest L of a build of `vertices` vertices that starts with `beam_width`.
     pub fn widest(&self, vertices: usize, mut beam_width: usize) -> usize {
-        while self.is_adaptive && vertices > FIRST_DECISION && 2 * beam_width <= WIDEST {
+        while self.is_adaptive && vertices > MIN_VERTICES && 2 * beam_width <= WIDEST {
             beam_width *= 2;
         }
         beam_width
     }
 
-    /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed, when it was last
-    /// measured.
+    /// Whether alpha may become [`defaults::WIDE_ALPHA`] in a build that starts with `alpha`.
+    pub(crate) fn may_widen(&self, alpha: f32) -> bool {
+        self.is_adaptive && alpha == defaults::ALPHA
+    }
+
+    /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed after the first pass.
     pub fn missed(&self) -> Option<f64> {
         self.missed
     }
 
-    /// Doubles L if it is not enough for the first of the `next` vertices.
+    /// Raises L if searches for the last vertices of the `order` of linking miss neighbors; all are linked.
     pub(crate) fn adapt<T: Element, E: Executor<T>>(
         &mut self,
         executor: &E,
         graph: &mut dyn GraphAccess<E::Graph>,
-        linked: usize,
-        next: &[Slot],
+        order: &[Slot],
     ) -> Result<(), UpdateError> {
-        let beam_width = graph.read(|graph| graph.host().params().build_beam_width());
-        let doubled = 2 * beam_width;
-        let sample = &next[..next.len().min(linked / SAMPLE_DIVISOR).min(MAX_SAMPLE)];
-        if !self.is_adaptive || doubled > WIDEST || sample.is_empty() {
+        let (params, metric) = graph.read(|graph| (*graph.host().params(), graph.host().metric()));
+        let beam_width = params.build_beam_width();
+        if !self.is_adaptive || 2 * beam_width > WIDEST || order.len() < MIN_VERTICES {
             return Ok(());
         }
-        let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled));
+        let sample = &order[order.len() - (order.len() / SAMPLE_DIVISOR).min(MAX_SAMPLE)..];
+        let counts = graph.read(|graph| count_missed(executor, graph, sample, 2 * beam_width));
         let (missed, total) = counts.map_err(UpdateError::device)?;
         self.missed = Some(missed as f64 / total);
-        let allowed = if doubled == WIDEST { MAX_MISSED_IF_WIDEST } else { MAX_MISSED };
-        if missed > FEW_MISSED.max((allowed * total) as usize) {
-            graph.change_host(|host| host.set_build_beam_width(doubled)).map_err(UpdateError::device)?;
+        let is_missed = |allowed: f64| missed > FEW_MISSED.max((allowed * total) as usize);
+        if !is_missed(MAX_MISSED) {
+            return Ok(());
         }
-        Ok(())
+        let (mut raised, mut alpha) = (2 * beam_width, params.alpha());
+        if is_missed(MAX_MISSED_TWICE) && 2 * raised <= WIDEST {
+            raised *= 2;
+            let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;
+            let edges: usize = rows.iter().map(Vec::len).sum();
+            let is_thin = (edges as f64) < THIN * (sample.len() * params.max_degree()) as f64;
+            if is_thin && params.min_degree(metric) > 0 && self.may_widen(alpha) {
+                alpha = defaults::WIDE_ALPHA;
+            }
+        }
+        graph.change_host(|host| host.set_effort(raised, alpha)).map_err(UpdateError::device)
     }
 }
 
@@ -139,7 +146,7 @@ fn count_missed<T: Element, E: Executor<T>>(
     let mut sample = sample.to_vec();
     sample.sort_unstable();
     let nearest = |beam_width| -> Result<_, E::Error> {
-        let candidates = executor.find_candidates(graph, &sample, beam_width)?;
+        let candidates = executor.find_candidates(graph, &sample, CandidateSearch::new(beam_width))?;
         let mut nearest = executor.nearest_candidates(candidates, NEIGHBORS)?;
         // Executors return them in orders of their own.
         nearest.sort_unstable_by_key(|(vertex, _)| *vertex);

@@ -1,7 +1,7 @@
 //! The steps of the batch pipeline. The CPU and CUDA devices implement them with the same results, except that sums of
 //! floats round differently on a device.
 
-use jasper_core::{BitSet, DeviceError, Element, Neighbor, Slot};
+use jasper_core::{BitSet, BuildParams, DeviceError, Element, Neighbor, Slot};
 use jasper_data::ThreadPool;
 
 use crate::connectivity::Vertices;
@@ -62,8 +62,8 @@ pub trait Executor<T: Element> {
         Ok(())
     }
 
-    /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector with
-    /// this beam width expands in the current graph.
+    /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector expands in
+    /// the current graph.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -71,7 +71,7 @@ pub trait Executor<T: Element> {
         &self,
         graph: &Self::Graph,
         chunk: &[Slot],
-        beam_width: usize,
+        search: CandidateSearch,
     ) -> Result<Self::Candidates, Self::Error>;
 
     /// Each vertex with its `k` nearest candidates, in any order; fewer if there are no more.
@@ -220,6 +220,34 @@ pub trait Executor<T: Element> {
     /// # Errors
     /// Returns the device's error.
     fn sync_host_edges(&self, graph: &mut Self::Graph) -> Result<(), Self::Error>;
+}
+
+/// The searches of [`Executor::find_candidates`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CandidateSearch {
+    /// The beam width.
+    pub beam_width: usize,
+    /// The most vertices that a search expands.
+    pub max_hops: usize,
+    /// Whether the search for a vertex begins at the vertex itself, and not at the start points of the graph.
+    pub from_vertex: bool,
+}
+
+impl CandidateSearch {
+    /// Searches from the start points of the graph.
+    pub fn new(beam_width: usize) -> Self {
+        Self { beam_width, max_hops: BuildParams::max_hops(beam_width), from_vertex: false }
+    }
+
+    /// Searches for linked vertices, each from the vertex itself.
+    pub fn from_vertices(beam_width: usize) -> Self {
+        Self { from_vertex: true, ..Self::new(beam_width) }
+    }
+
+    /// No search: no vertex gets a candidate.
+    pub fn none() -> Self {
+        Self { max_hops: 0, ..Self::from_vertices(1) }
+    }
 }
 
 /// The result of [`Executor::prune`].

@@ -91,7 +91,7 @@ pub use cost_model::{CostModel, DistanceCost, ProductCost};
 pub use cpu::{CpuExecutor, PoolError};
 pub use effort::{Effort, missed_neighbors};
 pub use error::UpdateError;
-pub use executor::{ChunkEdges, Executor, PeerSampling, Published};
+pub use executor::{CandidateSearch, ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;
 pub use hooks::ChangeHooks;
 pub use host_graph::HostGraph;

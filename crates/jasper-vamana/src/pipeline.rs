@@ -1,19 +1,44 @@
 //! Linking a batch of vertices: search, prune, reverse the edges, merge them into their targets.
 
-use jasper_core::{Element, Slot};
+use jasper_core::{BuildParams, Element, Slot};
 
-use crate::{ChunkEdges, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling, Published};
+use crate::{
+    CandidateSearch, ChunkEdges, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
+    Published,
+};
 
 /// How a batch is linked, which depends on what is known of its vertices.
 #[derive(Clone, Copy, Debug)]
 pub enum LinkMode {
-    /// Distinct vectors in random order, as in every batch of a bulk build.
+    /// Distinct vectors in random order, as in the first pass of a bulk build.
     Bulk,
+    /// The same vertices in the second pass, once all are linked: each search begins at its vertex, and the edges that
+    /// vertices have are candidates too.
+    Refine,
+    /// The same vertices, whose rows stay: they are added to the rows of their neighbors that lack them.
+    Reverse,
     /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
     /// vertices of a batch are candidates of each other, as far as they are compared.
     Insert(PeerSampling),
     /// Vertices that are linked and lack good edges, in random order: those that they have are candidates too.
     Again,
+}
+
+impl LinkMode {
+    /// How candidates are searched for.
+    pub fn search(self, params: &BuildParams) -> CandidateSearch {
+        match self {
+            Self::Bulk => CandidateSearch::new(params.pass_beam_width()),
+            Self::Refine => CandidateSearch::from_vertices(params.pass_beam_width()),
+            Self::Reverse => CandidateSearch::none(),
+            Self::Insert(_) | Self::Again => CandidateSearch::new(params.build_beam_width()),
+        }
+    }
+
+    /// Whether the edges that vertices have are candidates.
+    pub fn has_rows(self) -> bool {
+        matches!(self, Self::Refine | Self::Reverse | Self::Again)
+    }
 }
 
 /// Vertices that were not linked because another has the same vector: (the vertex, the other).
@@ -80,13 +105,13 @@ pub(crate) fn find_edges<T: Element, E: Executor<T>>(
     let (mut edges, mut linked) = (Vec::new(), LinkedBatch::default());
     for chunk in batch.chunks(E::SEARCH_CHUNK) {
         let pruned: ChunkEdges<_> = graph.read(|graph| {
-            let beam_width = graph.host().params().build_beam_width();
-            let mut candidates = executor.find_candidates(graph, chunk, beam_width)?;
+            let search = mode.search(graph.host().params());
+            let mut candidates = executor.find_candidates(graph, chunk, search)?;
             if let LinkMode::Insert(sampling) = mode {
                 candidates = executor.find_duplicates(graph, candidates)?;
                 candidates = executor.add_peers(graph, candidates, sampling)?;
             }
-            executor.prune(graph, candidates, matches!(mode, LinkMode::Again))
+            executor.prune(graph, candidates, mode.has_rows())
         })?;
         edges.push(pruned.edges);
         linked.duplicates.extend(pruned.duplicates);
@@ -105,7 +130,9 @@ pub(crate) fn publish<T: Element, E: Executor<T>>(
     BatchEdges { edges, mut linked }: BatchEdges<E::Edges>,
     mode: LinkMode,
 ) -> Result<LinkedBatch, E::Error> {
-    graph.write(|graph| executor.publish_edges(graph, &edges))?;
+    if !matches!(mode, LinkMode::Reverse) {
+        graph.write(|graph| executor.publish_edges(graph, &edges))?;
+    }
     let mut back_edges = executor.reverse_edges(edges)?;
     let max_kept = graph.read(|graph| {
         let params = graph.host().params();

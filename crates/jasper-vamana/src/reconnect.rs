@@ -23,7 +23,7 @@ use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Slot, Stage};
 
 use crate::connectivity::{Vertices, no_slots, unreached};
 use crate::pipeline::update;
-use crate::{Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
+use crate::{CandidateSearch, Executor, GraphAccess, MutableGraph, UpdateError, largest_batch};
 
 /// Adds a path to each of the `vertices` that is unreachable; returns the number of these. It is an edge from a reachable
 /// vertex, unless [too many](link_trees) find none with room.
@@ -123,8 +123,8 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
             let done = total - left.len() + i * chunk_len;
             Progress { stage: Stage::Reconnecting, done, total }.report(progress)?;
             let sources = graph.read(|graph| {
-                let beam_width = graph.host().params().build_beam_width();
-                let candidates = executor.find_candidates(graph, chunk, beam_width)?;
+                let search = CandidateSearch::new(graph.host().params().build_beam_width());
+                let candidates = executor.find_candidates(graph, chunk, search)?;
                 executor.nearest_with_room(graph, candidates, &reached)
             });
             edges.extend(sources.map_err(UpdateError::device)?);

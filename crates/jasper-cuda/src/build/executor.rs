@@ -21,8 +21,8 @@ use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BeamSize, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
-    Published, Vertices,
+    BeamSize, CandidateSearch, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts,
+    PeerSampling, Published, Vertices,
 };
 
 use super::candidates::Candidates;
@@ -182,13 +182,13 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &HostAndDeviceGraph<T, S>,
         chunk: &[Slot],
-        beam_width: usize,
+        search: CandidateSearch,
     ) -> Result<Candidates<S>, S::Error> {
         let graph = self.device_graph(graph);
         graph.check_vertices(chunk);
         let input = graph.linking_input();
-        let (stream, beam) = (&self.stream, BeamSize::new(beam_width));
-        let stride = BuildParams::max_hops(beam_width) as u32;
+        let (stream, beam) = (&self.stream, BeamSize::new(search.beam_width));
+        let stride = search.max_hops as u32;
         let sq4 = graph.sq4_input().filter(|_| chunk.len() > MAX_SEARCHES_BY_SQ8);
         let searches = if sq4.is_some() { usize::MAX } else { chunk.len() };
         let launch = default_launch(searches, stream.multiprocessors(), input.args.shape.row_bytes());
@@ -197,13 +197,18 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             Some(sq4) => Search::for_sq4(input.form.op(), sq4.shape.row_bytes(), frontier_len),
             None => search_kernel(&input, frontier_len, launch),
         };
-        let searched = sq4.unwrap_or(input.args);
+        let mut searched = sq4.unwrap_or(input.args);
         let mut candidates = Candidates::new(stream, chunk, stride, graph.edges_stride(), graph.id)?;
         let (entries, costs) = candidates.outputs(stream);
+        let vertices = candidates.new_vertices(stream);
+        if search.from_vertex {
+            (searched.start_points, searched.start_points_len) = (vertices, 1);
+        }
         let args = SearchArgs {
             graph: searched,
             queries: searched.vectors,
-            query_rows: candidates.new_vertices(stream),
+            query_rows: vertices,
+            start_points_stride: search.from_vertex.into(),
             costs,
             expanded_entries: entries,
             queries_len: candidates.len(),

@@ -53,14 +53,14 @@ pub(crate) fn batch_bytes(batch: usize, spec: &BuildSpec) -> u64 {
     let (batch, row) = (batch as u64, edges_stride(params) as u64);
     let edges = batch * row;
     let lists = edges * 8 + batch * 8;
-    let candidates = searched * (BuildParams::max_hops(params.build_beam_width()) as u64 * 8 + 40);
+    let candidates = |beam_width| searched * (BuildParams::max_hops(beam_width) as u64 * 8 + 40);
     let pairs = edges * PAIR;
     let sort = SortScratch::<Stream>::bytes(edges as u32);
     let groups = Groups::<Stream>::bytes(edges as u32);
     let new_rows = edges.min(MERGE_CHUNK.into()).min(spec.rows as u64) * (row * 4 + 4);
     let reachability = ReachableSet::<Stream>::bytes(spec.rows as u32);
-    let repair = candidates + spec.rows as u64 / 8;
-    let steps =
-        [lists + candidates, lists + pairs, pairs + sort, pairs + groups + new_rows, reachability, repair];
+    let linking = lists + candidates(params.pass_beam_width());
+    let reconnecting = candidates(params.build_beam_width()) + spec.rows as u64 / 8;
+    let steps = [linking, lists + pairs, pairs + sort, pairs + groups + new_rows, reachability, reconnecting];
     steps.into_iter().max().unwrap_or(0)
 }

@@ -61,9 +61,9 @@ impl<T: Element> Graph<T> {
         &self.params
     }
 
-    /// Sets the beam width of later build searches and inserts.
-    pub fn set_build_beam_width(&mut self, beam_width: usize) {
-        self.params = self.params.with_build_beam_width(beam_width);
+    /// Sets the beam width of later build searches and inserts, and the alpha of later prunes.
+    pub fn set_effort(&mut self, beam_width: usize, alpha: f32) {
+        self.params = self.params.with_effort(beam_width, alpha);
     }
 
     /// Returns the metric.

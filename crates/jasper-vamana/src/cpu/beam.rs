@@ -58,8 +58,21 @@ impl SearchState {
         size: BeamSize,
         max_hops: usize,
     ) {
-        for (state, computer) in states.iter_mut().zip(computers) {
-            state.begin(graph, computer, size);
+        let starts = |_| graph.adjacency().start_points();
+        Self::search_from(states, computers, graph, starts, size, max_hops);
+    }
+
+    /// [`Self::search`] from other vertices than the start points of the graph, by the index of a search.
+    pub(crate) fn search_from<'g, T: Element>(
+        states: &mut [Self],
+        computers: &[impl ComputeDistances],
+        graph: &Graph<T>,
+        starts: impl Fn(usize) -> &'g [Slot],
+        size: BeamSize,
+        max_hops: usize,
+    ) {
+        for (i, (state, computer)) in states.iter_mut().zip(computers).enumerate() {
+            state.begin(graph, computer, starts(i), size);
         }
         let mut active: [usize; SEARCHES_PER_THREAD] = std::array::from_fn(|i| i);
         let mut count = states.len().min(computers.len());
@@ -83,12 +96,18 @@ impl SearchState {
         self.frontier.entries()
     }
 
-    fn begin<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances, size: BeamSize) {
+    fn begin<T: Element>(
+        &mut self,
+        graph: &Graph<T>,
+        computer: &impl ComputeDistances,
+        starts: &[Slot],
+        size: BeamSize,
+    ) {
         self.frontier.reset(size);
         self.visited.reset(size.width, graph.slots());
         self.expanded.clear();
         self.cost = OperationCounts::default();
-        self.collect_unvisited(graph.adjacency().start_points(), computer);
+        self.collect_unvisited(starts, computer);
     }
 
     /// Expands the nearest unexpanded entry; returns false if there is none.

@@ -19,7 +19,7 @@ use jasper_graph::{Graph, VectorTable};
 use crate::connectivity::{self, Vertices};
 use crate::ingest::bytes_of;
 use crate::threads;
-use crate::{BeamSize, ChunkEdges, Executor, PeerSampling, Published};
+use crate::{BeamSize, CandidateSearch, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{SEARCHES_PER_THREAD, SearchState};
 use locality::order_by_nearness;
 use neighbor_lists::{BackEdge, BackEdges, NeighborLists, NewRows};
@@ -194,7 +194,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         chunk: &[Slot],
-        beam_width: usize,
+        search: CandidateSearch,
     ) -> Result<NeighborLists, Infallible> {
         Ok(link_by!(graph, |vectors| {
             let rows: Vec<_> = chunk.iter().map(|&vertex| vectors.padded(vertex)).collect();
@@ -203,7 +203,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
             NeighborLists::join(self.for_chunks(&vertices, |buffers, vertices| {
                 let mut candidates = NeighborLists::default();
                 for vertices in vertices.chunks(SEARCHES_PER_THREAD) {
-                    buffers.find_candidates(vectors, graph, vertices, beam_width, &mut candidates);
+                    buffers.find_candidates(vectors, graph, vertices, search, &mut candidates);
                 }
                 candidates
             }))
@@ -389,13 +389,15 @@ impl ThreadBuffers {
         vectors: &VectorTable<V>,
         graph: &Graph<T>,
         vertices: &[Slot],
-        beam_width: usize,
+        search: CandidateSearch,
         candidates: &mut NeighborLists,
     ) {
         let computers: Vec<_> =
             vertices.iter().map(|&vertex| vectors.slot_distance_computer(vertex).sketched()).collect();
-        let (size, max_hops) = (BeamSize::new(beam_width), BuildParams::max_hops(beam_width));
-        SearchState::search(&mut self.searches, &computers, graph, size, max_hops);
+        let CandidateSearch { beam_width, max_hops, from_vertex } = search;
+        let starts = |i: usize| if from_vertex { &vertices[i..=i] } else { graph.adjacency().start_points() };
+        let size = BeamSize::new(beam_width);
+        SearchState::search_from(&mut self.searches, &computers, graph, starts, size, max_hops);
         for (search, &vertex) in self.searches.iter().zip(vertices) {
             candidates.cost += search.cost;
             self.candidates.clear();

@@ -6,7 +6,7 @@ use jasper_core::synthetic::{Clusters, permutation, rng};
 use jasper_core::{BuildParams, Element, Metric, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::pipeline::{LinkMode, link_batch};
-use jasper_vamana::{CpuExecutor, Executor, PeerSampling};
+use jasper_vamana::{CandidateSearch, CpuExecutor, Executor, PeerSampling};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -56,6 +56,11 @@ fn grow<T: Element>(metric: Metric, mode: LinkMode, max_degree: usize, threads: 
         compare(&executor, &mut graph, batch, mode);
         rest = others;
     }
+    if let LinkMode::Bulk = mode {
+        for mode in [LinkMode::Refine, LinkMode::Reverse] {
+            order.chunks(100).for_each(|batch| compare(&executor, &mut graph, batch, mode));
+        }
+    }
     assert!(graph.check_structure().is_sound());
 }
 
@@ -82,7 +87,8 @@ fn a_search_that_wanders_ends() {
     let rows: Vec<f32> = (0..200).map(|x| x as f32).collect();
     let neighbors = |vertex| if vertex < 198 { vec![vertex + 1] } else { Vec::new() };
     let graph = any_graph(Metric::L2, &rows, 1, params(1, 1, 1.2), neighbors, &[0]);
-    let Ok(candidates) = CpuExecutor::new(1).unwrap().find_candidates(&graph, &[Slot::new(199)], 1);
+    let Ok(candidates) =
+        CpuExecutor::new(1).unwrap().find_candidates(&graph, &[Slot::new(199)], CandidateSearch::new(1));
     assert_eq!((candidates.cost().hops, BuildParams::max_hops(1)), (132, 132));
 }
 
@@ -127,13 +133,18 @@ proptest! {
         n in 2..90_usize,
         seed in any::<u64>(),
         max_degree in 1..24_usize,
-        is_bulk in any::<bool>(),
+        mode in 0..6,
         alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
         (stride, second_round) in (1_usize..9, 0_usize..9),
     ) {
         let metric = Metric::ALL[metric];
-        let mode =
-            if is_bulk { LinkMode::Bulk } else { LinkMode::Insert(PeerSampling { stride, second_round }) };
+        let mode = match mode {
+            0 => LinkMode::Bulk,
+            1 => LinkMode::Refine,
+            2 => LinkMode::Reverse,
+            3 => LinkMode::Again,
+            _ => LinkMode::Insert(PeerSampling { stride, second_round }),
+        };
         match element {
             0 => on_any_graph::<f32>(metric, n, seed, max_degree, alpha, mode),
             1 => on_any_graph::<jasper_core::f16>(metric, n, seed, max_degree, alpha, mode),

@@ -238,7 +238,7 @@ fn a_graph_without_live_vertices_is_consolidated_and_filled_again() {
 fn every_vertex_is_reachable_while_a_consolidation_runs() {
     // Of those left, first few are cut off, and then most.
     for (kept, is_hidden) in [(9, false), (1, true)] {
-        let Checked { executor, graph, .. } = Checked::new(Metric::L2, 6, 24, 3);
+        let Checked { executor, graph, .. } = Checked::new(Metric::L2, 6, 16, 3);
         let graph = SharedGraph::new(graph);
         let deleted = (0..800).filter(|key| key % 10 >= kept);
         graph.write(|graph| deleted.for_each(|key| graph.keys_mut().delete(key).unwrap()));

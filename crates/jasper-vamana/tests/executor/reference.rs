@@ -52,8 +52,17 @@ pub struct Walk {
 /// Keeps the nearest `beam_width` of all visited vertices, and expands the nearest unexpanded one of these until all
 /// are expanded.
 pub fn walk<T: Element>(graph: &Graph<T>, computer: &DistanceComputer<'_, T>, beam_width: usize) -> Walk {
-    let mut visited: BTreeSet<u32> =
-        graph.adjacency().start_points().iter().map(|start| start.get()).collect();
+    walk_from(graph, computer, beam_width, graph.adjacency().start_points())
+}
+
+/// [`walk`] from other start points than those of the graph.
+fn walk_from<T: Element>(
+    graph: &Graph<T>,
+    computer: &DistanceComputer<'_, T>,
+    beam_width: usize,
+    starts: &[Slot],
+) -> Walk {
+    let mut visited: BTreeSet<u32> = starts.iter().map(|start| start.get()).collect();
     let mut found = sorted(with_distances(computer, visited.iter().copied()));
     found.truncate(beam_width);
     let mut expanded: Vec<Near> = Vec::new();
@@ -172,14 +181,21 @@ pub struct Linked {
 pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Linked {
     let params = graph.params();
     let (sampling, max_kept) = match mode {
-        LinkMode::Bulk | LinkMode::Again => (None, params.merged_degree()),
         LinkMode::Insert(sampling) => (Some(sampling), params.max_degree()),
+        _ => (None, params.merged_degree()),
     };
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
     for &vertex in batch {
         let computer = graph.vectors().slot_distance_computer(slot(vertex));
-        let expanded = walk(graph, &computer, params.build_beam_width()).expanded;
+        let expanded = match mode {
+            LinkMode::Bulk => walk(graph, &computer, params.build_beam_width().div_ceil(2)).expanded,
+            LinkMode::Refine => {
+                walk_from(graph, &computer, params.build_beam_width().div_ceil(2), &[slot(vertex)]).expanded
+            }
+            LinkMode::Reverse => Vec::new(),
+            _ => walk(graph, &computer, params.build_beam_width()).expanded,
+        };
         let expanded = sorted(expanded.into_iter().filter(|near| near.id != vertex).collect());
         let is_same = |near: &&Near| graph.vectors().get(slot(near.id)) == graph.vectors().get(slot(vertex));
         match sampling.and_then(|_| expanded.iter().find(is_same)) {
@@ -208,14 +224,16 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
         let mut all = sorted(all);
         all.truncate(params.max_degree());
         all.extend(expanded);
-        if let LinkMode::Again = mode {
+        if let LinkMode::Again | LinkMode::Refine | LinkMode::Reverse = mode {
             all.extend(with_distances(&computer, row(graph, vertex)));
         }
         let kept = filled_prune(graph, vertex, ordered(all), params.max_degree(), &[], &[]);
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
-        rows.insert(vertex, ids(kept));
+        if !matches!(mode, LinkMode::Reverse) {
+            rows.insert(vertex, ids(kept));
+        }
     }
     for (target, sources) in back_edges {
         let old = rows.get(&target).cloned().unwrap_or_else(|| row(graph, target));

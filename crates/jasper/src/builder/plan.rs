@@ -128,7 +128,7 @@ impl IndexBuilder<'_> {
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
         let widest = self.effort().widest(spec.rows, spec.params.build_beam_width());
-        let spec = &BuildSpec { params: spec.params.with_build_beam_width(widest), ..*spec };
+        let spec = &BuildSpec { params: spec.params.with_effort(widest, spec.params.alpha()), ..*spec };
         let plan = match cuda {
             Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
             None if exact_linking => spec.plan_on_host::<T>(),
