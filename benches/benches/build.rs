@@ -66,7 +66,8 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
     let executor = CpuExecutor::new(None).expect("a process may start threads");
     let batch: Vec<Slot> = graph.keys().live_slots().take(PRUNED).collect();
     let search = || {
-        let Ok(candidates) = executor.find_candidates(&graph, &batch, LinkMode::Bulk.search(graph.params()));
+        let Ok(candidates) =
+            executor.find_candidates(&graph, &batch, LinkMode::Bulk.search(graph.params(), graph.metric()));
         candidates
     };
     let prune = |candidates| {

@@ -106,10 +106,13 @@ impl BuildParams {
         self.build_beam_width
     }
 
-    /// Beam width of the searches in each of the two passes of a bulk build: half of
-    /// [`build_beam_width`](Self::build_beam_width), rounded up.
-    pub fn pass_beam_width(&self) -> usize {
-        self.build_beam_width.div_ceil(2)
+    /// Beam width of the searches of a bulk build: half of [`build_beam_width`](Self::build_beam_width), rounded up,
+    /// because there are two for each vertex. Under inner products there is one, with the whole width.
+    pub fn bulk_beam_width(&self, metric: Metric) -> usize {
+        match metric {
+            Metric::InnerProduct => self.build_beam_width,
+            Metric::L2 | Metric::Cosine => self.build_beam_width.div_ceil(2),
+        }
     }
 
     /// Whether [`build_beam_width`](Self::build_beam_width) is 512 or more, which is for data whose neighbors are hard to

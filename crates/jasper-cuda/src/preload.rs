@@ -222,7 +222,7 @@ fn build_kernels<T: Element>(
     multiprocessors: u32,
 ) -> Vec<KernelId> {
     let (form, beam_width) =
-        (DistanceForm::new(spec.metric, T::EXACT_SUMS), spec.params.pass_beam_width() as u32);
+        (DistanceForm::new(spec.metric, T::EXACT_SUMS), spec.params.bulk_beam_width(spec.metric) as u32);
     let row_bytes = row_bytes::<T>(spec.dimension);
     let search = |batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;

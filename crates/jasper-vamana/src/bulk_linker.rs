@@ -1,19 +1,20 @@
 //! The loop of a bulk build over the batches of its vertices, with progress and checkpoints.
 //!
 //! ```text
-//! first pass:   link each vertex, whose search begins at the start points, into the graph so far
-//! raise the beam width if the graph misses neighbors                                            (effort)
-//! second pass:  link each vertex again; its search begins at the vertex, and its edges are candidates too
-//! for a graph that missed many: add reversed edges that rows lost in the second pass
+//! link each vertex into the graph so far; its search begins at the start points           (LinkMode::Bulk)
+//! raise the beam width if the graph misses neighbors                                      (effort)
+//! choose the edges of each vertex again; its search begins at the vertex, and the edges
+//!     that it has are candidates too                                                      (LinkMode::Refine)
+//! add the reversed edges that rows lack                                                   (LinkMode::Reverse)
 //! reconnect what is unreachable
 //! ```
 //!
-//! Vertices that are linked early have candidates from a small part of the graph, and searches from afar miss some that
-//! are near. The second search begins among the neighbors, so that half the beam width finds more in each pass than the
-//! whole in one (docs/notebook/experiments.md#two-passes). A vertex that is linked again loses edges from vertices before
-//! it that its prune does not keep. Where neighbors are hard to find, these are missed.
+//! The first search for a vertex sees a part of the graph, and from afar misses some vertices that are near. The second
+//! begins among the neighbors, so that half the beam width finds more in two passes than the whole in one
+//! (docs/notebook/experiments.md#two-passes). A vertex whose edges are chosen again loses those from vertices chosen
+//! before, which the third pass adds again.
 
-use jasper_core::{BuildParams, Element, Progress, ProgressFn, Slot, Stage};
+use jasper_core::{BuildParams, Element, Metric, Progress, ProgressFn, Slot, Stage};
 use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
@@ -25,19 +26,25 @@ use crate::{
     UpdateError, Vertices, start,
 };
 
-/// Links the vertices of `order` that are not linked yet.
+/// Links the vertices of `order`.
 #[derive(Debug)]
 pub struct BulkLinker<'a> {
     order: &'a [Slot],
-    /// How often a vertex was linked, in both passes.
-    linked: usize,
+    /// The vertices that the passes so far, and this one, have processed.
+    done: usize,
     cost: OperationCounts,
     writer: Option<CheckpointWriter<'a>>,
     effort: Effort,
 }
 
-/// How often a vertex is linked.
-const PASSES: usize = 2;
+/// What each pass over the vertices does. Under inner products, the nearest vertices of all others are often the same
+/// few long ones: a second search finds no others, and the second choice loses edges that searches need.
+fn passes(metric: Metric) -> &'static [LinkMode] {
+    match metric {
+        Metric::InnerProduct => &[LinkMode::Bulk],
+        Metric::L2 | Metric::Cosine => &[LinkMode::Bulk, LinkMode::Refine, LinkMode::Reverse],
+    }
+}
 
 /// Up to this size, a batch may be as large as the graph so far. While a graph is small, searches visit most of its
 /// vertices, whatever the batch.
@@ -58,9 +65,9 @@ pub(crate) fn batch_len(linked: usize, share: f32, max_doubling: usize) -> usize
 }
 
 impl<'a> BulkLinker<'a> {
-    /// The linker of the vertices of `order`: of all of them or, if there is a checkpoint, of those left in it, whose
-    /// edges are restored in `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam
-    /// width. Uses the threads of the current pool.
+    /// The linker of the vertices of `order`. If there is a checkpoint, it goes on from there, with the edges restored in
+    /// `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam width. Uses the threads of
+    /// the current pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
@@ -74,14 +81,14 @@ impl<'a> BulkLinker<'a> {
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
         let Some(checkpoints) = checkpoints else {
-            return Ok(Self { order, linked: 0, cost: OperationCounts::default(), writer: None, effort });
+            return Ok(Self { order, done: 0, cost: OperationCounts::default(), writer: None, effort });
         };
-        let (writer, linked, cost) =
-            CheckpointWriter::resume(checkpoints, graph, quantizer, PASSES * order.len(), effort)?;
-        Ok(Self { order, linked, cost, writer: Some(writer), effort })
+        let total = passes(graph.metric()).len() * order.len();
+        let (writer, done, cost) = CheckpointWriter::resume(checkpoints, graph, quantizer, total, effort)?;
+        Ok(Self { order, done, cost, writer: Some(writer), effort })
     }
 
-    /// Links the vertices that are left into `graph`, with any executor. Between batches it reports progress, and
+    /// Runs the passes on `graph`, with any executor. Between batches it reports progress, and
     /// writes a checkpoint if one is due or the report cancels the build.
     ///
     /// # Errors
@@ -92,49 +99,38 @@ impl<'a> BulkLinker<'a> {
         mut graph: E::Graph,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
-        let (order, total) = (self.order, PASSES * self.order.len());
+        let (order, passes) = (self.order, passes(graph.host().metric()));
+        let total = passes.len() * order.len();
         loop {
-            let state = Progress { stage: Stage::Linking, done: self.linked, total };
+            let state = Progress { stage: Stage::Linking, done: self.done, total };
             let reported = state.report(progress);
             if let Some(writer) = &mut self.writer
-                && writer.is_due(self.linked, reported.is_err())
+                && writer.is_due(self.done, reported.is_err())
             {
                 executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
-                writer.write(graph.host(), self.linked, self.cost)?;
+                writer.write(graph.host(), self.done, self.cost)?;
             }
             reported?;
-            if self.linked == total {
-                break;
-            }
-            let (linked, left) = order.split_at(self.linked.min(order.len()));
-            let (left, mode) = if left.is_empty() {
-                (&order[self.linked - order.len()..], LinkMode::Refine)
-            } else {
+            if self.done <= order.len() {
                 // Searches of the build need them too: from the medoid alone, some do not find their cluster.
+                let linked = &order[..self.done];
                 graph
                     .change_host(|host| start::set_start_points(host, linked))
                     .map_err(UpdateError::device)?;
-                (left, LinkMode::Bulk)
-            };
-            // The medoid is not in the order and counts as linked.
-            let batch = largest_batch(1 + linked.len(), graph.host().params()).min(left.len());
-            self.cost +=
-                link_batch(executor, &mut graph, &left[..batch], mode).map_err(UpdateError::device)?.cost;
-            self.linked += batch;
-            if self.linked == order.len() {
-                graph
-                    .change_host(|host| start::set_start_points(host, order))
-                    .map_err(UpdateError::device)?;
-                self.effort.adapt(executor, &mut graph, order)?;
             }
-        }
-        if graph.host().params().is_wide() {
-            let batch = largest_batch(order.len(), graph.host().params()).max(1);
-            for batch in order.chunks(batch) {
-                Progress { stage: Stage::Linking, done: total, total }.report(progress)?;
-                self.cost += link_batch(executor, &mut graph, batch, LinkMode::Reverse)
-                    .map_err(UpdateError::device)?
-                    .cost;
+            if self.done == total {
+                break;
+            }
+            let (mode, left) = (passes[self.done / order.len()], &order[self.done % order.len()..]);
+            let linked = self.done.min(order.len());
+            // The medoid is not in the order and counts as linked.
+            let batch = largest_batch(1 + linked, graph.host().params()).min(left.len());
+            let batch = &left[..batch];
+            self.cost += link_batch(executor, &mut graph, batch, mode).map_err(UpdateError::device)?.cost;
+            let before = self.done;
+            self.done += batch.len();
+            if mode == LinkMode::Bulk {
+                self.effort.adapt(executor, &mut graph, order, before..self.done)?;
             }
         }
         let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;

@@ -140,14 +140,14 @@ pub fn remove_checkpoint(path: impl AsRef<Path>) -> std::io::Result<()> {
 pub(crate) struct CheckpointWriter<'a> {
     checkpoints: Checkpoints<'a>,
     rows_checksum: u32,
-    /// How often a vertex had been linked when the last checkpoint was written or read, and the time of that.
+    /// How many vertices were processed when the last checkpoint was written or read, and the time of that.
     written: (usize, Instant),
 }
 
 impl<'a> CheckpointWriter<'a> {
     /// Reads the last checkpoint, if there is one, and restores its edges in `graph`. Returns the writer of the next
-    /// ones, how often out of `total` times a vertex was linked, and the cost of that. Uses the threads of the current
-    /// pool.
+    /// ones, how many vertices out of `total` all passes have processed, and the cost of that. Uses the threads of the
+    /// current pool.
     ///
     /// Reads the vectors once for their checksum, and the checkpoint once.
     ///
@@ -179,7 +179,7 @@ impl<'a> CheckpointWriter<'a> {
         Ok((Self { checkpoints, rows_checksum, written: (linked, Instant::now()) }, linked, cost))
     }
 
-    /// Whether to write a checkpoint now that vertices were linked `linked` times. True if there are new edges, and the
+    /// Whether to write a checkpoint now that all passes have processed `linked` vertices. True if there are new edges, and the
     /// interval has passed or the build `ends` here.
     pub(crate) fn is_due(&self, linked: usize, ends: bool) -> bool {
         let (vertices, then) = self.written;

@@ -5,16 +5,22 @@
 //!     wide   <- its 10 nearest found with a beam of 8 L
 //!     missed += those of wide that are not among its 10 nearest found with a beam of 2 L
 //! if more than 3 in 1,000 were missed: double L
-//! if more than 1 in 100:               double it again; if rows are thin, widen alpha
+//! if more than 6 in 100:               double it again; if rows are thin, widen alpha
 //! ```
+//!
+//! Under inner products there is one pass. Then this is decided whenever the number of linked vertices has doubled, from
+//! 16,384 on, by a sample of those that are linked next: L is doubled if more than 3 in 10,000 were missed, and to 512 if
+//! more than 3 in 1,000.
 //!
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
 //! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider
 //! second pass finds them. On data where neighbors are many and equally near, a narrow beam misses some too, but one of
 //! 2 L does not, and a wider L would not help (docs/notebook/experiments.md#effort-that-follows-the-data).
 
+use std::ops::Range;
+
 use jasper_core::synthetic::Permutation;
-use jasper_core::{Element, Slot, defaults};
+use jasper_core::{Element, Metric, Slot, defaults};
 use jasper_graph::Graph;
 
 use crate::compiled::Compiled;
@@ -27,10 +33,10 @@ const SAMPLE_DIVISOR: usize = 64;
 const MAX_SAMPLE: usize = 1024;
 /// Neighbors per vertex that must be found.
 const NEIGHBORS: usize = 10;
-/// The share of neighbors that searches of 2 L may miss before L is doubled.
-const MAX_MISSED: f64 = 0.003;
-/// The same before it is doubled again.
-const MAX_MISSED_TWICE: f64 = 0.01;
+/// The share of neighbors that searches of 2 L may miss before L is doubled, and before it is doubled again.
+const MAX_MISSED: [f64; 2] = [0.003, 0.06];
+/// The same while vertices are linked in one pass: the share before L is doubled, and before it becomes [`WIDEST`].
+const MAX_MISSED_IN_ONE_PASS: [f64; 2] = [0.0003, 0.003];
 /// So many may be missed by chance.
 const FEW_MISSED: usize = 2;
 /// The widest beam that finds the neighbors to compare with: the widest of a device.
@@ -40,8 +46,8 @@ const CHECKED: usize = 256;
 const CHECKED_BEAM: usize = 256;
 /// L is not raised beyond this.
 const WIDEST: usize = 512;
-/// Rows are thin if they have fewer than three quarters of the edges that they could have.
-const THIN: f64 = 0.75;
+/// Rows are thin if they have fewer than this share of the edges that they could have.
+const THIN: f64 = 0.6;
 
 /// The beam width of a bulk build, and what was decided about it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,42 +81,60 @@ impl Effort {
         self.is_adaptive && alpha == defaults::ALPHA
     }
 
-    /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed after the first pass.
+    /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed, when it was last
+    /// measured.
     pub fn missed(&self) -> Option<f64> {
         self.missed
     }
 
-    /// Raises L if searches for the last vertices of the `order` of linking miss neighbors; all are linked.
+    /// Raises L if a decision is due, now that the vertices `linked` of the order were linked as well, and searches miss
+    /// neighbors.
     pub(crate) fn adapt<T: Element, E: Executor<T>>(
         &mut self,
         executor: &E,
         graph: &mut dyn GraphAccess<E::Graph>,
         order: &[Slot],
+        linked: Range<usize>,
     ) -> Result<(), UpdateError> {
         let (params, metric) = graph.read(|graph| (*graph.host().params(), graph.host().metric()));
-        let beam_width = params.build_beam_width();
-        if !self.is_adaptive || 2 * beam_width > WIDEST || order.len() < MIN_VERTICES {
+        let doubled = 2 * params.build_beam_width();
+        if !self.is_adaptive || doubled > WIDEST || linked.end < MIN_VERTICES {
             return Ok(());
         }
-        let sample = &order[order.len() - (order.len() / SAMPLE_DIVISOR).min(MAX_SAMPLE)..];
-        let counts = graph.read(|graph| count_missed(executor, graph, sample, 2 * beam_width));
+        let sample_len = (linked.end / SAMPLE_DIVISOR).min(MAX_SAMPLE);
+        let (sample, allowed) = match metric {
+            Metric::InnerProduct if linked.start.checked_ilog2() < linked.end.checked_ilog2() => {
+                let next = &order[linked.end..];
+                let allowed = MAX_MISSED_IN_ONE_PASS[usize::from(doubled == WIDEST)];
+                (&next[..next.len().min(sample_len)], [allowed, f64::INFINITY])
+            }
+            Metric::L2 | Metric::Cosine if linked.end == order.len() => {
+                (&order[order.len() - sample_len..], MAX_MISSED)
+            }
+            _ => return Ok(()),
+        };
+        if sample.is_empty() {
+            return Ok(());
+        }
+        let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled));
         let (missed, total) = counts.map_err(UpdateError::device)?;
         self.missed = Some(missed as f64 / total);
-        let is_missed = |allowed: f64| missed > FEW_MISSED.max((allowed * total) as usize);
-        if !is_missed(MAX_MISSED) {
+        let [is_missed, are_many_missed] =
+            allowed.map(|allowed| missed > FEW_MISSED.max((allowed * total) as usize));
+        if !is_missed {
             return Ok(());
         }
-        let (mut raised, mut alpha) = (2 * beam_width, params.alpha());
-        if is_missed(MAX_MISSED_TWICE) && 2 * raised <= WIDEST {
-            raised *= 2;
+        let (mut beam_width, mut alpha) = (doubled, params.alpha());
+        if are_many_missed && 2 * doubled <= WIDEST {
+            beam_width = 2 * doubled;
             let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;
             let edges: usize = rows.iter().map(Vec::len).sum();
             let is_thin = (edges as f64) < THIN * (sample.len() * params.max_degree()) as f64;
-            if is_thin && params.min_degree(metric) > 0 && self.may_widen(alpha) {
+            if is_thin && self.may_widen(alpha) {
                 alpha = defaults::WIDE_ALPHA;
             }
         }
-        graph.change_host(|host| host.set_effort(raised, alpha)).map_err(UpdateError::device)
+        graph.change_host(|host| host.set_effort(beam_width, alpha)).map_err(UpdateError::device)
     }
 }
 

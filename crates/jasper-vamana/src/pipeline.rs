@@ -1,6 +1,6 @@
 //! Linking a batch of vertices: search, prune, reverse the edges, merge them into their targets.
 
-use jasper_core::{BuildParams, Element, Slot};
+use jasper_core::{BuildParams, Element, Metric, Slot};
 
 use crate::{
     CandidateSearch, ChunkEdges, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
@@ -8,14 +8,14 @@ use crate::{
 };
 
 /// How a batch is linked, which depends on what is known of its vertices.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkMode {
     /// Distinct vectors in random order, as in the first pass of a bulk build.
     Bulk,
     /// The same vertices in the second pass, once all are linked: each search begins at its vertex, and the edges that
     /// vertices have are candidates too.
     Refine,
-    /// The same vertices, whose rows stay: they are added to the rows of their neighbors that lack them.
+    /// The same vertices in the third pass: the edges that they have are reversed, and their own rows stay.
     Reverse,
     /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
     /// vertices of a batch are candidates of each other, as far as they are compared.
@@ -26,10 +26,10 @@ pub enum LinkMode {
 
 impl LinkMode {
     /// How candidates are searched for.
-    pub fn search(self, params: &BuildParams) -> CandidateSearch {
+    pub fn search(self, params: &BuildParams, metric: Metric) -> CandidateSearch {
         match self {
-            Self::Bulk => CandidateSearch::new(params.pass_beam_width()),
-            Self::Refine => CandidateSearch::from_vertices(params.pass_beam_width()),
+            Self::Bulk => CandidateSearch::new(params.bulk_beam_width(metric)),
+            Self::Refine => CandidateSearch::from_vertices(params.bulk_beam_width(metric)),
             Self::Reverse => CandidateSearch::none(),
             Self::Insert(_) | Self::Again => CandidateSearch::new(params.build_beam_width()),
         }
@@ -105,7 +105,7 @@ pub(crate) fn find_edges<T: Element, E: Executor<T>>(
     let (mut edges, mut linked) = (Vec::new(), LinkedBatch::default());
     for chunk in batch.chunks(E::SEARCH_CHUNK) {
         let pruned: ChunkEdges<_> = graph.read(|graph| {
-            let search = mode.search(graph.host().params());
+            let search = mode.search(graph.host().params(), graph.host().metric());
             let mut candidates = executor.find_candidates(graph, chunk, search)?;
             if let LinkMode::Insert(sampling) = mode {
                 candidates = executor.find_duplicates(graph, candidates)?;

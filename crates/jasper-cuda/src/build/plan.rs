@@ -59,7 +59,7 @@ pub(crate) fn batch_bytes(batch: usize, spec: &BuildSpec) -> u64 {
     let groups = Groups::<Stream>::bytes(edges as u32);
     let new_rows = edges.min(MERGE_CHUNK.into()).min(spec.rows as u64) * (row * 4 + 4);
     let reachability = ReachableSet::<Stream>::bytes(spec.rows as u32);
-    let linking = lists + candidates(params.pass_beam_width());
+    let linking = lists + candidates(params.bulk_beam_width(spec.metric));
     let reconnecting = candidates(params.build_beam_width()) + spec.rows as u64 / 8;
     let steps = [linking, lists + pairs, pairs + sort, pairs + groups + new_rows, reachability, reconnecting];
     steps.into_iter().max().unwrap_or(0)

@@ -145,7 +145,7 @@ impl BuildSpec {
     fn linking_bytes(&self) -> usize {
         let params = &self.params;
         let batch = largest_batch(self.rows, params);
-        let expanded = params.pass_beam_width() * 7 / 6 + params.max_degree().min(16);
+        let expanded = params.bulk_beam_width(self.metric) * 7 / 6 + params.max_degree().min(16);
         let candidates = batch.min(SEARCH_CHUNK) * expanded * size_of::<Neighbor>();
         let edges = batch * params.max_degree();
         let lists = edges * (size_of::<Neighbor>() + size_of::<(Slot, Neighbor)>());

@@ -180,6 +180,11 @@ pub struct Linked {
 /// are nearer than the expanded vertices that would fill a row.
 pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Linked {
     let params = graph.params();
+    let half = if graph.metric() == Metric::InnerProduct {
+        params.build_beam_width()
+    } else {
+        params.build_beam_width().div_ceil(2)
+    };
     let (sampling, max_kept) = match mode {
         LinkMode::Insert(sampling) => (Some(sampling), params.max_degree()),
         _ => (None, params.merged_degree()),
@@ -189,10 +194,8 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     for &vertex in batch {
         let computer = graph.vectors().slot_distance_computer(slot(vertex));
         let expanded = match mode {
-            LinkMode::Bulk => walk(graph, &computer, params.build_beam_width().div_ceil(2)).expanded,
-            LinkMode::Refine => {
-                walk_from(graph, &computer, params.build_beam_width().div_ceil(2), &[slot(vertex)]).expanded
-            }
+            LinkMode::Bulk => walk(graph, &computer, half).expanded,
+            LinkMode::Refine => walk_from(graph, &computer, half, &[slot(vertex)]).expanded,
             LinkMode::Reverse => Vec::new(),
             _ => walk(graph, &computer, params.build_beam_width()).expanded,
         };
