@@ -14,9 +14,9 @@ use std::time::Duration;
 use common::{DIMENSION, Exact, search, view};
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use jasper::bench::synthetic::Clusters;
 use jasper::{Index, IndexBuilder, Key, MatrixView, Metric, NewKeys};
 use jasper_core::Slot;
+use jasper_core::synthetic::Clusters;
 use jasper_graph::Graph;
 use jasper_vamana::pipeline::LinkMode;
 use jasper_vamana::{ChunkEdges, CpuExecutor, Executor};
@@ -61,7 +61,7 @@ fn time_change(
 
 /// Times pruning of the candidates of some vertices.
 fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
-    let open = || Graph::<f32>::open(path, &mut jasper::no_progress).expect("a file just saved");
+    let open = || Graph::<f32>::open(path, &mut jasper_core::no_progress).expect("a file just saved");
     let (graph, mut pruned) = (open(), open());
     let executor = CpuExecutor::new(None).expect("a process may start threads");
     let batch: Vec<Slot> = graph.keys().live_slots().take(PRUNED).collect();

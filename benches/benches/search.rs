@@ -14,8 +14,8 @@ use std::time::Duration;
 use common::{DIMENSION, Exact, K, search, view};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use jasper::bench::synthetic::Clusters;
 use jasper::{Element, Hit, Index, IndexBuilder, MatrixView, Metric, NO_KEY, QuantizeMode, SearchParams};
+use jasper_core::synthetic::Clusters;
 
 /// Vectors per index: more than fit in L2, and few enough to build in seconds.
 const ROWS: usize = 50_000;

@@ -10,13 +10,14 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use jasper::bench::recall::mean_recall;
-use jasper::cuda::{Context, DeviceKnnError, exact_knn_on_device};
-use jasper::data::{GroundTruth, ThreadPool, exact_knn};
 use jasper::{
     DeviceChoice, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchError,
-    SearchParams, Vectors, no_progress,
+    SearchParams, Vectors,
 };
+use jasper_core::no_progress;
+use jasper_core::recall::mean_recall;
+use jasper_cuda::{Context, DeviceKnnError, exact_knn_on_device};
+use jasper_data::{GroundTruth, ThreadPool, exact_knn};
 use serde_json::json;
 
 /// Options of builds.

@@ -1,8 +1,9 @@
 //! Ground truth, so that benches check the results that they time.
 
-use jasper::bench::recall::recall_at;
-use jasper::data::{GroundTruth, ThreadPoolBuilder, exact_knn};
-use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams, no_progress};
+use jasper::{Element, Hit, Index, Key, MatrixView, SearchParams};
+use jasper_core::no_progress;
+use jasper_core::recall::recall_at;
+use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
 /// Dimension of all sets.
 pub const DIMENSION: usize = 128;

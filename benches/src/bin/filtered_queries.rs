@@ -205,7 +205,7 @@ impl Bench {
             }
         }
         let mut times = Vec::new();
-        let mut report = jasper::report::SearchReport::default();
+        let mut report = jasper::SearchReport::default();
         for _ in 0..TIMED {
             let begun = Instant::now();
             report = self.index.search_batch_into(queries, params(width), &mut keys, &mut distances)?;

@@ -11,12 +11,10 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper::MemorySpace;
-use jasper::cuda::Context;
-use jasper::data::{VectorFile, VectorFileOptions};
-use jasper::{Device, IndexBuilder};
+use jasper::{Device, IndexBuilder, MemorySpace, VectorFile};
 use jasper_benches::{BuildArgs, Stages};
-use jasper_cuda::PeakMemory;
+use jasper_cuda::{Context, PeakMemory};
+use jasper_data::VectorFileOptions;
 use serde_json::{Value, json};
 
 /// Vectors of the first build: enough for batches of every kind.

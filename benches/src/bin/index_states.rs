@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::bench::synthetic::{Clusters, permutation};
 use jasper::{DeviceChoice, Index, IndexBuilder, Key, KeyFilter, Matches, MatrixView, Metric, SearchParams};
+use jasper_core::synthetic::{Clusters, permutation};
 use serde_json::json;
 
 /// Results per query.

@@ -13,10 +13,9 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result};
-use jasper::bench::Measure;
-use jasper::with_element;
+use jasper::bench::Profile;
 use jasper::{BuildParams, Device, Element, ElementKind, Index, Key, Metric, OpenOptions, SearchParams};
-use jasper_core::{MatrixView, Slot, padded_len};
+use jasper_core::{MatrixView, Slot, padded_len, with_element};
 use jasper_graph::Graph;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -70,7 +69,7 @@ fn measure<T: Element>(metric: Metric, edges: &[Vec<u32>]) -> Result<()> {
         let params = SearchParams::new(10).beam_width(BEAM_WIDTH);
         let (mut keys, mut found) = (vec![0; QUERIES * 10], vec![0.0; QUERIES * 10]);
         let report = index.search_batch_into(queries, params, &mut keys, &mut found)?;
-        let seconds = index.device_time(queries, params)?.context("on a device")?.as_secs_f64();
+        let seconds = Profile::device_time(&index, queries, params)?.context("on a device")?.as_secs_f64();
         let bytes_per_second = report.cost.distances as f64 * row_bytes as f64 / seconds;
         rates.push((dimension, row_bytes, bytes_per_second));
     }

@@ -7,9 +7,8 @@
 
 use std::error::Error;
 
-use jasper::with_element;
 use jasper_core::synthetic::permutation;
-use jasper_core::{Element, MatrixView, Metric, no_progress};
+use jasper_core::{Element, MatrixView, Metric, no_progress, with_element};
 use jasper_data::{ThreadPoolBuilder, VectorFile, exact_knn, write_vectors};
 use jasper_runbook::{Operation, Runbook};
 

@@ -253,7 +253,7 @@ impl Bench {
             rows.iter().flat_map(|&row| &self.queries[row * DIMENSION..][..DIMENSION]).copied().collect();
         let (mut keys, mut distances) = Matches::new(rows.len(), K)?.into_arrays();
         let params = SearchParams::new(K).beam_width(width).filter(&filters[..]);
-        let (mut times, mut report) = (Vec::new(), jasper::report::SearchReport::default());
+        let (mut times, mut report) = (Vec::new(), jasper::SearchReport::default());
         for _ in 0..TIMED {
             let begun = Instant::now();
             report = self.index.search_batch_into(

@@ -6,8 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use jasper::ElementKind;
-use jasper::file::{is_durable, is_sharded};
+use jasper::{ElementKind, StoredIndex};
 use jasper_data::{
     AtomicFile, GroundTruth, VectorFileOptions, VectorFormat, follow_link, is_temporary, read_keys,
 };
@@ -143,7 +142,7 @@ fn refuse_index_part(path: &Path) -> Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| location(path));
     let folder = target.parent().unwrap_or(Path::new("."));
     ensure!(
-        !is_durable(folder) && !is_sharded(folder),
+        !StoredIndex::is_durable(folder) && !StoredIndex::is_sharded(folder),
         "{}: is in the folder of an index, {}, whose files belong together; name the folder to change the index, or \
          write to another place",
         path.display(),

@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::bench::recall::mean_recall;
-use jasper::report::SearchReport;
-use jasper::{Index, Matches, SearchParams, Vectors};
+use jasper::{Index, Matches, SearchParams, SearchReport, Vectors};
+use jasper_core::recall::mean_recall;
 use jasper_data::GroundTruth;
 use serde::Serialize;
 

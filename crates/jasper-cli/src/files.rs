@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use jasper::error::{JournalFault, KeyError, MatrixError, QuantizeError, TuneError, VectorError};
-use jasper::with_element;
 use jasper::{
     BuildError, Element, Index, MatrixView, OpenError, OpenOptions, SearchError, UpdateError, Vectors,
 };
+use jasper_core::with_element;
 use jasper_data::{GroundTruth, Rows, VectorFile};
 
 use crate::terminal::Terminal;

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use jasper::file::SaveStats;
+use jasper::SaveStats;
 
 /// `1234567` as `1,234,567`.
 pub fn count(number: usize) -> String {

@@ -6,8 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use jasper::file::{SaveStats, is_durable};
-use jasper::{Device, DeviceChoice, Index, OpenOptions};
+use jasper::{Device, DeviceChoice, Index, OpenOptions, SaveStats, StoredIndex};
 use jasper_data::FileLock;
 use serde::Serialize;
 
@@ -86,7 +85,7 @@ impl Target {
     /// Prepares to read `index`, which is to be saved to `output`, or where it is. In that case waits until no other
     /// command changes it. A durable index is changed where it is.
     pub fn lock(index: &Path, output: Option<PathBuf>, terminal: Terminal) -> Result<Self> {
-        let is_durable = is_durable(index);
+        let is_durable = StoredIndex::is_durable(index);
         let output = match output {
             Some(output) if !is_same_file(index, &output) => {
                 ensure!(

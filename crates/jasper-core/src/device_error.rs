@@ -6,7 +6,7 @@ use std::error::Error;
 /// A device cannot be used, or failed, or the index is not where the call needs it: on a device, or in one graph.
 ///
 /// With the feature `cuda` of the crate `jasper`, the source of [`Self::Unavailable`] and [`Self::Failed`] is a
-/// `jasper::cuda::Error`.
+/// `jasper_cuda::Error`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {

@@ -3,6 +3,8 @@
 //! As in big-ann-benchmarks: the fraction of the `k` results that are among the true `k` nearest *or tie with the k-th
 //! of them*. A repeated id counts once. Ground truth should therefore hold more than `k` neighbors.
 
+use crate::{Key, NO_KEY};
+
 /// The true neighbors of one query, nearest first. `I` is u32 as in ground-truth files, or [`Key`](crate::Key).
 #[derive(Clone, Copy, Debug)]
 pub struct Truth<'a, I = u32> {
@@ -41,6 +43,31 @@ pub fn recall_at<I: Copy + Into<u64>>(k: usize, found: &[u64], truth: Truth<'_, 
     let found = &found[..k.min(found.len())];
     let hits = right.iter().filter(|&&id| found.contains(&id.into())).count();
     hits.min(expected) as f64 / expected as f64
+}
+
+/// Mean recall@k of a batch, from 0 to 1: `keys` are those found, `k` per query, of which [`NO_KEY`] ends a query's, and
+/// `truth` returns the true neighbors of the query of a number. See [`recall_at`].
+///
+/// ```
+/// use jasper_core::NO_KEY;
+/// use jasper_core::recall::{Truth, mean_recall};
+/// let truths = [[7_u32, 8], [4, 9]];
+/// let truth = |query: usize| Truth { ids: &truths[query], distances: None };
+/// assert_eq!(mean_recall(&[7, 8, 9, NO_KEY], 2, truth), 0.75);
+/// ```
+///
+/// # Panics
+/// Panics if `k` is 0.
+pub fn mean_recall<'a, I: Copy + Into<u64> + 'a>(
+    keys: &[Key],
+    k: usize,
+    truth: impl Fn(usize) -> Truth<'a, I>,
+) -> f64 {
+    let recalls = keys.chunks_exact(k).enumerate().map(|(query, keys)| {
+        let found = keys.iter().position(|&key| key == NO_KEY).map_or(keys, |end| &keys[..end]);
+        recall_at(k, found, truth(query))
+    });
+    recalls.sum::<f64>() / (keys.len() / k) as f64
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::error::Error;
 use std::fmt::Debug;
 
 use arbitrary::Arbitrary;
-use jasper::graph::Graph;
 use jasper::{
     Distances, Element, ElementKind, Filter, Hit, Index, Key, KeyFilter, MatrixView, Metric, NO_KEY,
     SearchLimits, SearchParams, Target,
 };
+use jasper_graph::Graph;
 
 use crate::operations::key;
 

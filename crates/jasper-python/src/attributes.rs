@@ -90,7 +90,6 @@ fn frame(given: &Bound<'_, PyAny>, rows: usize, ids: Option<&str>) -> PyResult<F
     let py = given.py();
     let interop = py.import(intern!(py, "jasper._interop"))?;
     let columns = interop.call_method1(intern!(py, "columns"), (given,))?;
-    let refused = |error: jasper::attributes::AttributeError| ParameterError::new_err(error.to_string());
     let mut frame = Frame::new(rows);
     let mut has_ids = false;
     for column in columns.try_iter()? {
@@ -164,9 +163,13 @@ fn to_python<'py>(py: Python<'py>, value: Value) -> PyResult<Bound<'py, PyAny>> 
     })
 }
 
+/// The exception for attributes or a filter that are invalid.
+fn refused(error: impl std::error::Error) -> PyErr {
+    ParameterError::new_err(error.to_string())
+}
+
 /// The expression of a text, or of a dictionary such as `{"year": {"$gte": 2020}}`; `None` of anything else.
 pub fn expression(given: &Bound<'_, PyAny>) -> PyResult<Option<Expression>> {
-    let refused = |error: jasper::attributes::ExpressionError| ParameterError::new_err(error.to_string());
     if let Ok(text) = given.cast::<PyString>() {
         return text.to_str()?.parse().map(Some).map_err(refused);
     }

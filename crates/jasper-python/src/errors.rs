@@ -4,12 +4,12 @@ use std::error::Error as StdError;
 use std::io::ErrorKind as IoErrorKind;
 use std::str::FromStr;
 
-use jasper::data::KnnError;
 use jasper::error::{
     CheckError, CheckpointError, FileFault, JournalError, JournalFault, KeyError, OpenError, QuantizeError,
     TuneError, VectorError,
 };
 use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
+use jasper_data::KnnError;
 use pyo3::exceptions::{PyOSError, PyOverflowError};
 use pyo3::prelude::*;
 
@@ -130,7 +130,7 @@ impl Raise for RustDeviceError {
     fn exception(&self) -> Exception {
         #[cfg(feature = "cuda")]
         {
-            use jasper::cuda::{Error as CudaError, ErrorKind};
+            use jasper_cuda::{Error as CudaError, ErrorKind};
             let cause = self.source().and_then(|cause| cause.downcast_ref::<CudaError>());
             let no_memory = |kind: &ErrorKind| {
                 matches!(

@@ -1,7 +1,8 @@
 //! Which keys a search may return.
 
 use jasper::attributes::Expression;
-use jasper::{BitSet, Filter as RustFilter, Key, KeyFilter};
+use jasper::{Filter as RustFilter, Key, KeyFilter};
+use jasper_core::BitSet;
 use numpy::{PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;

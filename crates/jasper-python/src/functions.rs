@@ -1,8 +1,8 @@
 //! Functions that need no index: exact search, recall and devices.
 
-use jasper::bench::recall::{Truth, mean_recall};
-use jasper::data::{exact_knn, pool_builder};
 use jasper::{Key, MatrixView, Metric, Vectors};
+use jasper_core::recall::{Truth, mean_recall};
+use jasper_data::{exact_knn, pool_builder};
 use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -119,7 +119,7 @@ fn contiguous<'py>(object: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'p
 pub fn devices(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     #[cfg(feature = "cuda")]
     let devices = py
-        .detach(jasper::cuda::DeviceProperties::list)
+        .detach(jasper_cuda::DeviceProperties::list)
         .unwrap_or_default()
         .into_iter()
         .map(DeviceReport::from);
@@ -139,8 +139,8 @@ struct DeviceReport {
 }
 
 #[cfg(feature = "cuda")]
-impl From<jasper::cuda::DeviceProperties> for DeviceReport {
-    fn from(info: jasper::cuda::DeviceProperties) -> Self {
+impl From<jasper_cuda::DeviceProperties> for DeviceReport {
+    fn from(info: jasper_cuda::DeviceProperties) -> Self {
         let (major, minor) = info.compute_capability;
         Self {
             device: jasper::Device::Cuda(info.ordinal).to_string(),

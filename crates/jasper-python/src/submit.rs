@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use jasper::report::InsertReport;
-use jasper::{Entries, Hit, Key, Matches, MatchesMut, Pending, SearchError, Update, UpdateError};
+use jasper::{Entries, Hit, InsertReport, Key, Matches, Pending, SearchError, Update, UpdateError};
+use jasper_vamana::MatchesMut;
 use pyo3::intern;
 use pyo3::prelude::*;
 

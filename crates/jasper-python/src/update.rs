@@ -1,9 +1,9 @@
 //! Changes: inserts, deletes, consolidation, quantization and tuning.
 
 use jasper::attributes::{ColumnKind, Frame, Value};
-use jasper::data::GroundTruth;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{DeleteKeys, Entries, Key, NewKeys, SearchLimits};
+use jasper_data::GroundTruth;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 

@@ -1,8 +1,9 @@
 //! Runbooks: streams of inserts, deletes, replacements and searches, to measure recall and speed while an index changes.
 //!
 //! ```
-//! use jasper::bench::synthetic::Clusters;
-//! use jasper::{ElementKind, IndexBuilder, MatrixView, Metric, no_progress};
+//! use jasper::{ElementKind, IndexBuilder, MatrixView, Metric};
+//! use jasper_core::no_progress;
+//! use jasper_core::synthetic::Clusters;
 //! use jasper_runbook::{Event, Player, Runbook};
 //!
 //! let set = Clusters::new(16, 7);

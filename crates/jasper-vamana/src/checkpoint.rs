@@ -64,6 +64,11 @@ impl<'a> Checkpoints<'a> {
         Self { path, every }
     }
 
+    /// Where the checkpoints are.
+    pub fn path(&self) -> &'a Path {
+        self.path
+    }
+
     /// Checks that the checkpoint, if there is one, is of a build with these parameters, and that the next one can be
     /// written: before the vectors are read.
     ///

@@ -1,8 +1,9 @@
 //! Vamana: how a graph is built, searched and updated.
 //!
 //! ```
+//! use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
+//! use jasper_core::synthetic::Clusters;
 //! use jasper_vamana::{CpuExecutor, bulk_build};
-//! use jasper_core::{BuildParams, MatrixView, Metric, no_progress, synthetic::Clusters};
 //!
 //! let rows: Vec<f32> = Clusters::new(16, 1).rows(1000, 0);
 //! let executor = CpuExecutor::new(2)?;
@@ -88,7 +89,7 @@ pub use connectivity::{Vertices, unreachable_slots};
 pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::OperationCounts;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};
-pub use cpu::{CpuExecutor, PoolError};
+pub use cpu::{CpuExecutor, PoolError, cpu_name};
 pub use effort::{Effort, missed_neighbors};
 pub use error::UpdateError;
 pub use executor::{CandidateSearch, ChunkEdges, Executor, PeerSampling, Published};

@@ -2,9 +2,11 @@
 
 use std::error::Error;
 
-use jasper::bench::recall::mean_recall;
-use jasper::data::{ThreadPoolBuilder, exact_knn};
-use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters, no_progress};
+use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+use jasper_core::no_progress;
+use jasper_core::recall::mean_recall;
+use jasper_core::synthetic::Clusters;
+use jasper_data::{ThreadPoolBuilder, exact_knn};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // 5,000 vectors of 32 coordinates, one after another, and 100 queries.

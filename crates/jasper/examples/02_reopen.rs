@@ -2,11 +2,10 @@
 
 use std::error::Error;
 
-use jasper::data::{VectorFile, write_vectors};
-use jasper::file::IndexInfo;
-use jasper::{
-    Index, IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams, bench::synthetic::Clusters,
-};
+use jasper::IndexInfo;
+use jasper::{Index, IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams, VectorFile};
+use jasper_core::synthetic::Clusters;
+use jasper_data::write_vectors;
 
 fn main() -> Result<(), Box<dyn Error>> {
     // A file of 3,000 x 64 bytes, as `numpy.save` writes it. It is read chunk by chunk. The index has its element type.

@@ -2,10 +2,8 @@
 
 use std::error::Error;
 
-use jasper::{
-    DeleteKeys, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, SearchParams,
-    bench::synthetic::Clusters,
-};
+use jasper::{DeleteKeys, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, SearchParams};
+use jasper_core::synthetic::Clusters;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 3).rows(3_000, 0);

@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use jasper::{IndexBuilder, Key, KeyFilter, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+use jasper::{IndexBuilder, Key, KeyFilter, MatrixView, Metric, SearchParams};
+use jasper_core::synthetic::Clusters;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<i8> = Clusters::new(24, 4).rows(4_000, 0);

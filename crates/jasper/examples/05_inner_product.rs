@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+use jasper_core::synthetic::Clusters;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let items: Vec<f32> = Clusters::new(20, 5).rows(3_000, 0);

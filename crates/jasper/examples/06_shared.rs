@@ -4,7 +4,8 @@ use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use jasper::{Device, IndexBuilder, MatrixView, Metric, NewKeys, SearchParams, bench::synthetic::Clusters};
+use jasper::{Device, IndexBuilder, MatrixView, Metric, NewKeys, SearchParams};
+use jasper_core::synthetic::Clusters;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: Vec<f32> = Clusters::new(16, 6).rows(4_000, 0);

@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{DeviceChoice, Index, IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+use jasper::{DeviceChoice, Index, IndexBuilder, MatrixView, Metric};
+use jasper_core::synthetic::Clusters;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let set = Clusters::new(24, 6);

@@ -1,7 +1,6 @@
 //! Devices: where an index is built, searched and changed.
 
 use std::fmt;
-use std::fs;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -79,8 +78,8 @@ impl DeviceChoice {
 /// the default options, which do nothing on the CPU.
 ///
 /// ```
-/// use jasper::bench::synthetic::Clusters;
 /// use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
+/// use jasper_core::synthetic::Clusters;
 ///
 /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
 /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
@@ -284,13 +283,6 @@ impl FromStr for DeviceChoice {
         };
         device.map(Self::Device).ok_or_else(|| ParseDeviceError(name.to_owned()))
     }
-}
-
-/// Name of the CPU, such as `AMD EPYC 9B14`, or of its architecture if the operating system does not say.
-pub fn cpu_name() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
 }
 
 #[cfg(test)]

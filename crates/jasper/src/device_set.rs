@@ -33,7 +33,7 @@ impl fmt::Display for CudaSet {
 #[non_exhaustive]
 pub enum Spread {
     /// Every device holds the whole index. The devices share the queries, so there are more per second; every device
-    /// makes every change. A device that faults is [left out](crate::report::DeviceInfo::faults), and the others go on.
+    /// makes every change. A device that faults is [left out](crate::DeviceInfo::faults), and the others go on.
     ///
     /// The vectors, edges and keys are in host memory once per device. While a change is made, a search sees it or not
     /// depending on the device that answers; once the call has returned, every search sees it.

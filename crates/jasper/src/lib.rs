@@ -2,8 +2,8 @@
 //! can be changed while it serves.
 //!
 //! ```
-//! use jasper::bench::synthetic::Clusters;
 //! use jasper::{Index, IndexBuilder, MatrixView, Metric, SearchParams};
+//! use jasper_core::synthetic::Clusters;
 //!
 //! let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0); // 2000 vectors of 32 coordinates.
 //! let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 32)?)?;
@@ -27,8 +27,8 @@
 //! another changes it.
 //!
 //! ```
-//! # use jasper::bench::synthetic::Clusters;
 //! # use jasper::{IndexBuilder, MatrixView, Metric, NewKeys, SearchParams};
+//! # use jasper_core::synthetic::Clusters;
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
 //! let index = IndexBuilder::new(Metric::Cosine).build(MatrixView::new(&vectors[..8000], 16)?)?;
 //! std::thread::scope(|scope| {
@@ -43,8 +43,8 @@
 //! [named](IndexBuilder::device) keeps it. On a GPU, the same methods search and change it:
 //!
 //! ```
-//! # use jasper::bench::synthetic::Clusters;
 //! # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+//! # use jasper_core::synthetic::Clusters;
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
 //! use jasper::DeviceChoice;
 //!
@@ -69,21 +69,27 @@
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
 //! | [`Device`], [`DeviceChoice`], [`DeviceOptions`], [`CudaSet`], [`Spread`] (replicas or shards) | where an index is built, searched and changed |
-//! | [`Vectors`], [`MatrixView`], [`VectorSource`], [`data`] | vectors and queries in memory and in files |
+//! | [`Vectors`], [`MatrixView`], [`VectorFile`], [`VectorSource`] | vectors and queries in memory and in files |
 //! | [`Target`], [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
+//! | [`attributes`] | attributes of keys, and filters by them |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
-//! | [`Index::with_progress`], [`report`] | progress and cancellation of calls; what they did |
-//! | [`memory`] | memory of a build or an index, before it is allocated |
-//! | [`file`](mod@file) | what an index file contains, and whether it is intact |
-//! | [`graph`] | the graph itself |
-//! | `cuda` | CUDA devices: memory, streams, errors; with the feature `cuda` |
+//! | [`Index::with_progress`] | progress and cancellation of calls |
+//! | [`IndexBuilder::memory_plan`], [`DeviceOptions::memory_plan`] | memory of a build or an index, before it is allocated |
+//! | [`StoredIndex`], [`IndexInfo`] | what is stored in a file or a folder |
 //! | [`error`] | all errors and their causes |
-//! | [`mod@bench`] | synthetic sets, recall, profiles |
+//! | [`mod@bench`] | what searches cost |
 //!
-//! Many of these items come from `jasper-core`, `jasper-data`, `jasper-graph`, `jasper-quant` and `jasper-vamana`, and
-//! their examples name those crates. You do not need to depend on these crates: `jasper` exports each item, in the
-//! module that the table gives or at its root.
+//! Many of these items come from other crates of Jasper, and their examples name those crates. You need to depend on one
+//! of them only for what is not listed here:
+//!
+//! | crate | has |
+//! | --- | --- |
+//! | `jasper-data` | writing files of vectors, keys and true neighbors; exact search |
+//! | `jasper-graph` | the graph that [`Index::read_graph`] reads; checks of index files |
+//! | `jasper-interop` | graph files of other libraries |
+//! | `jasper-cuda` | CUDA devices: memory, streams, errors; exact search there |
+//! | `jasper-core` | synthetic vectors, recall |
 //!
 //! Builds, opening, saving, inserts, upserts, consolidation, compaction, quantizing, checking and tuning can report
 //! their progress to a callback, which may cancel them: see [`Index::with_progress`]. Searches and
@@ -91,8 +97,8 @@
 //!
 //! # Features
 //!
-//! `cuda` (off by default) builds, searches and changes indexes on CUDA devices, and adds the module `cuda`. Compiling
-//! needs no CUDA toolkit, and starting needs no driver. Set `DOCS_RS=1` when compiling, or build scripts of
+//! `cuda` (off by default) builds, searches and changes indexes on CUDA devices. Compiling needs no CUDA toolkit, and
+//! starting needs no driver. Set `DOCS_RS=1` when compiling, or build scripts of
 //! dependencies look for a toolkit.
 //!
 //! `serde` (off by default) derives `Serialize` for reports and statistics.
@@ -116,111 +122,43 @@ pub mod error;
 mod index;
 mod journal;
 mod stats;
+mod stored;
 pub mod tune;
 mod typed;
 
+pub use auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial, TriedQuantization};
 pub use batcher::Pending;
-pub use builder::IndexBuilder;
-pub use device::{Device, DeviceChoice, DeviceOptions};
+pub use builder::{BuildReport, IndexBuilder};
+pub use check::CheckReport;
+pub use device::{Device, DeviceChoice, DeviceInfo, DeviceOptions};
 pub use device_set::{CudaSet, Spread};
 pub use error::{
     BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
 };
+#[cfg(feature = "cuda")]
+pub use index::DeviceSearch;
 pub use index::{
     DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update,
     WithProgress,
 };
 pub use stats::IndexStats;
+pub use stored::StoredIndex;
 
-#[doc(hidden)]
-pub use jasper_core::with_element;
 pub use jasper_core::{
-    BitSet, BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, ProgressFn, Stage,
-    VectorSource, Vectors, f16, no_progress,
+    BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, Stage, VectorSource,
+    Vectors, f16,
 };
-pub use jasper_graph::KeyFilter;
+pub use jasper_data::VectorFile;
+pub use jasper_graph::{IndexInfo, KeyFilter, SaveStats};
 pub use jasper_quant::Quantization;
 pub use jasper_vamana::{
-    Distances, Filter, Hit, LaunchParams, Matches, MatchesMut, MemorySpace, SearchParams,
+    CompactReport, ConsolidateReport, Distances, Explanation, Filter, Hit, InsertReport, LaunchParams,
+    Matches, MemoryPlan, MemorySpace, OperationCounts, SearchParams, SearchReport,
 };
-
-/// CUDA devices: their memory, streams and errors; searches for queries that are there.
-#[cfg(feature = "cuda")]
-pub mod cuda {
-    pub use crate::index::DeviceSearch;
-    pub use jasper_cuda::{
-        Buffer, Context, DeviceBatch, DeviceHit, DeviceKnnError, DeviceProperties, Error, ErrorKind,
-        LaunchLimit, LibraryAttempt, LoadError, MAX_BEAM_WIDTH, NO_HIT, PtxRequirement, Result, Stream,
-        device_of, driver_version, exact_knn_on_device, hit_from_device, prelude, with_current_context_kept,
-    };
-}
-
-/// Files of vectors, keys and true neighbors; exact search.
-///
-/// ```
-/// use jasper::data::{VectorFile, write_vectors};
-/// use jasper::{IndexBuilder, Key, KeyFilter, MatrixView, Metric, SearchParams};
-///
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("vectors.npy");
-/// write_vectors(&path, MatrixView::new(&[0.0_f32, 0.0, 3.0, 4.0, 3.0, 5.0], 2)?)?;
-/// let file = VectorFile::open(&path)?; // Its extension is its format: here an array of numpy.
-/// let keys: [Key; 3] = [0x1f83_d9ab_fb41_bd6b, 17, 4]; // One per vector, of any size.
-/// let index = IndexBuilder::new(Metric::L2).keys(&keys).build(&file)?;
-///
-/// let some: KeyFilter = keys[..2].iter().copied().collect();
-/// let vectors = file.load::<f32>()?; // All of them, in memory.
-/// let hits = index.search(vectors.view().row(2), SearchParams::new(1).filter(&some))?;
-/// assert_eq!((hits[0].key, hits[0].distance), (17, 1.0));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub mod data {
-    pub use jasper_data::{
-        GroundTruth, KnnError, NpyError, ParseFormatError, PathError, ReadCause, ReadError, Rows, Side,
-        ThreadPool, ThreadPoolBuilder, TruthError, VectorFile, VectorFileOptions, VectorFormat, VectorWriter,
-        WriteCause, WriteError, exact_knn, pool_builder, read_keys, write_keys, write_vectors,
-    };
-}
 
 /// Attributes of keys, and filter expressions over them.
 pub mod attributes {
-    pub use jasper_attributes::{
-        AttributeError, Column, ColumnKind, Expression, ExpressionError, Frame, Value, column,
-    };
-}
-
-/// The graph of an index, to [read](crate::Index::read_graph), and to exchange with other libraries through the crate
-/// `jasper-interop`.
-pub mod graph {
-    pub use jasper_core::Slot;
-    pub use jasper_graph::{Adjacency, Graph, KeyMap, StructureFault, StructureReport, VectorTable};
-}
-
-/// Index files: what they contain, whether they are intact, and checkpoints of builds.
-pub mod file {
-    pub use crate::journal::{DurableInfo, check_new_durable, is_durable};
-    pub use crate::typed::{is_sharded, shard_files};
-    pub use jasper_graph::{FileReport, IndexInfo, SaveStats, Section, SectionReport, check_file};
-    pub use jasper_vamana::remove_checkpoint;
-}
-
-/// Memory plans: what a [build](crate::IndexBuilder::memory_plan) or an index needs, by part and
-/// [space](crate::MemorySpace).
-pub mod memory {
-    pub use crate::index::plan_on_device;
-    pub use jasper_vamana::{MemoryPlan, Part};
-}
-
-/// Reports and statistics that calls return.
-pub mod report {
-    pub use crate::auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial, TriedQuantization};
-    pub use crate::builder::BuildReport;
-    pub use crate::check::CheckReport;
-    pub use crate::device::DeviceInfo;
-    pub use jasper_vamana::{
-        CodeReport, CompactReport, ConsolidateReport, Explanation, InsertReport, OperationCounts,
-        SearchReport,
-    };
+    pub use jasper_attributes::{Column, ColumnKind, Expression, Frame, Value, column};
 }
 
 /// The examples of the README run with those of this crate.

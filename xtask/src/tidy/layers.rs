@@ -56,9 +56,30 @@ const LAYERS: [(&str, &[&str]); 23] = [
     ),
     (
         "jasper-cli",
-        &["jasper-core", "jasper-data", "jasper-interop", "jasper-plot", "jasper", "jasper-runbook"],
+        &[
+            "jasper-core",
+            "jasper-data",
+            "jasper-graph",
+            "jasper-interop",
+            "jasper-vamana",
+            "jasper-cuda",
+            "jasper-plot",
+            "jasper",
+            "jasper-runbook",
+        ],
     ),
-    ("jasper-python", &["jasper", "jasper-cli"]),
+    (
+        "jasper-python",
+        &[
+            "jasper-core",
+            "jasper-data",
+            "jasper-graph",
+            "jasper-vamana",
+            "jasper-cuda",
+            "jasper",
+            "jasper-cli",
+        ],
+    ),
     (
         "jasper-benches",
         &[

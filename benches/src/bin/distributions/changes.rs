@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use jasper::bench::synthetic::{permutation, rng};
 use jasper::{Index, Key, OpenOptions};
+use jasper_core::synthetic::{permutation, rng};
 use rand::RngExt as _;
 use rand_distr::{Distribution as _, StandardNormal};
 use serde_json::{Value, json};

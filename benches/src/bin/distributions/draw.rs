@@ -1,6 +1,6 @@
 //! Random rows. The coordinates of a row depend on the set and on the number of the row alone.
 
-use jasper::bench::synthetic::rng;
+use jasper_core::synthetic::rng;
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};

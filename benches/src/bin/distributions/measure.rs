@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use jasper::bench::Measure as _;
-use jasper::data::GroundTruth;
-use jasper::graph::Graph;
-use jasper::with_element;
+use jasper::bench::Profile;
 use jasper::{Index, QuantizeMode, SearchParams};
 use jasper_benches::front::{Measured, Reached, rate_at};
+use jasper_core::with_element;
+use jasper_data::GroundTruth;
+use jasper_graph::Graph;
 use serde_json::{Value, json};
 
 use crate::set::{Bench, K, Set};
@@ -100,7 +100,7 @@ fn thin(index: &Index) -> Result<f64> {
 fn rate(index: &Index, set: &Set, beam_width: usize) -> Result<f64> {
     let params = SearchParams::new(K).beam_width(beam_width);
     let median = set.in_element(set.queries(), |queries| -> Result<Duration> {
-        if let Some(time) = index.device_time(queries, params)? {
+        if let Some(time) = Profile::device_time(index, queries, params)? {
             return Ok(time);
         }
         let (mut times, begun) = (Vec::new(), Instant::now());

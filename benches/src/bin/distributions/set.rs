@@ -5,16 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper::cuda::Context;
-use jasper::data::{
-    GroundTruth, ThreadPool, ThreadPoolBuilder, VectorFile, VectorFileOptions, write_vectors,
-};
-use jasper::with_element;
 use jasper::{
     Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY,
-    SearchParams, Vectors,
+    SearchParams, VectorFile, Vectors,
 };
 use jasper_benches::exact_neighbors;
+use jasper_core::with_element;
+use jasper_cuda::Context;
+use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, VectorFileOptions, write_vectors};
 use serde_json::{Value, json};
 
 use crate::draw::Part;

@@ -2,7 +2,7 @@
 
 use jasper::ElementKind::{self, F16, F32, U8};
 use jasper::Metric::{self, Cosine, InnerProduct as Ip, L2};
-use jasper::bench::synthetic::Clusters;
+use jasper_core::synthetic::Clusters;
 
 use crate::draw::{Draw, Part, multiply, norm, normals};
 

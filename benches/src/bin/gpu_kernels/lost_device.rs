@@ -4,10 +4,9 @@
 use std::process::Command;
 
 use gpu_kernels::LaunchConfig;
-use jasper::bench::synthetic::Clusters;
-use jasper::cuda::{Context, DeviceProperties, Stream};
 use jasper::{Device, Index, IndexBuilder, MatrixView, Metric, SearchParams};
-use jasper_cuda::Module;
+use jasper_core::synthetic::Clusters;
+use jasper_cuda::{Context, DeviceProperties, Module, Stream};
 
 const CHILD: &str = "JASPER_LOST_DEVICE";
 

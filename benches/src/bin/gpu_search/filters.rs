@@ -8,12 +8,12 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper::bench::recall::mean_recall;
-use jasper::cuda::{Context, exact_knn_on_device};
-use jasper::data::{GroundTruth, ThreadPoolBuilder};
-use jasper::graph::Graph;
-use jasper::report::SearchReport;
-use jasper::{Element, Key, KeyFilter, Matches, MatrixView, SearchParams, no_progress};
+use jasper::{Element, Key, KeyFilter, Matches, MatrixView, SearchParams, SearchReport};
+use jasper_core::no_progress;
+use jasper_core::recall::mean_recall;
+use jasper_cuda::{Context, exact_knn_on_device};
+use jasper_data::{GroundTruth, ThreadPoolBuilder};
+use jasper_graph::Graph;
 use serde_json::json;
 
 use super::latency::{least_width, quantile};

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper::bench::Measure;
-use jasper::cuda::MAX_BEAM_WIDTH;
+use jasper::bench::Profile;
 use jasper::{Device, Element, Index, IndexBuilder, LaunchParams, Matches, MatrixView, SearchParams};
+use jasper_cuda::MAX_BEAM_WIDTH;
 use serde_json::json;
 
 use super::measure::{Bench, ONE_WARP, Setting, launch_fields, merge, rounded};
@@ -47,7 +47,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
             let times = time(&bench.index, params, queries, |first| bench.queries(first, queries))?;
             let one_result = SearchParams::new(1).beam_width(1).launch(launch);
             let fixed = time(&one, one_result, queries, |first| bench.queries(first, queries))?;
-            let kernel = bench.index.device_time(bench.queries(0, queries), params)?;
+            let kernel = Profile::device_time(&bench.index, bench.queries(0, queries), params)?;
             let kernel = kernel.context("the index is on a device")?.as_secs_f64() * 1e6;
             let mut fields = json!({
                 "queries": queries, "k": K, "beam_width": beam_width, "recall": rounded(recall, 5),

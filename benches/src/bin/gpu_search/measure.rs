@@ -1,7 +1,7 @@
 //! One setting of a search on a device, and its measurement.
 
 use anyhow::{Context as _, Result};
-use jasper::bench::Measure;
+use jasper::bench::{DevicePeaks, Profile};
 use jasper::{Distances, Element, Index, LaunchParams, Matches, MatrixView, SearchParams};
 use jasper_benches::front::Measured;
 use jasper_core::padded_len;
@@ -69,7 +69,7 @@ pub struct Bench<'a, T: Element> {
 impl<'a, T: Element> Bench<'a, T> {
     /// Repeats the queries of the set up to [`MAX_QUERIES`]. Prints the device.
     pub fn new(set: &'a Set, index: Index, distances: Distances) -> Result<Self> {
-        let copy = index.device_peaks()?.context("the index is on a device")?.bytes_per_second;
+        let copy = DevicePeaks::measure(&index)?.context("the index is on a device")?.bytes_per_second;
         println!("{}", json!({"what": "device", "name": index.device_info().name, "gb_per_s": copy / 1e9}));
         let loaded = set.queries::<T>()?;
         let queries =
@@ -94,8 +94,9 @@ impl<'a, T: Element> Bench<'a, T> {
         let (queries, params) = (self.queries(0, count), self.params(setting));
         let (mut keys, mut distances) = Matches::new(count, setting.k)?.into_arrays();
         let cost = self.index.search_batch_into(queries, params, &mut keys, &mut distances)?.cost;
-        let seconds =
-            self.index.device_time(queries, params)?.context("the index is on a device")?.as_secs_f64();
+        let seconds = Profile::device_time(&self.index, queries, params)?
+            .context("the index is on a device")?
+            .as_secs_f64();
         let (hops, distances) = (cost.hops as f64 / count as f64, cost.distances as f64 / count as f64);
         let bytes = hops * self.edge_bytes() + self.bytes_of_distances(distances, setting.beam_width);
         Ok(Point {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use jasper::bench::recall::mean_recall;
-use jasper::data::{GroundTruth, Rows, VectorFile};
-use jasper::graph::Graph;
-use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric, OpenOptions};
+use jasper::{Element, ElementKind, Index, IndexBuilder, Key, Metric, OpenOptions, VectorFile};
 use jasper_core::Slot;
+use jasper_core::recall::mean_recall;
+use jasper_data::{GroundTruth, Rows};
+use jasper_graph::Graph;
 use serde_json::json;
 
 /// Vectors with queries and their true neighbors: `sift-1m.base.u8bin`, `sift-1m.query.u8bin`, `sift-1m.gt.ibin`.
@@ -118,9 +118,10 @@ pub fn convert<T: Element>(index: &Index) -> Result<Index> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper::bench::synthetic::Clusters;
-    use jasper::data::{ThreadPoolBuilder, exact_knn, write_vectors};
-    use jasper::{Device, MatrixView, SearchParams, f16, no_progress};
+    use jasper::{Device, MatrixView, SearchParams, f16};
+    use jasper_core::no_progress;
+    use jasper_core::synthetic::Clusters;
+    use jasper_data::{ThreadPoolBuilder, exact_knn, write_vectors};
 
     /// The set `tiny-1k` of some vectors and queries, in files.
     fn files() -> tempfile::TempDir {

@@ -16,12 +16,12 @@ mod truth;
 use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use jasper::data::{GroundTruth, ThreadPoolBuilder};
 use jasper::error::BuildError;
 use jasper::{
     DeviceChoice, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
     Quantization, SearchParams, Spread, Vectors,
 };
+use jasper_data::{GroundTruth, ThreadPoolBuilder};
 use serde_json::json;
 
 use jasper_benches::{Stages, measure_search, step};

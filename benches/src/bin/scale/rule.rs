@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use jasper::bench::synthetic::rng;
 use jasper::{Element, ElementKind, VectorSource};
+use jasper_core::synthetic::rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 

@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use jasper::bench::recall::Truth;
-use jasper::cuda::Context;
-use jasper::data::{GroundTruth, ThreadPool};
 use jasper::{DeviceChoice, Element, MatrixView, Metric};
 use jasper_benches::exact_neighbors;
-use jasper_cuda::DeviceProperties;
+use jasper_core::recall::Truth;
+use jasper_cuda::{Context, DeviceProperties};
+use jasper_data::{GroundTruth, ThreadPool};
 
 use super::rule::Rule;
 

@@ -22,10 +22,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::bench::recall::mean_recall;
-use jasper::bench::synthetic::Clusters;
-use jasper::data::{ThreadPool, ThreadPoolBuilder, exact_knn};
-use jasper::{DeviceChoice, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{DeviceChoice, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams};
+use jasper_core::no_progress;
+use jasper_core::recall::mean_recall;
+use jasper_core::synthetic::Clusters;
+use jasper_data::{ThreadPool, ThreadPoolBuilder, exact_knn};
 
 use report::{Process, Report, Sample};
 use searchers::Shared;

@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use jasper::data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, VectorFile, exact_knn};
-use jasper::{DeviceChoice, Element, Index, Key, MatrixView, Metric, SearchParams, no_progress};
+use jasper::{DeviceChoice, Element, Index, Key, MatrixView, Metric, SearchParams, VectorFile};
+use jasper_core::no_progress;
+use jasper_data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, exact_knn};
 use rayon::prelude::*;
 
 use jasper_benches::{BuildArgs, measure_search, step};

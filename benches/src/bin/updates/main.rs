@@ -19,11 +19,10 @@ mod growth;
 use std::error::Error;
 
 use bench::{Bench, Part, Settings};
-use jasper::bench::synthetic::permutation;
-use jasper::data::VectorFile;
-use jasper::with_element;
-use jasper::{Device, Element, Key};
+use jasper::{Device, Element, Key, VectorFile};
 use jasper_benches::step;
+use jasper_core::synthetic::permutation;
+use jasper_core::with_element;
 
 /// Rounds of replacing.
 const ROUNDS: usize = 20;

@@ -8,11 +8,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use jasper::MemorySpace;
 use jasper::attributes::Frame;
-use jasper::file::{check_new_durable, is_sharded, remove_checkpoint};
-use jasper::memory::MemoryPlan;
-use jasper::{Device, DeviceChoice, IndexBuilder, Key, Progress, Spread, Stage};
+use jasper::{
+    Device, DeviceChoice, IndexBuilder, Key, MemoryPlan, MemorySpace, Progress, Spread, Stage, StoredIndex,
+};
 use jasper_data::{VectorFile, read_keys};
 use serde_json::json;
 
@@ -138,7 +137,8 @@ impl Args {
             show(progress)
         };
         let start = Instant::now();
-        let built = builder.with_progress(progress).build(&vectors);
+        let builder = builder.with_progress(progress);
+        let built = builder.build(&vectors);
         let named = |error| {
             name_attributes(name_input(error, &self.base, self.keys.as_deref()), self.attributes.as_deref())
         };
@@ -158,9 +158,7 @@ impl Args {
             }
         });
         let bytes = saved.map_err(stopped)?;
-        if self.checkpoint.is_some()
-            && let Err(error) = remove_checkpoint(&checkpoint)
-        {
+        if let Err(error) = builder.remove_checkpoint() {
             let path = checkpoint.display();
             terminal.note(format_args!("{path}: the checkpoint is obsolete and cannot be removed: {error}"));
         }
@@ -239,8 +237,8 @@ impl Args {
         // Any new name shows whether files can be made there.
         check_writable(&if self.output.is_dir() { self.output.join("index") } else { self.output.clone() })?;
         if self.durable {
-            check_new_durable(&self.output)?;
-        } else if !is_sharded(&self.output) {
+            StoredIndex::check_new_durable(&self.output)?;
+        } else if !StoredIndex::is_sharded(&self.output) {
             let is_new =
                 fs::read_dir(&self.output).map_or(!self.output.exists(), |mut files| files.next().is_none());
             ensure!(is_new, "{}: is not empty; name a new folder for the index", self.output.display());

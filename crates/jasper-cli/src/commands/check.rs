@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use jasper::error::FileFault;
-use jasper::file::{FileReport, check_file};
-use jasper::report::{CheckReport, CodeReport};
-use jasper::{IndexStats, OpenOptions};
+use jasper::{CheckReport, IndexStats, OpenOptions};
+use jasper_graph::{FileReport, check_file};
+use jasper_vamana::CodeReport;
 use serde_json::{Value, json};
 
 use crate::command_files::Files;

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use jasper::file::{DurableInfo, IndexInfo, is_durable, is_sharded, shard_files};
-use jasper::graph::Graph;
-use jasper::{BuildParams, Element, Key, MatrixView, Metric, Progress, Stage};
+use jasper::{BuildParams, Element, IndexInfo, Key, MatrixView, Metric, Progress, Stage, StoredIndex};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
+use jasper_graph::Graph;
 use jasper_interop::{diskann, faiss, hnswlib, parlay};
 use serde_json::json;
 
@@ -15,7 +14,7 @@ use crate::error::Usage;
 use crate::format::Format;
 use crate::terminal::Terminal;
 use crate::units;
-use jasper::with_element;
+use jasper_core::with_element;
 
 /// Convert vector files, ground-truth files and graphs
 ///
@@ -125,14 +124,15 @@ impl Args {
 
     /// Refuses the folder of an index.
     fn check_input(&self) -> Result<()> {
-        let (file, content) = if is_sharded(&self.input) {
-            (shard_files(&self.input)?.swap_remove(0), "has the vectors of one shard")
-        } else if is_durable(&self.input) {
-            (DurableInfo::read(&self.input)?.snapshot, "lacks the changes in the journal")
+        let content = if StoredIndex::is_sharded(&self.input) {
+            "has the vectors of one shard"
+        } else if StoredIndex::is_durable(&self.input) {
+            "lacks the changes in the journal"
         } else {
             return Ok(());
         };
-        let (folder, file) = (self.input.display(), file.display());
+        let files = StoredIndex::read(&self.input)?.files;
+        let (folder, file) = (self.input.display(), files[0].display());
         bail!(
             "{folder}: is the folder of an index; convert an index file in it, such as {file}, which {content}"
         )

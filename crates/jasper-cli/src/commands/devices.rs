@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use jasper::bench::cpu_name;
+use jasper_vamana::cpu_name;
 use serde_json::{Value, json};
 
 use crate::command_files::Files;
@@ -36,13 +36,12 @@ impl Args {
 #[cfg(feature = "cuda")]
 fn cuda(text: &mut String) -> Result<Value> {
     use jasper::Device;
-    use jasper::cuda;
 
     use crate::units::{bytes, count};
 
     let dotted = |(major, minor): (u32, u32)| format!("{major}.{minor}");
-    let driver = cuda::driver_version().ok().map(dotted);
-    let (devices, reason) = match cuda::DeviceProperties::list() {
+    let driver = jasper_cuda::driver_version().ok().map(dotted);
+    let (devices, reason) = match jasper_cuda::DeviceProperties::list() {
         Ok(devices) => (devices, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };

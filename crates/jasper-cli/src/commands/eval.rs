@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use jasper::bench::Measure;
+use jasper::bench::{DevicePeaks, Profile};
 use jasper::tune::Goal;
 use jasper::{Device, SearchParams};
 
@@ -83,7 +83,7 @@ impl Args {
         let (queries, count) = (queries.view(), queries.view().len());
         let truth = read_truth(&self.truth, count, k)?;
         index.warm_up()?;
-        let peaks = if self.profile { index.device_peaks()? } else { None };
+        let peaks = if self.profile { DevicePeaks::measure(&index)? } else { None };
         ensure!(
             self.roofline.is_none() || peaks.is_some(),
             "--roofline needs a GPU: on a CPU the caches make a roofline of memory meaningless"
@@ -102,11 +102,11 @@ impl Args {
         for params in searches {
             let params = params.distances(self.distances.distances());
             let mut point = curve::measure(&index, queries, &truth, params)?;
-            let profile = self.profile.then(|| index.profile(queries, params)).transpose()?;
+            let profile = self.profile.then(|| Profile::measure(&index, queries, params)).transpose()?;
             // On a GPU, profiles are timed by events on the device.
             let resident = match &profile {
                 Some(profile) => Some(profile.time).filter(|_| index.device() != Device::Cpu),
-                None => index.device_time(queries, params)?,
+                None => Profile::device_time(&index, queries, params)?,
             };
             point.resident_queries_per_second = resident.map(|time| count as f64 / time.as_secs_f64());
             if points.is_empty() {

@@ -12,7 +12,7 @@ use crate::command_files::{Content, Files};
 use crate::files::read_queries_as;
 use crate::terminal::{Terminal, timed};
 use crate::units;
-use jasper::with_element;
+use jasper_core::with_element;
 
 /// Compute the exact nearest neighbors of queries by brute force
 #[derive(Debug, clap::Args)]
@@ -91,23 +91,25 @@ impl Args {
         let pool = pool_builder(self.threads).build()?;
         #[cfg(feature = "cuda")]
         {
-            use jasper::cuda;
             let ordinals = match self.device.resolve()? {
                 Some(device) => device.cuda_ordinals(),
-                None => cuda::DeviceProperties::list()
+                None => jasper_cuda::DeviceProperties::list()
                     .unwrap_or_default()
                     .into_iter()
                     .map(|device| device.ordinal)
                     .collect(),
             };
             for ordinal in ordinals {
-                let truth =
-                    cuda::Context::open(ordinal).map_err(cuda::DeviceKnnError::from).and_then(|context| {
-                        cuda::exact_knn_on_device(&context, vectors, queries, k, metric, &pool, progress)
+                let truth = jasper_cuda::Context::open(ordinal)
+                    .map_err(jasper_cuda::DeviceKnnError::from)
+                    .and_then(|context| {
+                        jasper_cuda::exact_knn_on_device(
+                            &context, vectors, queries, k, metric, &pool, progress,
+                        )
                     });
-                let can_fall_back = |error: &cuda::DeviceKnnError| match error {
-                    cuda::DeviceKnnError::K(_) => true,
-                    cuda::DeviceKnnError::Device(error) => error.kind.is_unavailable(),
+                let can_fall_back = |error: &jasper_cuda::DeviceKnnError| match error {
+                    jasper_cuda::DeviceKnnError::K(_) => true,
+                    jasper_cuda::DeviceKnnError::Device(error) => error.kind.is_unavailable(),
                     _ => false,
                 };
                 match truth {

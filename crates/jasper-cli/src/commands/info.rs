@@ -4,10 +4,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::FileError;
 use jasper::attributes::Column;
-use jasper::file::{DurableInfo, IndexInfo, is_durable, is_sharded, shard_files};
 use jasper::tune::TunedSearch;
+use jasper::{FileError, IndexInfo, StoredIndex};
 use serde_json::{Value, json};
 
 use crate::command_files::Files;
@@ -32,12 +31,7 @@ impl Args {
 
     /// Prints the description.
     pub fn run(self, terminal: Terminal) -> Result<()> {
-        let durable = is_durable(&self.index).then(|| DurableInfo::read(&self.index)).transpose()?;
-        let changes = durable.as_ref().map(|durable| durable.changes);
-        let files = match durable {
-            Some(durable) => files_of(durable.snapshot)?,
-            None => files_of(self.index)?,
-        };
+        let StoredIndex { files, changes, .. } = StoredIndex::read(&self.index)?;
         files.iter().try_for_each(|file| {
             let info = IndexInfo::read(file)?;
             let tuned = TunedSearch::decode(&info.encoded_tuned_searches)
@@ -53,11 +47,6 @@ impl Args {
             terminal.report(&merge(json, info.params), text)
         })
     }
-}
-
-/// The index file, or those of the shards.
-fn files_of(index: PathBuf) -> Result<Vec<PathBuf>> {
-    Ok(if is_sharded(&index) { shard_files(&index)? } else { vec![index] })
 }
 
 fn json(info: &IndexInfo, tuned: &[Tuned]) -> Value {

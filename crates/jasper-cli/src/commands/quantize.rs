@@ -3,9 +3,10 @@
 use std::fmt;
 
 use anyhow::{Result, ensure};
-use jasper::memory::plan_on_device;
-use jasper::report::{CostUnit, QuantizeReport, QuantizeTrial};
-use jasper::{DeviceChoice, Index, IndexStats, MemorySpace, Quantization};
+use jasper::{
+    CostUnit, Device, DeviceChoice, DeviceOptions, Index, IndexStats, MemorySpace, Quantization,
+    QuantizeReport, QuantizeTrial,
+};
 use serde::Serialize;
 
 use crate::args::QuantizationChoice;
@@ -93,7 +94,10 @@ pub fn quantize(
         index.drop_vectors()?;
     }
     let IndexStats { quantization, code_bytes, vector_bytes, .. } = index.stats();
-    let bytes = |storage| Some(plan_on_device(&index, storage)?.total(MemorySpace::Device));
+    let bytes = |storage| {
+        let options = DeviceOptions::from(Device::Cuda(0)).vector_storage(storage);
+        Some(options.memory_plan(&index)?.total(MemorySpace::Device))
+    };
     let device = bytes(MemorySpace::Device).zip(bytes(MemorySpace::Host));
     let device = device.map(|(all, without_vectors)| DeviceBytes { all, without_vectors });
     Ok(Quantized { quantization, code_bytes, vector_bytes, device, trial })

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use jasper::attributes::{Expression, Frame, Value};
-use jasper::report::SearchReport;
 use jasper::tune::Goal;
-use jasper::{Filter, Index, Key, KeyFilter, Matches, NO_KEY, SearchParams};
+use jasper::{Filter, Index, Key, KeyFilter, Matches, NO_KEY, SearchParams, SearchReport};
 use jasper_data::{GroundTruth, read_keys};
 use serde::Serialize;
 use serde_json::{Map, json};

@@ -308,10 +308,10 @@ fn missing_for_cuda() -> Vec<String> {
     #[cfg(not(feature = "cuda"))]
     return vec!["jasper was compiled without CUDA; use cpu or auto".into()];
     #[cfg(feature = "cuda")]
-    match jasper::cuda::DeviceProperties::get(0) {
+    match jasper_cuda::DeviceProperties::get(0) {
         Ok(_) => Vec::new(),
         Err(error) => match error.kind {
-            jasper::cuda::ErrorKind::NoDriver(error) => {
+            jasper_cuda::ErrorKind::NoDriver(error) => {
                 let names = error.attempts.into_iter().map(|attempt| attempt.name);
                 names.chain(["no CUDA driver: tried".into(), "use the cpu".into()]).collect()
             }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::{DIMENSION, Sandbox};
-use jasper::bench::{recall::recall_at, synthetic::Clusters};
 use jasper::{MatrixView, f16};
+use jasper_core::recall::recall_at;
+use jasper_core::synthetic::Clusters;
 use jasper_data::{GroundTruth, VectorFile, write_vectors};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use crate::common::{DIMENSION, Sandbox};
 use jasper::MatrixView;
-use jasper::bench::synthetic::Clusters;
+use jasper_core::synthetic::Clusters;
 use jasper_data::write_vectors;
 use serde_json::{Value, json};
 

@@ -7,12 +7,13 @@ mod dlpack;
 
 use std::sync::Arc;
 
-use jasper::cuda::prelude::*;
-use jasper::cuda::{
-    Buffer, Context, DeviceBatch, DeviceHit, DeviceSearch, Error as CudaError, ErrorKind, Stream, device_of,
+use jasper::DeviceSearch;
+use jasper::{Device, DeviceError, ElementKind, Metric, SearchError, f16};
+use jasper_cuda::prelude::*;
+use jasper_cuda::{
+    Buffer, Context, DeviceBatch, DeviceHit, Error as CudaError, ErrorKind, Stream, device_of,
     with_current_context_kept,
 };
-use jasper::{Device, DeviceError, ElementKind, Metric, SearchError, f16};
 use numpy::PyArray1;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyBufferError, PyNotImplementedError};

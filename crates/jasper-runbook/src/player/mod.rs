@@ -8,9 +8,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jasper::bench::recall::mean_recall;
-use jasper::report::OperationCounts;
-use jasper::{BuildError, Index, IndexBuilder, IndexStats, SearchParams, UpdateError};
+use jasper::{BuildError, Index, IndexBuilder, IndexStats, OperationCounts, SearchParams, UpdateError};
+use jasper_core::recall::mean_recall;
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::pool_builder;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use jasper::bench::synthetic::Clusters;
-use jasper::data::GroundTruth;
-use jasper::{Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, f16, no_progress};
+use jasper::{Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, f16};
+use jasper_core::no_progress;
+use jasper_core::synthetic::Clusters;
+use jasper_data::GroundTruth;
 use jasper_runbook::{Event, Operation, PlayError, Player, Runbook, StepReport};
 
 const DIMENSION: usize = 12;

@@ -6,11 +6,10 @@ use jasper_core::{Element, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, HostGraph, InsertReport,
-    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact,
+    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact, cpu_name,
 };
 
 use super::Backend;
-use crate::device::cpu_name;
 use crate::{Device, DeviceError, UpdateError};
 
 /// A graph in host memory, searched and changed by the CPU.

@@ -1,8 +1,5 @@
-//! For benchmarks: synthetic sets, recall, and profiles.
+//! For benchmarks: what searches cost, and what a GPU can do at most.
 
 mod profile;
-pub mod recall;
 
-pub use crate::device::cpu_name;
-pub use jasper_core::synthetic;
-pub use profile::{DevicePeaks, Measure, Profile};
+pub use profile::{DevicePeaks, Profile};

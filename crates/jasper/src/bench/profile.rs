@@ -36,6 +36,32 @@ pub struct DevicePeaks {
 }
 
 impl Profile {
+    /// Profiles a batch of searches with exact distances: the cost of each query, and the time of the batch. On a CPU,
+    /// sketches rule out most vectors, so fewer bytes are read than counted.
+    ///
+    /// # Errors
+    /// As [`Index::search_batch`].
+    pub fn measure<'a>(
+        index: &Index,
+        queries: impl Into<Vectors<'a>>,
+        params: SearchParams<'_>,
+    ) -> Result<Self, SearchError> {
+        profile(index, queries.into(), params)
+    }
+
+    /// Measures the time that a GPU takes to search for queries in its memory, without transfers: the median of several
+    /// launches. `None` on the CPU.
+    ///
+    /// # Errors
+    /// As [`Index::search_batch`].
+    pub fn device_time<'a>(
+        index: &Index,
+        queries: impl Into<Vectors<'a>>,
+        params: SearchParams<'_>,
+    ) -> Result<Option<Duration>, SearchError> {
+        device_time(index, queries.into(), params)
+    }
+
     /// Bytes that a query reads, from memory or caches.
     pub fn bytes(&self, cost: OperationCounts) -> u64 {
         cost.distances * self.vector_bytes + cost.hops * self.links_bytes
@@ -53,56 +79,13 @@ impl Profile {
     }
 }
 
-/// Measures searches of an [`Index`].
-pub trait Measure {
-    /// Profiles a batch of searches with exact distances: the cost of each query, and the time of the batch. On a CPU,
-    /// sketches rule out most vectors, so fewer bytes are read than counted.
-    ///
-    /// # Errors
-    /// Returns [`SearchError`].
-    fn profile<'a>(
-        &self,
-        queries: impl Into<Vectors<'a>>,
-        params: SearchParams<'_>,
-    ) -> Result<Profile, SearchError>;
-
-    /// Measures the time that a GPU takes to search for queries in its memory, without transfers: the median of several
-    /// launches. `None` on the CPU.
-    ///
-    /// # Errors
-    /// Returns [`SearchError`].
-    fn device_time<'a>(
-        &self,
-        queries: impl Into<Vectors<'a>>,
-        params: SearchParams<'_>,
-    ) -> Result<Option<Duration>, SearchError>;
-
+impl DevicePeaks {
     /// Measures the peaks of the GPU that the index is on. `None` on the CPU, where caches make a copy meaningless.
     ///
     /// # Errors
     /// Returns [`DeviceError`].
-    fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError>;
-}
-
-impl Measure for Index {
-    fn profile<'a>(
-        &self,
-        queries: impl Into<Vectors<'a>>,
-        params: SearchParams<'_>,
-    ) -> Result<Profile, SearchError> {
-        profile(self, queries.into(), params)
-    }
-
-    fn device_time<'a>(
-        &self,
-        queries: impl Into<Vectors<'a>>,
-        params: SearchParams<'_>,
-    ) -> Result<Option<Duration>, SearchError> {
-        device_time(self, queries.into(), params)
-    }
-
-    fn device_peaks(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        typed!(self, index => index.backend.peak_rates())
+    pub fn measure(index: &Index) -> Result<Option<Self>, DeviceError> {
+        typed!(index, index => index.backend.peak_rates())
     }
 }
 

@@ -21,13 +21,12 @@ use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, ScalarQuantizer, UpdateError, ingest,
-    link_on_host,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, ScalarQuantizer, UpdateError, cpu_name,
+    ingest, link_on_host, remove_checkpoint,
 };
 
 use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, plan_build};
-use crate::device::cpu_name;
 use crate::index::Callback;
 use crate::typed::TypedIndex;
 use crate::{Device, DeviceChoice, DeviceOptions, Index, QuantizeMode, Spread};
@@ -165,7 +164,8 @@ impl<'a> IndexBuilder<'a> {
     /// [`OpenOptions::exact_linking`](crate::OpenOptions::exact_linking).
     ///
     /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric};
+    /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
@@ -228,7 +228,8 @@ impl<'a> IndexBuilder<'a> {
     /// same time and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
     ///
     /// ```
-    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};
+    /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let index = IndexBuilder::new(Metric::L2).shards(4).build(vectors)?;
@@ -297,7 +298,8 @@ impl<'a> IndexBuilder<'a> {
     /// fails, so does the build; call [`Index::quantize`] after the build to keep the index.
     ///
     /// ```
-    /// # use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric, QuantizeMode, bench::synthetic::Clusters};
+    /// # use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric, QuantizeMode};
+    /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// # let vectors = MatrixView::new(&vectors, 64)?;
     /// // If it makes searches faster on the device that builds the index.
@@ -322,12 +324,13 @@ impl<'a> IndexBuilder<'a> {
     /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
     /// build, byte for byte, if sums are exact integers or the device is the same and has as much free memory.
     ///
-    /// The file takes up to 4 bytes per edge. [`remove_checkpoint`](crate::file::remove_checkpoint) removes it, which
-    /// is best done after the index is saved.
+    /// The file takes up to 4 bytes per edge. [`Self::remove_checkpoint`] removes it, which is best done after the index is
+    /// saved.
     ///
     /// ```
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, Stage};
+    /// # use jasper_core::synthetic::Clusters;
     /// # use std::{ops::ControlFlow, time::Duration};
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, Stage, bench::synthetic::Clusters};
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("vectors.checkpoint");
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
@@ -344,6 +347,14 @@ impl<'a> IndexBuilder<'a> {
     pub fn checkpoint(mut self, path: &'a (impl AsRef<Path> + ?Sized), every: Duration) -> Self {
         self.checkpoints = Some(Checkpoints::new(path.as_ref(), every));
         self
+    }
+
+    /// Removes the [checkpoint](Self::checkpoint), if there is one, and the temporary file of one that was being written.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be removed.
+    pub fn remove_checkpoint(&self) -> std::io::Result<()> {
+        self.checkpoints.map_or(Ok(()), |checkpoints| remove_checkpoint(checkpoints.path()))
     }
 
     /// Builds one graph.
@@ -431,7 +442,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Builds an index over `vectors`, of their element type: a [`MatrixView`](crate::MatrixView), or a
-    /// [`VectorFile`](crate::data::VectorFile), which is read chunk by chunk. Identical vectors share a vertex.
+    /// [`VectorFile`](crate::VectorFile), which is read chunk by chunk. Identical vectors share a vertex.
     ///
     /// The index is then on the [device](Self::device) that was named, or else in host memory, where the CPU searches
     /// it. [`Index::build_report`] says what the build did.

@@ -5,8 +5,8 @@ use jasper_vamana::UpdateError;
 
 use super::{Index, typed};
 use crate::DeviceChoice;
+use crate::QuantizeReport;
 use crate::error::{QuantizeError, TuneError};
-use crate::report::QuantizeReport;
 use crate::tune::{Goal, TuneQueries, TuneReport, TunedSearches};
 
 /// How [`Index::quantize`] quantizes vectors. A [`Quantization`] means [`Self::Checked`].
@@ -30,7 +30,7 @@ pub enum QuantizeMode {
     ///
     /// 400 sampled vectors are searched for exactly and with each quantization, at the narrowest beam that reaches the
     /// recall of an exact search with a beam of 64, or 32 on a CPU, where what exact searches with a beam of 512 find
-    /// counts as true. Costs are [estimated from counts](crate::report::CostUnit), and nothing is timed: the same index
+    /// counts as true. Costs are [estimated from counts](crate::CostUnit), and nothing is timed: the same index
     /// gets the same quantization on any GPU, and on any CPU.
     ///
     /// A quantization is tried if it would cost less than the best one so far, should its searches visit no more vertices
@@ -64,8 +64,8 @@ impl Index {
     /// [`QuantizeMode`] says with which quantization, or drops the codes.
     ///
     /// ```
-    /// use jasper::bench::synthetic::Clusters;
     /// use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric, Quantization, QuantizeMode};
+    /// use jasper_core::synthetic::Clusters;
     ///
     /// let vectors: Vec<f32> = Clusters::new(256, 7).rows(3000, 0);
     /// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 256)?)?;
@@ -77,7 +77,7 @@ impl Index {
     /// ```
     ///
     /// Codes are updated with every change, and saved. The quantizer is trained on the current vectors: if the data
-    /// drifts, call this again (see [`CheckReport::codes`](crate::report::CheckReport::codes)).
+    /// drifts, call this again (see [`CheckReport::codes`](crate::CheckReport::codes)).
     ///
     /// Takes seconds of training on the CPU and the time of about one search per vector. The codes take
     /// [`crate::IndexStats::code_bytes`] of memory, and as much on a CUDA device. Searches continue meanwhile, with the

@@ -12,10 +12,11 @@ pub trait DeviceSearch {
     /// `stream`. Changes of the index wait for the search.
     ///
     /// ```no_run
-    /// use jasper::bench::synthetic::Clusters;
-    /// use jasper::cuda::prelude::*;
-    /// use jasper::cuda::{Context, DeviceBatch, DeviceSearch, Stream, hit_from_device};
     /// use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};
+    /// use jasper::DeviceSearch;
+    /// use jasper_core::synthetic::Clusters;
+    /// use jasper_cuda::{Context, DeviceBatch, Stream, hit_from_device};
+    /// use jasper_cuda::prelude::*;
     ///
     /// let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// let queries = MatrixView::new(&vectors[..1600], 16)?;

@@ -10,7 +10,7 @@ pub enum NewKeys<'a> {
     Given(&'a [Key]),
     /// The keys after the largest ever used, 0 in a new index: [`InsertReport::first_key`] is the first of them.
     ///
-    /// [`InsertReport::first_key`]: crate::report::InsertReport::first_key
+    /// [`InsertReport::first_key`]: crate::InsertReport::first_key
     Next,
 }
 

@@ -24,9 +24,9 @@ use jasper_core::{Element, ElementKind, Key, MatrixError, Metric, f16};
 use jasper_graph::{Graph, VectorError};
 use jasper_vamana::SearchError;
 
+use crate::BuildReport;
 use crate::IndexStats;
 use crate::check::{CheckError, CheckReport};
-use crate::report::BuildReport;
 use crate::typed::TypedIndex;
 pub use codes::QuantizeMode;
 #[cfg(feature = "cuda")]
@@ -34,7 +34,6 @@ pub use device_search::DeviceSearch;
 pub use keys::{DeleteKeys, Entries, NewKeys};
 pub use limits::SearchLimits;
 pub use open::{OpenError, OpenOptions};
-pub use place::plan_on_device;
 pub(crate) use progress::Callback;
 pub use progress::WithProgress;
 pub use submit::Update;
@@ -47,7 +46,7 @@ pub use target::Target;
 ///
 /// The index stores coordinates as f32, [`f16`](struct@f16), u8 or i8, and computes distances in this type. Calls take
 /// [`Vectors`](crate::Vectors) of any of them: a slice, an array or a `Vec` for one vector, a [`MatrixView`](crate::MatrixView) or a
-/// [`VectorFile`](crate::data::VectorFile) for several. Values are rounded to the element type of the index. What it cannot
+/// [`VectorFile`](crate::VectorFile) for several. Values are rounded to the element type of the index. What it cannot
 /// hold is refused, as are vectors that rounding would change by more than a twentieth of their length.
 ///
 /// # Threads

@@ -76,10 +76,13 @@ impl Index {
     }
 }
 
-/// The memory that an index would take on a CUDA device and on the host, with its vectors in `storage`. The device need not
-/// exist. `None` without the feature `cuda`.
-pub fn plan_on_device(index: &Index, storage: MemorySpace) -> Option<MemoryPlan> {
-    typed!(index, index => index.memory_plan_on_device(storage))
+impl DeviceOptions {
+    /// The memory that an index would take on one CUDA device and on the host, with its vectors stored where these options
+    /// [say](Self::vector_storage), or else on the device. The device need not exist. `None` without the feature `cuda`.
+    pub fn memory_plan(&self, index: &Index) -> Option<MemoryPlan> {
+        let storage = self.vector_storage.unwrap_or(MemorySpace::Device);
+        typed!(index, index => index.memory_plan_on_device(storage))
+    }
 }
 
 /// Moves an index, to which there is no other reference: an index with a progress callback borrows it.

@@ -65,8 +65,8 @@ impl Index {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// # use jasper::bench::synthetic::Clusters;
     /// # use jasper::{IndexBuilder, MatrixView, Metric, NewKeys, UpdateError};
+    /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// let report = |progress: jasper::Progress| {
     ///     println!("{}: {} of {}", progress.stage, progress.done, progress.total);

@@ -19,7 +19,7 @@ impl Index {
     /// Returns [`SearchError`] if
     /// - the query has another dimension or a value that is not finite or that the element type cannot hold, is too long
     ///   for distances to be finite, or is zero under the cosine metric;
-    /// - `k` is 0, `k` or the beam width is above [that of the device](crate::report::DeviceInfo::max_beam_width), or launch parameters are out of range;
+    /// - `k` is 0, `k` or the beam width is above [that of the device](crate::DeviceInfo::max_beam_width), or launch parameters are out of range;
     /// - it asks for more than the [limits](Self::set_limits) allow;
     /// - the key of the target is unknown, or its vector was dropped;
     /// - more keys are within the radius of the target than the limits, or the widest beam of a CUDA device, allow to find;
@@ -45,8 +45,8 @@ impl Index {
     /// [report](Matches::report) of the hops and distances that they took.
     ///
     /// ```
-    /// # use jasper::bench::synthetic::Clusters;
     /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
     /// let vectors = MatrixView::new(&vectors, 16)?;
     /// let index = IndexBuilder::new(Metric::L2).build(vectors)?;
@@ -110,7 +110,8 @@ impl Index {
     /// filter, that of the first. [`Matches::report`] says what a search did.
     ///
     /// ```
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams, bench::synthetic::Clusters};
+    /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(5000, 0);
     /// use jasper::attributes::{Frame, column};
     ///
@@ -137,8 +138,8 @@ impl Index {
     /// the filter.
     ///
     /// ```
-    /// # use jasper::bench::synthetic::Clusters;
     /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
+    /// # use jasper_core::synthetic::Clusters;
     /// # use std::task::{Context, Poll, Waker};
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
     /// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 16)?)?;

@@ -20,7 +20,7 @@ impl Index {
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
-    /// differs from the index only in codes and tuned searches, [these alone are written](crate::graph::Graph::save), as after
+    /// differs from the index only in codes and tuned searches, [these alone are written](jasper_graph::Graph::save), as after
     /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
     ///
     /// If it has several [shards](IndexBuilder::shards), `path` is a folder, of one file per shard and a manifest that is

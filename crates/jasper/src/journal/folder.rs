@@ -34,7 +34,7 @@ pub(super) fn snapshot_bytes(path: &Path) -> Result<u64, JournalFault> {
 pub(super) fn find_snapshot(folder: &Path, log: &Log) -> io::Result<SnapshotId> {
     let is_there = |snapshot: &&SnapshotId| {
         let path = snapshot_path(folder, snapshot.number);
-        path.is_file() || is_sharded(path)
+        path.is_file() || is_sharded(&path)
     };
     let named = log.snapshots();
     let found = named.iter().rfind(is_there).filter(|&&found| log.is_whole_since(found));
@@ -134,25 +134,8 @@ fn create_in(
     })
 }
 
-/// Checks that a durable index can be made in `folder`, as far as what is there decides it: the folder need not exist,
-/// and may be empty, or have what a process left that was killed while it made one. Hidden files do not count.
-///
-/// ```
-/// use jasper::error::JournalFault;
-/// use jasper::file::check_new_durable;
-///
-/// # let folder = tempfile::tempdir()?;
-/// # let folder = folder.path();
-/// check_new_durable(folder)?;
-/// std::fs::write(folder.join("notes"), "")?;
-/// assert!(matches!(check_new_durable(folder).unwrap_err().cause(), JournalFault::NotEmpty));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// Returns [`JournalError`].
-pub fn check_new_durable(folder: impl AsRef<Path>) -> Result<(), JournalError> {
-    let folder = folder.as_ref();
+/// Checks that a durable index can be made in `folder`, as far as what is there decides it.
+pub(crate) fn check_new_durable(folder: &Path) -> Result<(), JournalError> {
     find_obstacle(folder).map_err(|fault| JournalError::new(folder, fault))
 }
 
@@ -181,56 +164,22 @@ fn find_obstacle(folder: &Path) -> Result<(), JournalFault> {
 }
 
 /// Whether the path is the folder of a [durable index](crate::Index::save_durable).
-///
-/// ```
-/// use jasper::file::is_durable;
-/// use jasper::{ElementKind, IndexBuilder, Metric};
-///
-/// # let folder = tempfile::tempdir()?;
-/// # let folder = folder.path().join("vectors");
-/// assert!(!is_durable(&folder));
-/// IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2)?.save_durable(&folder)?;
-/// assert!(is_durable(&folder));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn is_durable(path: impl AsRef<Path>) -> bool {
-    let path = path.as_ref();
+pub(crate) fn is_durable(path: &Path) -> bool {
     has_segments(path) || has_content(&legacy_path(path))
 }
 
-/// The contents of the folder of a [durable index](crate::Index::save_durable).
-///
-/// ```
-/// use jasper::file::{DurableInfo, IndexInfo};
-/// use jasper::{ElementKind, Index, IndexBuilder, Metric};
-///
-/// # let folder = tempfile::tempdir()?;
-/// # let folder = folder.path().join("vectors");
-/// IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2)?.save_durable(&folder)?;
-/// Index::open(&folder)?.insert(&[1_u8, 2], &[7])?;
-///
-/// let info = DurableInfo::read(&folder)?;
-/// assert_eq!(info.changes, 1);
-/// assert_eq!(IndexInfo::read(&info.snapshot)?.keys, 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DurableInfo {
-    /// The index file that the journal continues, or the folder of those of the [shards](crate::IndexBuilder::shards).
-    pub snapshot: PathBuf,
+/// The contents of the folder of a durable index.
+pub(crate) struct DurableInfo {
+    /// The index file that the journal continues, or the folder of those of the shards.
+    pub(crate) snapshot: PathBuf,
     /// Number of changes in the journal.
-    pub changes: usize,
+    pub(crate) changes: usize,
 }
 
 impl DurableInfo {
-    /// Reads the contents of `folder`, and changes nothing there. Another process may be changing them. Cost: one pass
-    /// over the journal.
-    ///
-    /// # Errors
-    /// Returns [`JournalError`].
-    pub fn read(folder: impl AsRef<Path>) -> Result<Self, JournalError> {
-        let folder = check_durable(folder.as_ref())?;
+    /// Reads the contents of `folder`.
+    pub(crate) fn read(folder: &Path) -> Result<Self, JournalError> {
+        let folder = check_durable(folder)?;
         let read = || -> Result<Self, JournalFault> {
             let mut segments: Arc<dyn Segments> = Arc::new(Folder(folder.to_owned()));
             if let Some(path) = legacy_log(folder) {

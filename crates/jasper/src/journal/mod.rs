@@ -75,7 +75,7 @@ use jasper_vamana::UpdateError;
 use crate::typed::TypedIndex;
 pub(crate) use change::Change;
 pub(crate) use digest::Digest;
-pub use folder::{DurableInfo, check_new_durable, is_durable};
+pub(crate) use folder::{DurableInfo, check_new_durable, is_durable};
 use folder::{
     Locks, acquire, check_snapshot, find_snapshot, legacy_log, remove_legacy_log, remove_other_snapshots,
     remove_snapshot, snapshot_bytes, snapshot_checksum, snapshot_path,

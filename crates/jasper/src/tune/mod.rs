@@ -1,8 +1,9 @@
 //! Tuning: finds the fastest search that reaches a recall, by measurement.
 //!
 //! ```
+//! use jasper::{IndexBuilder, MatrixView, Metric};
 //! use jasper::tune::{Goal, TuneQueries};
-//! use jasper::{IndexBuilder, MatrixView, Metric, bench::synthetic::Clusters};
+//! use jasper_core::synthetic::Clusters;
 //!
 //! let vectors: Vec<f32> = Clusters::new(32, 7).rows(3000, 0);
 //! let index = IndexBuilder::new(Metric::L2).build(&MatrixView::new(&vectors, 32)?)?;
@@ -62,7 +63,7 @@ impl Goal {
 /// The queries that a search is tuned with.
 #[derive(Clone, Copy, Debug)]
 pub enum TuneQueries<'a> {
-    /// Queries that are not in the index, and their true neighbors, as [`exact_knn`](crate::data::exact_knn) finds
+    /// Queries that are not in the index, and their true neighbors, as [`exact_knn`](jasper_data::exact_knn) finds
     /// them. Best are queries like those that the index will serve.
     Given {
         /// The queries.
@@ -99,14 +100,16 @@ impl TuneQueries<'_> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TuneReport {
-    /// The fastest search that reaches the goal, for each of [`BATCHES`].
+    /// The fastest search that reaches the goal, for each of [`Self::BATCHES`].
     pub searches: Vec<TunedSearch>,
     /// Number of queries.
     pub queries: usize,
 }
 
-/// Queries per call: one, a few, and enough to keep any device busy.
-pub const BATCHES: [usize; 3] = [1, 100, 10_000];
+impl TuneReport {
+    /// Queries per call: one, a few, and enough to keep any device busy.
+    pub const BATCHES: [usize; 3] = [1, 100, 10_000];
+}
 
 impl<T: Element> TypedIndex<T> {
     pub(crate) fn tune(

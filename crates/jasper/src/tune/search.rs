@@ -8,7 +8,7 @@ use jasper_vamana::{LaunchParams, Matches, SearchParams};
 
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;
-use super::{BATCHES, Goal, TuneError};
+use super::{Goal, TuneError, TuneReport};
 use crate::Device;
 use crate::typed::TypedIndex;
 
@@ -22,7 +22,7 @@ const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_BUCKETS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
 impl<T: Element> TypedIndex<T> {
-    /// The fastest search that reaches the goal, for each of [`BATCHES`]. `fingerprint` is that of the graph before
+    /// The fastest search that reaches the goal, for each of [`TuneReport::BATCHES`]. `fingerprint` is that of the graph before
     /// queries were held out.
     pub(super) fn fastest_searches(
         &self,
@@ -34,13 +34,13 @@ impl<T: Element> TypedIndex<T> {
         let launches = if self.device() == Device::Cpu { vec![None] } else { launches() };
         // Launches with the same number of expansions have the same recall.
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
-        let total = groups.len() + launches.len() * BATCHES.len();
+        let total = groups.len() + launches.len() * TuneReport::BATCHES.len();
         let mut done = 0;
         let mut step = || {
             done += 1;
             Progress { stage: Stage::Tuning, done: done - 1, total }.report(progress)
         };
-        let mut fastest: [Option<TunedSearch>; BATCHES.len()] = [const { None }; BATCHES.len()];
+        let mut fastest: [Option<TunedSearch>; TuneReport::BATCHES.len()] = [const { None }; _];
         let mut unreached = None;
         for group in groups {
             step()?;
@@ -53,7 +53,7 @@ impl<T: Element> TypedIndex<T> {
                 }
                 Err(error) => return Err(error),
             };
-            for (fastest, batch) in fastest.iter_mut().zip(BATCHES) {
+            for (fastest, batch) in fastest.iter_mut().zip(TuneReport::BATCHES) {
                 let queries = held_out.selection.at_least(batch);
                 for &launch in group {
                     step()?;

@@ -18,15 +18,14 @@ use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace};
 
+use crate::BuildReport;
 use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph};
 use crate::batcher::SearchBatcher;
 use crate::changes::Changes;
 use crate::changes::small::SmallChanges;
 use crate::check::{CheckError, CheckReport};
-use crate::report::BuildReport;
 use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, SearchLimits, Spread};
-pub use shard_files::{is_sharded, shard_files};
-pub(crate) use shard_files::{manifest_checksum, remove_manifest};
+pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
 /// for all types.

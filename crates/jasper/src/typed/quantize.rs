@@ -9,10 +9,10 @@ use jasper_vamana::{CodeCheck, UpdateError, encode, make_sketches};
 
 use super::TypedIndex;
 use crate::QuantizeMode;
+use crate::QuantizeReport;
 use crate::backend::Backend;
 use crate::error::QuantizeError;
 use crate::journal::{Change, Record};
-use crate::report::QuantizeReport;
 
 impl<T: Element> TypedIndex<T> {
     /// Encodes the vectors of each shard. The caller holds the writer lock.

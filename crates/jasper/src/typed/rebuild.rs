@@ -9,7 +9,7 @@ use jasper_graph::Graph;
 use jasper_vamana::UpdateError;
 
 use super::TypedIndex;
-use crate::report::BuildReport;
+use crate::BuildReport;
 use crate::{BuildError, DeviceChoice, IndexBuilder};
 
 impl<T: Element> TypedIndex<T> {
@@ -113,8 +113,8 @@ mod tests {
     use jasper_quant::Quantization;
 
     use super::*;
-    use crate::bench::synthetic::Clusters;
     use crate::{Device, SearchParams};
+    use jasper_core::synthetic::Clusters;
 
     #[test]
     fn a_rebuilt_index_is_that_of_the_live_vectors() {

@@ -23,8 +23,8 @@ const MANIFEST: &str = "manifest.txt";
 const FIRST_LINE: &str = "jasper shards 2";
 
 /// Whether the path is the folder of an index of [several shards](crate::IndexBuilder::shards).
-pub fn is_sharded(path: impl AsRef<Path>) -> bool {
-    path.as_ref().join(MANIFEST).is_file()
+pub(crate) fn is_sharded(path: &Path) -> bool {
+    path.join(MANIFEST).is_file()
 }
 
 /// The files that a manifest names, and the checksums of their headers.
@@ -109,22 +109,9 @@ impl Manifest {
 
 /// The index files of the shards of a folder, in order.
 ///
-/// ```
-/// use jasper::file::{is_sharded, shard_files};
-/// use jasper::{IndexBuilder, MatrixView, Metric};
-///
-/// # let folder = tempfile::tempdir()?;
-/// # let folder = folder.path().join("vectors");
-/// let index = IndexBuilder::new(Metric::L2).shards(2).build(&MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
-/// index.save(&folder)?;
-/// assert!(is_sharded(&folder) && shard_files(&folder)?.len() == 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Returns [`FileError`], naming a file that is missing, or not the one that was saved.
-pub fn shard_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, FileError> {
-    let folder = folder.as_ref();
+pub(crate) fn shard_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     Manifest::read(folder)?.check(folder)
 }
 

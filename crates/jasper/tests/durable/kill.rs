@@ -8,8 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use jasper::error::JournalFault;
-use jasper::file::{check_new_durable, is_durable};
-use jasper::{ElementKind, Index, IndexBuilder, Key, Metric, OpenOptions, Progress};
+use jasper::{ElementKind, Index, IndexBuilder, Key, Metric, OpenOptions, Progress, StoredIndex};
 
 use crate::{DIMENSION, bytes_of, change, create_with, fault, mix, rows, view};
 
@@ -197,9 +196,9 @@ fn a_save_whose_process_was_killed_is_repeated() {
             break;
         }
         assert_eq!(ended.code(), Some(7));
-        assert!(path.is_dir() && !is_durable(&path));
+        assert!(path.is_dir() && !StoredIndex::is_durable(&path));
         assert!(matches!(fault(Index::open(&path)), JournalFault::NotDurable));
-        check_new_durable(&path).unwrap();
+        StoredIndex::check_new_durable(&path).unwrap();
         killed += 1;
     }
     assert!(killed > 1, "{killed}");

@@ -14,15 +14,15 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use jasper::bench::synthetic::Clusters;
 use jasper::error::{JournalFault, QuantizeError};
-use jasper::file::{DurableInfo, shard_files};
-use jasper::graph::Graph;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
     DeleteKeys, Device, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, OpenError,
-    OpenOptions, Progress, Quantization, QuantizeMode, Stage, UpdateError, VectorSource, Vectors,
+    OpenOptions, Progress, Quantization, QuantizeMode, Stage, StoredIndex, UpdateError, VectorSource,
+    Vectors,
 };
+use jasper_core::synthetic::Clusters;
+use jasper_graph::Graph;
 
 const DIMENSION: usize = 8;
 
@@ -35,7 +35,7 @@ fn bytes_of(index: &Index) -> Vec<u8> {
     index.to_bytes().unwrap_or_else(|_| {
         let folder = tempfile::tempdir().unwrap();
         index.save(folder.path()).unwrap();
-        let files = shard_files(folder.path()).unwrap();
+        let files = StoredIndex::read(folder.path()).unwrap().files;
         files.iter().flat_map(|file| std::fs::read(file).unwrap()).collect()
     })
 }
@@ -192,7 +192,7 @@ fn changes_go_on_while_a_snapshot_is_written() {
             ended.send(()).unwrap();
         });
         assert!(path.join("index-1.jasper").exists() && !path.join("index-0.jasper").exists());
-        assert_eq!(DurableInfo::read(&path).unwrap().changes, 3);
+        assert_eq!(StoredIndex::read(&path).unwrap().changes, Some(3));
         let before = bytes_of(&index);
         drop(index);
         assert!(bytes_of(&Index::open(&path).unwrap()) == before);

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use jasper::bench::synthetic::Clusters;
 use jasper::{Index, IndexBuilder, Metric, NewKeys};
+use jasper_core::synthetic::Clusters;
 
 use crate::view;
 

@@ -10,8 +10,9 @@ use std::sync::{Arc, OnceLock};
 use jasper::error::{CheckError, QuantizeError};
 use jasper::{
     BuildError, Element, ElementKind, Index, IndexBuilder, Key, Metric, NewKeys, Progress, Quantization,
-    Stage, UpdateError, VectorSource, Vectors, bench::synthetic::Clusters, f16,
+    Stage, UpdateError, VectorSource, Vectors, f16,
 };
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{SearchHits, bytes_of, everything, view};
 

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use jasper::attributes::{AttributeError, ColumnKind, Expression, Frame, Value, column};
-use jasper::bench::synthetic::Clusters;
+use jasper::attributes::{ColumnKind, Expression, Frame, Value, column};
 use jasper::{
     DeleteKeys, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NewKeys, OpenOptions,
     SearchError, SearchParams, UpdateError,
 };
+use jasper_attributes::AttributeError;
+use jasper_core::synthetic::Clusters;
 
 const DIMENSION: usize = 12;
 
@@ -168,7 +169,7 @@ fn attributes_are_saved_and_logged() {
     let saved = index.save(&path).unwrap();
     assert!(saved.written < saved.bytes, "{saved:?}");
     assert_eq!(Index::open(&path).unwrap().attributes(&[17]).value(0, "tenant"), "another".into());
-    assert!(jasper::file::check_file(&path, &mut jasper::no_progress).unwrap().is_intact());
+    assert!(jasper_graph::check_file(&path, &mut jasper_core::no_progress).unwrap().is_intact());
 
     let shards = folder.path().join("shards");
     build(3).save(&shards).unwrap();

@@ -7,10 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use jasper::file::remove_checkpoint;
-use jasper::{
-    BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage, bench::synthetic::Clusters,
-};
+use jasper::{BuildError, Device, Element, Index, IndexBuilder, Metric, Progress, Stage};
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{bytes_of, for_each_element, view};
 
@@ -181,9 +179,10 @@ fn what_a_kill_left_of_a_checkpoint_is_removed() {
     stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     fs::write(folder.path().join(".jasper-abc123.tmp"), "half").unwrap();
-    remove_checkpoint(&path).unwrap();
+    let builder = builder(Metric::L2).checkpoint(&path, Duration::MAX);
+    builder.remove_checkpoint().unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    remove_checkpoint(&path).unwrap();
+    builder.remove_checkpoint().unwrap();
 }
 
 #[test]

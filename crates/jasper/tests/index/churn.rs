@@ -2,10 +2,11 @@
 
 use std::error::Error;
 
-use jasper::bench::recall::{Truth, recall_at};
-use jasper::bench::synthetic::permutation;
-use jasper::data::{ThreadPoolBuilder, exact_knn};
-use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams, no_progress};
+use jasper::{Element, Index, IndexBuilder, Key, MatrixView, SearchParams};
+use jasper_core::no_progress;
+use jasper_core::recall::{Truth, recall_at};
+use jasper_core::synthetic::permutation;
+use jasper_data::{ThreadPoolBuilder, exact_knn};
 
 /// The parameters of the rounds and of the measurement.
 #[derive(Clone, Copy, Debug)]

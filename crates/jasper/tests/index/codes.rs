@@ -1,13 +1,13 @@
 //! Codes: searches with estimated distances find what exact searches find, and codes are updated with every change.
 
 use jasper::error::{QuantizeError, TrainError};
-use jasper::graph::Graph;
-use jasper::report::{CostUnit, QuantizeReport, TriedQuantization};
 use jasper::{
-    BuildError, Device, DeviceChoice, Distances, Element, ElementKind, Filter, Hit, Index, IndexBuilder,
-    KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, Quantization, QuantizeMode, SearchError,
-    SearchParams, UpdateError, bench::synthetic::Clusters, f16,
+    BuildError, CostUnit, Device, DeviceChoice, Distances, Element, ElementKind, Filter, Hit, Index,
+    IndexBuilder, KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, Quantization, QuantizeMode,
+    QuantizeReport, SearchError, SearchParams, TriedQuantization, UpdateError, f16,
 };
+use jasper_core::synthetic::Clusters;
+use jasper_graph::Graph;
 
 use crate::common::{SearchHits, bytes_of, view};
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper::report::SearchReport;
 use jasper::{
-    Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams, Vectors,
+    Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams,
+    SearchReport, Vectors,
 };
 
 /// Calls a generic function of one element type, and any arguments, for all four.

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jasper::graph::Graph;
+use jasper::error::{KeyError, MatrixError, VectorError};
 use jasper::{
     BuildError, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric,
-    NO_KEY, NewKeys, Quantization, QuantizeMode, SearchError, SearchParams, UpdateError,
-    bench::synthetic::Clusters, error::KeyError, error::MatrixError, error::VectorError, f16,
+    NO_KEY, NewKeys, Quantization, QuantizeMode, SearchError, SearchParams, UpdateError, f16,
 };
+use jasper_core::synthetic::Clusters;
+use jasper_graph::Graph;
 
 use crate::common::{SearchHits, assert_exact, bytes_of, everything, for_each_element, keys, small, view};
 

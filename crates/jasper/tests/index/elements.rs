@@ -3,8 +3,9 @@
 use jasper::error::{MatrixError, VectorError};
 use jasper::{
     Element, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, SearchError, SearchParams, UpdateError,
-    Vectors, bench::synthetic::Clusters, f16,
+    Vectors, f16,
 };
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{bytes_of, floats, small, view};
 

@@ -1,9 +1,7 @@
 //! Filters: only matching keys are returned, all of them if they are few, and nothing changes if all keys match.
 
-use jasper::{
-    Device, DeviceChoice, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams,
-    bench::synthetic::Clusters,
-};
+use jasper::{Device, DeviceChoice, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams};
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{SearchHits, assert_exact, everything, exact, keys, view};
 
@@ -26,11 +24,7 @@ fn set(metric: Metric) -> (Index, Vec<i8>, Vec<i8>) {
 }
 
 /// Results and report for all queries.
-fn answers(
-    index: &Index,
-    queries: &[i8],
-    params: SearchParams<'_>,
-) -> (Vec<Hit>, jasper::report::SearchReport) {
+fn answers(index: &Index, queries: &[i8], params: SearchParams<'_>) -> (Vec<Hit>, jasper::SearchReport) {
     let mut hits = vec![Hit::NONE; queries.len() / DIMENSION * params.k];
     let report = index.search_hits_into(view(queries, DIMENSION), params, &mut hits).unwrap();
     (hits, report)

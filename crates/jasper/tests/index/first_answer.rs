@@ -5,9 +5,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jasper::bench::synthetic::Clusters;
-use jasper::graph::Graph;
 use jasper::{Device, DeviceChoice, IndexBuilder, Metric, OpenOptions, Quantization, SearchParams};
+use jasper_core::synthetic::Clusters;
+use jasper_graph::Graph;
 
 use crate::common::{SearchHits, view};
 use crate::submit::block_on;

@@ -1,6 +1,7 @@
 //! Limits of searches hold for every method, and on every backend that the index moves to.
 
-use jasper::{Device, Metric, SearchError, SearchLimits, SearchParams, Target, bench::synthetic::Clusters};
+use jasper::{Device, Metric, SearchError, SearchLimits, SearchParams, Target};
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{small, view};
 

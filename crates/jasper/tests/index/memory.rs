@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use jasper::data::{VectorFile, write_vectors};
-use jasper::{Device, Element, IndexBuilder, Metric, bench::synthetic::Clusters};
-use jasper::{MemorySpace, Quantization};
+use jasper::{Device, Element, IndexBuilder, MemorySpace, Metric, Quantization, VectorFile};
+use jasper_core::synthetic::Clusters;
+use jasper_data::write_vectors;
 
 use crate::common::view;
 

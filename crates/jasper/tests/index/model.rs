@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
-use jasper::graph::Graph;
 use jasper::{
     Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, QuantizeMode, UpdateError,
     error::KeyError,
 };
+use jasper_graph::Graph;
 use proptest::prelude::*;
 
 use crate::common::{assert_exact, everything, floats, view};

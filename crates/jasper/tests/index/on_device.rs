@@ -4,12 +4,13 @@ use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper::bench::Measure;
+use jasper::bench::Profile;
 use jasper::{
     BuildError, CudaSet, Device, DeviceChoice, DeviceError, DeviceOptions, Distances, Element, ElementKind,
     Hit, Index, IndexBuilder, KeyFilter, MemorySpace, Metric, NewKeys, Quantization, SearchError,
-    SearchParams, Target, bench::synthetic::Clusters,
+    SearchParams, Target,
 };
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{SearchHits, bytes_of, for_each_element, small, view};
 
@@ -218,14 +219,14 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
             [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
         {
             let params = SearchParams::new(10).distances(distances);
-            let time = index.device_time(queries, params).unwrap();
+            let time = Profile::device_time(&index, queries, params).unwrap();
             assert_eq!(
                 time.is_some_and(|time| !time.is_zero()),
                 index.device() != Device::Cpu,
                 "{vectors:?}"
             );
         }
-        let exact = index.device_time(queries, SearchParams::new(10).distances(Distances::Exact));
+        let exact = Profile::device_time(&index, queries, SearchParams::new(10).distances(Distances::Exact));
         assert!(exact.is_ok() || vectors.is_none());
     }
 }
@@ -235,7 +236,11 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 fn what_a_device_has_to_hold_is_told_beforehand() {
     let index = index::<f32>(Metric::L2);
     let bytes = |index: &Index, vectors| {
-        jasper::memory::plan_on_device(index, vectors).unwrap().total(MemorySpace::Device)
+        DeviceOptions::new(Device::Cuda(0))
+            .vector_storage(vectors)
+            .memory_plan(index)
+            .unwrap()
+            .total(MemorySpace::Device)
     };
     // 12 coordinates are a multiple of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
@@ -243,7 +248,7 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
     let bare = bytes(&index, MemorySpace::Device);
     assert_eq!(bytes(&index, MemorySpace::Host), bare - rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-    let plan = jasper::memory::plan_on_device(&index, MemorySpace::Device).unwrap();
+    let plan = DeviceOptions::new(Device::Cuda(0)).memory_plan(&index).unwrap();
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));
     assert_eq!(codes, 900 * 32);

@@ -1,9 +1,7 @@
 //! Recall after a build and after changes, in every metric.
 
-use jasper::{
-    Element, ElementKind, Hit, Index, IndexBuilder, Key, Metric, NewKeys, SearchParams,
-    bench::synthetic::Clusters, f16,
-};
+use jasper::{Element, ElementKind, Hit, Index, IndexBuilder, Key, Metric, NewKeys, SearchParams, f16};
+use jasper_core::synthetic::Clusters;
 
 use crate::common::SearchHits;
 
@@ -295,7 +293,7 @@ fn builds_follow_heavy_tails() {
     let index = build(IndexBuilder::new(Metric::L2));
     let recall = recall(&index, &rows, &numbers(&rows), &queries, 64);
     let report = index.build_report().unwrap();
-    let thin = |graph: &jasper::graph::Graph<f32>| {
+    let thin = |graph: &jasper_graph::Graph<f32>| {
         let degrees = graph.keys().live_slots().map(|slot| graph.adjacency().neighbors(slot).len());
         degrees.filter(|&degree| degree < 16).count()
     };

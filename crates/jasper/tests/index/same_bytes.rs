@@ -1,9 +1,9 @@
 //! The same calls give the same file, on any number of threads and after any history of opening and saving.
 
 use jasper::{
-    Device, Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenError, OpenOptions, VectorSource,
-    Vectors, bench::synthetic::Clusters,
+    Device, Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenError, OpenOptions, VectorSource, Vectors,
 };
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{bytes_of, for_each_element, view};
 
@@ -114,8 +114,8 @@ fn from_any_source_of_the_same_rows() {
     let strided = jasper::MatrixView::with_stride(&strided, DIMENSION, DIMENSION + 5).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.u8bin");
-    jasper::data::write_vectors(&path, view(&rows, DIMENSION)).unwrap();
-    let file = jasper::data::VectorFile::open(&path).unwrap();
+    jasper_data::write_vectors(&path, view(&rows, DIMENSION)).unwrap();
+    let file = jasper::VectorFile::open(&path).unwrap();
     let expected = bytes_of(&build(Metric::L2, 2, &view(&rows, DIMENSION)));
     assert!(expected == bytes_of(&build(Metric::L2, 2, &Slow(&rows))));
     assert!(expected == bytes_of(&build(Metric::L2, 2, &strided)));

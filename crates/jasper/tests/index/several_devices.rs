@@ -1,9 +1,9 @@
 //! An index on two GPUs or more. Skipped where there are fewer, unless `JASPER_REQUIRE_GPUS` says how many there must be.
 
-use jasper::bench::synthetic::Clusters;
 use jasper::{
     Device, DeviceChoice, DeviceOptions, Element, Index, KeyFilter, Metric, NewKeys, SearchParams, Spread,
 };
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{bytes_of, for_each_element, small, view};
 

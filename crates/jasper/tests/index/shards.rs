@@ -1,16 +1,16 @@
 //! An index of several shards has the results of one graph, and its folder opens only if it is whole.
 
-use jasper::graph::Graph;
+use jasper_graph::Graph;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use jasper::bench::synthetic::Clusters;
 use jasper::{
     BuildError, DeleteKeys, Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, KeyFilter,
     Metric, NewKeys, OpenOptions, Progress, Quantization, QuantizeMode, SearchParams, Spread, Stage, Target,
     UpdateError,
 };
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{assert_exact, everything, for_each_element, keys, small, view};
 

@@ -8,11 +8,12 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use jasper::graph::Graph;
 use jasper::{
     DeleteKeys, Device, Hit, Index, Key, Metric, NewKeys, SearchParams, Update, UpdateError, VectorSource,
-    Vectors, bench::synthetic::Clusters,
+    Vectors,
 };
+use jasper_core::synthetic::Clusters;
+use jasper_graph::Graph;
 
 use crate::common::{SearchHits, floats, keys, small, view};
 

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use jasper::{
-    Device, DeviceChoice, Hit, Index, KeyFilter, Metric, Pending, SearchError, SearchParams,
-    bench::synthetic::Clusters,
-};
+use jasper::{Device, DeviceChoice, Hit, Index, KeyFilter, Metric, Pending, SearchError, SearchParams};
+use jasper_core::synthetic::Clusters;
 
 use crate::common::{small, view};
 

@@ -3,16 +3,17 @@
 use std::ops::ControlFlow;
 
 use jasper::error::TuneError;
-use jasper::tune::{BATCHES, Goal, TuneQueries, TuneReport};
+use jasper::tune::{Goal, TuneQueries, TuneReport};
 
 use crate::common::{SearchHits, floats, view};
-use jasper::graph::Graph;
 use jasper::tune::TunedSearch;
 use jasper::{
     Element, Index, IndexBuilder, MatrixView, Metric, Progress, SearchError, SearchParams, Stage, Vectors,
-    bench::synthetic::Clusters, no_progress,
 };
+use jasper_core::no_progress;
+use jasper_core::synthetic::Clusters;
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
+use jasper_graph::Graph;
 
 const DIMENSION: usize = 24;
 
@@ -29,7 +30,7 @@ fn sampled(count: usize) -> TuneQueries<'static> {
 
 fn tuned(index: &Index, goal: Goal, queries: TuneQueries<'_>) -> TunedSearch {
     let found = index.tune(goal, queries).unwrap().searches;
-    assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), BATCHES);
+    assert_eq!(found.iter().map(|search| search.batch).collect::<Vec<_>>(), TuneReport::BATCHES);
     assert!(found.iter().all(|search| search.queries_per_second > 0.0 && search.launch.is_none()));
     assert!(found.iter().all(|search| search.beam_width == found[0].beam_width));
     found.into_iter().next().unwrap()
@@ -76,7 +77,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let hits = index.search_hits(queries, index.tuned().params(goal(0.9), queries.len()).unwrap()).unwrap();
     let recall = hits.chunks_exact(10).enumerate().map(|(query, hits)| {
         let keys: Vec<u64> = hits.iter().map(|hit| hit.key).collect();
-        jasper::bench::recall::recall_at(10, &keys, truth.truth(query))
+        jasper_core::recall::recall_at(10, &keys, truth.truth(query))
     });
     let recall = recall.sum::<f64>() / queries.len() as f64;
     assert!((0.85..0.99).contains(&recall), "{} {metric}: {recall}", T::KIND);

@@ -167,7 +167,8 @@ mod tests {
     use std::{fs, io};
 
     use super::*;
-    use jasper::{Metric, no_progress};
+    use jasper::Metric;
+    use jasper_core::no_progress;
     use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
 
     fn file(name: &str) -> io::Result<Cow<'static, [u8]>> {

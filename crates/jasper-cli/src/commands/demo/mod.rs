@@ -7,8 +7,8 @@ use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use jasper::bench::cpu_name;
 use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
+use jasper_vamana::cpu_name;
 use serde::Serialize;
 use serde_json::json;
 

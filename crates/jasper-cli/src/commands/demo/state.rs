@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use jasper::bench::recall::mean_recall;
-use jasper::bench::synthetic::permutation;
-use jasper::{Index, Key, MatrixView, Metric, NewKeys, SearchParams, no_progress};
+use jasper::{Index, Key, MatrixView, Metric, NewKeys, SearchParams};
+use jasper_core::no_progress;
+use jasper_core::recall::mean_recall;
+use jasper_core::synthetic::permutation;
 use jasper_data::{GroundTruth, ThreadPool, exact_knn, pool_builder};
 
 use super::dictionary::Entries;

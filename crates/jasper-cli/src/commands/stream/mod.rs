@@ -18,7 +18,7 @@ use crate::files::read_queries_as;
 use crate::plot::{Plot, stream_chart};
 use crate::terminal::Terminal;
 use crate::units;
-use jasper::with_element;
+use jasper_core::with_element;
 
 /// Play a runbook: inserts, deletes, replacements and searches, with recall and speed at every step
 ///

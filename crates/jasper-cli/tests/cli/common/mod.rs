@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Output};
 
 use assert_cmd::Command;
-use jasper::bench::synthetic::Clusters;
 use jasper::{Element, MatrixView};
+use jasper_core::synthetic::Clusters;
 use jasper_data::write_vectors;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -138,7 +138,7 @@ pub fn all_fail(sandbox: &Sandbox, code: i32, cases: &[(&str, &[&str])]) {
 #[cfg(feature = "cuda")]
 pub fn has_gpu(what: &str) -> bool {
     use std::io::Write;
-    let Err(error) = jasper::cuda::DeviceProperties::get(0) else { return true };
+    let Err(error) = jasper_cuda::DeviceProperties::get(0) else { return true };
     assert!(std::env::var_os("JASPER_REQUIRE_GPU").is_none(), "{error}");
     // Past the capture of the test runner.
     let _ = writeln!(std::io::stderr(), "skipped {what}: there is no device");
