@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use jasper::{
-    DeviceChoice, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchError,
-    SearchParams, Vectors,
+    DeviceChoice, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchParams, Vectors,
 };
 use jasper_core::no_progress;
 use jasper_core::recall::mean_recall;
@@ -86,7 +85,7 @@ pub fn measure_search<'a>(
     queries: impl Into<Vectors<'a>>,
     params: SearchParams<'_>,
     truth: &GroundTruth,
-) -> Result<(f64, f64), SearchError> {
+) -> Result<(f64, f64), jasper::Error> {
     let queries = queries.into();
     let (mut seconds, mut matches) = (f64::INFINITY, Matches::default());
     for _ in 0..ROUNDS {

@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::io::Write;
 
-use jasper::error::{FileFault, TuneError};
-use jasper::{BuildError, FileError, SearchError};
+use jasper::ErrorKind;
+use jasper_graph::{FileError, FileFault};
+use jasper_vamana::SearchError;
 
 use crate::interrupt;
 use crate::terminal::output_error;
@@ -37,9 +38,11 @@ pub fn report(result: anyhow::Result<()>) -> u8 {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     let is_written = |error: &(dyn Error + 'static)| {
-        error
-            .downcast_ref::<FileError>()
-            .is_some_and(|error| matches!(error.cause(), FileFault::NotSynced(_)))
+        let file = match error.downcast_ref::<jasper::Error>() {
+            Some(error) => error.downcast_ref(),
+            None => error.downcast_ref(),
+        };
+        file.is_some_and(|error: &FileError| matches!(error.cause(), FileFault::NotSynced(_)))
     };
     if error.chain().any(is_written) {
         INCOMPLETE
@@ -66,19 +69,11 @@ pub fn describe(error: &anyhow::Error) -> String {
 }
 
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
-    let tune = error.downcast_ref::<TuneError>();
-    let search = match tune {
-        Some(TuneError::Search(search)) => Some(search),
-        _ => error.downcast_ref::<SearchError>(),
-    };
+    let kind = error.downcast_ref().map(jasper::Error::kind);
     error.is::<Usage>()
+        || kind == Some(ErrorKind::InvalidParameter)
         || matches!(
             error.downcast_ref(),
-            Some(BuildError::Param(_) | BuildError::Shards(_) | BuildError::Sharded(_))
-        )
-        || matches!(tune, Some(TuneError::Recall(_)))
-        || matches!(
-            search,
             Some(SearchError::ZeroK | SearchError::ZeroBeamWidth | SearchError::BeamWidthLimit { .. })
         )
 }
@@ -99,16 +94,18 @@ mod tests {
         let fault = || FileFault::NotSynced(std::io::ErrorKind::Other.into());
         let error = anyhow::Error::from(FileError::new("x.jasper".as_ref(), fault())).context("saving");
         assert_eq!(exit_code(&error), INCOMPLETE);
+        let error = jasper::Error::from(FileError::new("x.jasper".as_ref(), fault()));
+        assert_eq!(exit_code(&error.into()), INCOMPLETE);
         assert_eq!(exit_code(&anyhow::anyhow!("no such file")), INVALID_INPUT);
     }
 
     #[test]
     fn impossible_parameters_are_invalid_usage() {
-        let params = BuildError::from(jasper::BuildParams::builder().alpha(0.1).build().unwrap_err());
+        let params = jasper::Error::from(jasper::BuildParams::builder().alpha(0.1).build().unwrap_err());
         assert!(anyhow::Error::from(params).chain().any(is_usage));
         let k = anyhow::Error::from(SearchError::ZeroK).context("searching");
         assert!(k.chain().any(is_usage));
-        assert!(anyhow::Error::from(TuneError::from(SearchError::ZeroK)).chain().any(is_usage));
+        assert!(anyhow::Error::from(jasper::Error::from(SearchError::ZeroK)).chain().any(is_usage));
         assert!(!anyhow::anyhow!("no such file").chain().any(is_usage));
     }
 }

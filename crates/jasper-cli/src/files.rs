@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use jasper::error::{JournalFault, KeyError, MatrixError, QuantizeError, TuneError, VectorError};
-use jasper::{
-    BuildError, Element, Index, MatrixView, OpenError, OpenOptions, SearchError, UpdateError, Vectors,
-};
+use jasper::{Element, ErrorKind, Index, MatrixView, OpenOptions, Vectors};
+use jasper_attributes::AttributeError;
+use jasper_core::MatrixError;
 use jasper_core::with_element;
 use jasper_data::{GroundTruth, Rows, VectorFile};
+use jasper_graph::{KeyError, VectorError};
+use jasper_quant::TrainError;
+use jasper_vamana::{SearchError, UpdateError};
 
 use crate::terminal::Terminal;
 
@@ -50,40 +52,24 @@ enum Subject {
 }
 
 fn subject(error: &anyhow::Error) -> Option<Subject> {
-    let (tune, auto) = (error.downcast_ref(), error.downcast_ref());
-    let update = match (error.downcast_ref(), tune, auto) {
-        (Some(BuildError::Input(error)), ..)
-        | (_, Some(TuneError::Update(error)), _)
-        | (.., Some(QuantizeError::Update(error))) => Some(error),
+    let error = error.downcast_ref::<jasper::Error>()?;
+    let vector = match error.downcast_ref() {
+        Some(SearchError::NoCodes | SearchError::Filter(_)) => return Some(Subject::Index),
+        Some(SearchError::Vector(error)) => Some(error),
         _ => error.downcast_ref(),
     };
-    let search = match (tune, auto) {
-        (Some(TuneError::Search(error)), _) | (_, Some(QuantizeError::Search(error))) => Some(error),
-        _ => error.downcast_ref(),
-    };
-    let vector = match (update, search) {
-        (Some(UpdateError::Vector(error)), _) | (_, Some(SearchError::Vector(error))) => Some(error),
-        _ => None,
-    };
-    match (update, search, vector) {
-        (.., Some(VectorError::Matrix(_) | VectorError::ZeroVector { .. } | VectorError::TooLong { .. })) => {
+    match (vector, error.downcast_ref(), error.downcast_ref()) {
+        (Some(VectorError::Matrix(_) | VectorError::ZeroVector { .. } | VectorError::TooLong { .. }), ..) => {
             Some(Subject::Vectors)
         }
-        (
-            Some(
-                UpdateError::Key(KeyError::NoneLeft { .. })
-                | UpdateError::NoCodes
-                | UpdateError::Quantize(_)
-                | UpdateError::CodesLose { .. },
-            ),
-            ..,
-        )
-        | (_, Some(SearchError::NoCodes | SearchError::Filter(_)), _)
-        | (.., Some(_)) => Some(Subject::Index),
-        (Some(UpdateError::Key(_) | UpdateError::RepeatedKey(_) | UpdateError::KeyCount { .. }), ..) => {
+        (Some(_), ..)
+        | (_, Some(KeyError::NoneLeft { .. }), _)
+        | (.., Some(UpdateError::NoCodes | UpdateError::CodesLose { .. })) => Some(Subject::Index),
+        (_, Some(_), _) | (.., Some(UpdateError::RepeatedKey(_) | UpdateError::KeyCount { .. })) => {
             Some(Subject::Keys)
         }
-        (Some(UpdateError::Attributes(_)), ..) => Some(Subject::Attributes),
+        _ if error.downcast_ref::<TrainError>().is_some() => Some(Subject::Index),
+        _ if error.downcast_ref::<AttributeError>().is_some() => Some(Subject::Attributes),
         _ => None,
     }
 }
@@ -97,9 +83,7 @@ pub fn open_index(path: &Path, options: OpenOptions, terminal: Terminal) -> Resu
 pub fn open_to_read(path: &Path, options: OpenOptions, terminal: Terminal) -> Result<Index> {
     let options = options.with_progress(terminal.progress());
     match options.open(path) {
-        Err(OpenError::Journal(error)) if matches!(error.cause(), JournalFault::InUse) => {
-            Ok(options.follow(true).open(path)?)
-        }
+        Err(error) if error.kind() == ErrorKind::InUse => Ok(options.follow(true).open(path)?),
         opened => Ok(opened?),
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::{Key, NO_KEY};
 
-/// The true neighbors of one query, nearest first. `I` is u32 as in ground-truth files, or [`Key`](crate::Key).
+/// The true neighbors of one query, nearest first. `I` is u32 as in ground-truth files, or [`Key`].
 #[derive(Clone, Copy, Debug)]
 pub struct Truth<'a, I = u32> {
     /// Ids of the true neighbors.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arbitrary::{Arbitrary, Unstructured};
-use jasper::error::{KeyError, QuantizeError, TrainError};
 use jasper::{
     Element, ElementKind, Index, IndexBuilder, Key, Metric, NO_KEY, NewKeys, OpenOptions, Progress,
-    Quantization, QuantizeMode, SearchLimits, UpdateError, f16,
+    Quantization, QuantizeMode, SearchLimits, f16,
 };
+use jasper_graph::KeyError;
+use jasper_quant::TrainError;
+use jasper_vamana::UpdateError;
 
 use crate::model::{Expected, Model, Search, Shape, view};
 
@@ -279,9 +281,13 @@ impl<T: Element> Subject<T> {
         let result = self.index.delete(keys);
         match &result {
             Ok(count) => assert_eq!(*count, keys.len()),
-            Err(UpdateError::RepeatedKey(_)) => assert!(!is_distinct(keys)),
-            Err(UpdateError::Key(KeyError::Deleted(key))) => assert!(deleted.contains_key(key)),
-            Err(UpdateError::Key(KeyError::Unknown(key))) => {
+            Err(error) if let Some(UpdateError::RepeatedKey(_)) = error.downcast_ref() => {
+                assert!(!is_distinct(keys))
+            }
+            Err(error) if let Some(KeyError::Deleted(key)) = error.downcast_ref() => {
+                assert!(deleted.contains_key(key))
+            }
+            Err(error) if let Some(KeyError::Unknown(key)) = error.downcast_ref() => {
                 assert!(!deleted.contains_key(key) && !live.contains_key(key));
             }
             Err(other) => panic!("{other}"),
@@ -318,10 +324,7 @@ impl<T: Element> Subject<T> {
     fn quantize(&mut self, quantization: Quantization, cancel: u8) -> bool {
         let stop = Stop::new(cancel);
         let result = self.index.with_progress(stop.report()).quantize(QuantizeMode::Forced(quantization));
-        let is_too_few = matches!(
-            &result,
-            Err(QuantizeError::Update(UpdateError::Quantize(TrainError::TooFewVectors { .. })))
-        );
+        let is_too_few = matches!(&result, Err(error) if matches!(error.downcast_ref(), Some(TrainError::TooFewVectors { .. })));
         assert!(!is_too_few || self.index.stats().live_vertices < 2);
         let can_train = self.model.has_vectors && !is_too_few;
         let expected = stop.expect(Expected::success_if(quantization.check().is_ok() && can_train));

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::ops::Range;
 
-use jasper::error::VectorError;
 use jasper::{Element, ElementKind, Key, MatrixView, Target, VectorSource, Vectors, f16};
+use jasper_graph::VectorError;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
     PyUntypedArray, PyUntypedArrayMethods,

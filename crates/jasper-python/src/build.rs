@@ -1,10 +1,11 @@
 //! Building an index.
 
+use std::error::Error as _;
 use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jasper::{BuildError, Device, DeviceChoice, ElementKind, MemorySpace};
+use jasper::{Device, DeviceChoice, ElementKind, MemorySpace};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
@@ -227,12 +228,14 @@ impl Index {
 
 /// Keeps an index that was built and could not be moved to its device, because a build may have taken hours, and adds a
 /// warning.
-fn kept(built: Result<jasper::Index, BuildError>) -> Result<(jasper::Index, Option<CString>), BuildError> {
-    match built {
-        Err(BuildError::Move { index, source }) => {
-            let warning = format!("the index was built and stays in host memory: {}", message(&source));
-            Ok((*index, CString::new(warning).ok()))
-        }
-        built => Ok((built?, None)),
-    }
+fn kept(
+    built: Result<jasper::Index, jasper::Error>,
+) -> Result<(jasper::Index, Option<CString>), jasper::Error> {
+    let error = match built {
+        Ok(index) => return Ok((index, None)),
+        Err(error) => error,
+    };
+    let reason = error.source().map(message).unwrap_or_default();
+    let warning = format!("the index was built and stays in host memory: {reason}");
+    Ok((error.into_index()?, CString::new(warning).ok()))
 }

@@ -1,15 +1,11 @@
 //! Python exceptions for the errors of Rust.
 
 use std::error::Error as StdError;
-use std::io::ErrorKind as IoErrorKind;
 use std::str::FromStr;
 
-use jasper::error::{
-    CheckError, CheckpointError, FileFault, JournalError, JournalFault, KeyError, OpenError, QuantizeError,
-    TuneError, VectorError,
-};
-use jasper::{BuildError, DeviceError as RustDeviceError, FileError, SearchError, UpdateError};
-use jasper_data::KnnError;
+use jasper::ErrorKind;
+use jasper_graph::{FileError, FileFault, VectorError};
+use jasper_vamana::UpdateError;
 use pyo3::exceptions::{PyOSError, PyOverflowError};
 use pyo3::prelude::*;
 
@@ -24,16 +20,15 @@ exceptions! {
 /// Makes an exception with a message.
 type Exception = fn(String) -> PyErr;
 
-/// An error of Rust, as an exception that carries its message.
-pub trait Raise: StdError + Sized + 'static {
-    /// The exception that stands for this error.
-    fn exception(&self) -> Exception;
-
-    /// The exception with the message of the error and of its causes.
+/// An error of the library, as an exception with the message of the error and of its causes.
+pub trait Raise: Into<jasper::Error> {
+    /// The exception.
     fn raise(self) -> PyErr {
-        self.exception()(message(&self))
+        raise(self.into())
     }
 }
+
+impl<E: Into<jasper::Error>> Raise for E {}
 
 /// Remedies and types in messages of the library, and what they are in Python.
 const REMEDIES: [(&str, &str); 15] = [
@@ -106,217 +101,53 @@ pub fn parse<T: FromStr<Err: StdError>>(name: &str) -> PyResult<T> {
     name.parse().map_err(|error: T::Err| ParameterError::new_err(message(&error)))
 }
 
-impl Raise for VectorError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Memory(_) | Self::Full => OutOfMemoryError::new_err,
-            Self::NoVectors => Error::new_err,
-            _ => ParameterError::new_err,
+/// The exception that stands for an error.
+pub fn exception(error: &jasper::Error) -> Exception {
+    match error.kind() {
+        ErrorKind::UnknownKey => UnknownKeyError::new_err,
+        ErrorKind::DuplicateKey => DuplicateKeyError::new_err,
+        ErrorKind::OutOfMemory => OutOfMemoryError::new_err,
+        ErrorKind::Device => DeviceError::new_err,
+        ErrorKind::Cancelled => Cancelled::new_err,
+        ErrorKind::InvalidFile => FormatError::new_err,
+        ErrorKind::Io | ErrorKind::AlreadyExists | ErrorKind::InUse | ErrorKind::Behind => PyOSError::new_err,
+        ErrorKind::RecallNotReached => Error::new_err,
+        ErrorKind::Unsupported if matches!(error.downcast_ref(), Some(VectorError::NoVectors)) => {
+            Error::new_err
         }
+        _ => ParameterError::new_err,
     }
 }
 
-impl Raise for KeyError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Exists(_) | Self::Live(_) => DuplicateKeyError::new_err,
-            Self::Unknown(_) | Self::Deleted(_) => UnknownKeyError::new_err,
-            _ => ParameterError::new_err,
-        }
-    }
-}
-
-impl Raise for RustDeviceError {
-    fn exception(&self) -> Exception {
-        #[cfg(feature = "cuda")]
+fn raise(error: jasper::Error) -> PyErr {
+    let exception = exception(&error);
+    // What Python raised while vectors were read is raised again.
+    let error = match error.downcast() {
+        Ok(UpdateError::Read(error)) => return error.into(),
+        Ok(error) => return exception(message(&error)),
+        Err(error) => error,
+    };
+    let error = match error.downcast() {
+        Ok(VectorError::Read(error)) => return error.into(),
+        Ok(error) => return exception(message(&error)),
+        Err(error) => error,
+    };
+    let fault = error.downcast_ref::<FileError>().map(FileError::cause);
+    match (fault, error.downcast_ref()) {
+        // Errors of the operating system keep their number, and so become `FileNotFoundError` and its like.
+        (Some(FileFault::Io(fault) | FileFault::Write(fault)), _)
+            if let Some(number) = fault.raw_os_error() =>
         {
-            use jasper_cuda::{Error as CudaError, ErrorKind};
-            let cause = self.source().and_then(|cause| cause.downcast_ref::<CudaError>());
-            let no_memory = |kind: &ErrorKind| {
-                matches!(
-                    kind,
-                    ErrorKind::OutOfMemory { .. } | ErrorKind::NotPinned { .. } | ErrorKind::Plan(_)
-                )
-            };
-            if cause.is_some_and(|cause| no_memory(&cause.kind)) {
-                return OutOfMemoryError::new_err;
-            }
+            let text = fault.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            let path = error.downcast_ref::<FileError>().map(|error| error.path().to_owned());
+            PyOSError::new_err((number, text, path))
         }
-        DeviceError::new_err
-    }
-}
-
-impl Raise for SearchError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Vector(error) => error.exception(),
-            Self::Key(error) => error.exception(),
-            Self::Device(error) => error.exception(),
-            Self::Memory { .. } => OutOfMemoryError::new_err,
-            Self::Cancelled(_) => Cancelled::new_err,
-            _ => ParameterError::new_err,
+        (Some(FileFault::Cancelled(cancelled)), _) | (None, Some(FileFault::Cancelled(cancelled))) => {
+            exception(message(cancelled))
         }
-    }
-}
-
-impl Raise for UpdateError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Vector(error) => error.exception(),
-            Self::Key(error) => error.exception(),
-            Self::RepeatedKey(_) => DuplicateKeyError::new_err,
-            Self::Device(error) => error.exception(),
-            Self::Cancelled(_) => Cancelled::new_err,
-            Self::Checkpoint(CheckpointError::Open(error) | CheckpointError::Save(error)) => {
-                error.exception()
-            }
-            Self::Checkpoint(_) => FormatError::new_err,
-            Self::Journal(_) => PyOSError::new_err,
-            _ => ParameterError::new_err,
-        }
-    }
-
-    /// What Python raised while vectors were read is raised again.
-    fn raise(self) -> PyErr {
-        match self {
-            Self::Read(error) | Self::Vector(VectorError::Read(error)) => error.into(),
-            error => error.exception()(message(&error)),
-        }
-    }
-}
-
-impl Raise for BuildError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Input(error) => error.exception(),
-            Self::Quantize(error) => error.exception(),
-            Self::Device(error) | Self::Move { source: error, .. } => error.exception(),
-            Self::Memory(_) => OutOfMemoryError::new_err,
-            Self::Cancelled(_) => Cancelled::new_err,
-            _ => ParameterError::new_err,
-        }
-    }
-
-    fn raise(self) -> PyErr {
-        match self {
-            Self::Input(error) => error.raise(),
-            error => error.exception()(message(&error)),
-        }
-    }
-}
-
-impl Raise for TuneError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Search(error) => error.exception(),
-            Self::Update(error) => error.exception(),
-            Self::Device(error) => error.exception(),
-            Self::Unreached { .. } => Error::new_err,
-            Self::Cancelled(_) => Cancelled::new_err,
-            _ => ParameterError::new_err,
-        }
-    }
-}
-
-impl Raise for QuantizeError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Search(error) => error.exception(),
-            Self::Update(error) => error.exception(),
-            Self::Device(error) => error.exception(),
-            Self::Cancelled(_) => Cancelled::new_err,
-            _ => ParameterError::new_err,
-        }
-    }
-}
-
-impl Raise for CheckError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Device(error) => error.exception(),
-            _ => Cancelled::new_err,
-        }
-    }
-}
-
-impl Raise for KnnError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Cancelled(_) => Cancelled::new_err,
-            _ => ParameterError::new_err,
-        }
-    }
-}
-
-impl Raise for FileFault {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Io(error) if error.kind() == IoErrorKind::OutOfMemory => OutOfMemoryError::new_err,
-            Self::Io(_) | Self::Folder | Self::Write(_) | Self::NotSynced(_) => {
-                |message| PyOSError::new_err(message)
-            }
-            Self::Cancelled(_) => Cancelled::new_err,
-            Self::Device(error) => error.exception(),
-            _ => FormatError::new_err,
-        }
-    }
-
-    /// A fault says what the file is or has, and not which.
-    fn raise(self) -> PyErr {
-        match self {
-            Self::Cancelled(cancelled) => Cancelled::new_err(message(&cancelled)),
-            fault => fault.exception()(format!("the file {}", message(&fault))),
-        }
-    }
-}
-
-impl Raise for FileError {
-    fn exception(&self) -> Exception {
-        self.cause().exception()
-    }
-
-    /// Errors of the operating system keep their number, and so become `FileNotFoundError` and its like.
-    fn raise(self) -> PyErr {
-        match self.cause() {
-            FileFault::Io(error) | FileFault::Write(error) if let Some(number) = error.raw_os_error() => {
-                let text = error.to_string();
-                let text = text.split(" (os error").next().unwrap_or_default().to_owned();
-                PyOSError::new_err((number, text, self.path().to_owned()))
-            }
-            FileFault::Cancelled(cancelled) => Cancelled::new_err(message(cancelled)),
-            _ => self.exception()(message(&self)),
-        }
-    }
-}
-
-impl Raise for JournalError {
-    fn exception(&self) -> Exception {
-        match self.cause() {
-            JournalFault::NotDurable
-            | JournalFault::OneShard
-            | JournalFault::Unconverted
-            | JournalFault::Damaged(_)
-            | JournalFault::OtherSnapshot(_) => FormatError::new_err,
-            JournalFault::Snapshot(error) => error.exception(),
-            JournalFault::Replay(error) => error.exception(),
-            _ => PyOSError::new_err,
-        }
-    }
-}
-
-impl Raise for OpenError {
-    fn exception(&self) -> Exception {
-        match self {
-            Self::Journal(error) => error.exception(),
-            Self::Device(error) => error.exception(),
-            _ => FormatError::new_err,
-        }
-    }
-
-    fn raise(self) -> PyErr {
-        match self {
-            Self::File(error) => error.raise(),
-            error => error.exception()(message(&error)),
-        }
+        // A fault says what the file is or has, and not which.
+        (None, Some(fault)) => exception(format!("the file {}", message(fault))),
+        _ => exception(message(&error)),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use jasper::{Device, ElementKind, Key, Metric, OpenOptions, UpdateError};
+use jasper::{Device, ElementKind, Key, Metric, OpenOptions};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyIterator, PyString};
 use crate::arrays::{self, Named, dtype_name, key_array, parse_dtype};
 use crate::call::{self, Process};
 use crate::device;
-use crate::errors::{Error, FormatError, Integer, Raise, UnknownKeyError, count, message};
+use crate::errors::{Error, FormatError, Integer, Raise, UnknownKeyError, count, exception, message};
 use crate::lock;
 use crate::options::{self, DeviceArgument, builder, device_options};
 use crate::results::report;
@@ -134,7 +134,7 @@ impl Index {
         py: Python<'_>,
         progress: Option<Py<PyAny>>,
         vectors: usize,
-        insert: impl FnOnce(&jasper::Index) -> Result<R, UpdateError> + Send,
+        insert: impl FnOnce(&jasper::Index) -> Result<R, jasper::Error> + Send,
     ) -> PyResult<R> {
         if progress.is_some() || vectors > SMALL_INSERT {
             return self.long(py, progress, insert);
@@ -325,8 +325,8 @@ impl Index {
             let (index, result) = match moved {
                 Ok(index) => (index, Ok(())),
                 Err(error) => {
-                    let raised = (error.reason().exception())(message(&error));
-                    (error.into_index(), Err(raised))
+                    let raised = exception(&error)(message(&error));
+                    (error.into_index().map_err(Raise::raise)?, Err(raised))
                 }
             };
             *place = Some(index);
@@ -430,7 +430,7 @@ impl Index {
             "name": info.name,
             "bytes": info.bytes,
             "max_beam_width": info.max_beam_width,
-            "faults": info.faults.iter().map(|fault| message(&**fault)).collect::<Vec<_>>(),
+            "faults": info.faults.iter().map(|fault| message(fault)).collect::<Vec<_>>(),
         });
         report(py, &fields)
     }

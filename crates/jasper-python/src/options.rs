@@ -1,7 +1,7 @@
 //! Names and keyword arguments that choose how an index is built, and where it is.
 
-use jasper::error::PoolError;
 use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MemorySpace, Quantization, QuantizeMode, Spread};
+use jasper_vamana::PoolError;
 use pyo3::prelude::*;
 
 use crate::errors::{Integer, ParameterError, count, parse, seed as seed_of};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jasper::tune::Goal;
-use jasper::{Device, Distances, Filter as RustFilter, Hit, Key, Matches, SearchError, SearchParams, Target};
+use jasper::{Device, Distances, Filter as RustFilter, Hit, Key, Matches, SearchParams, Target};
 use numpy::{PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -283,7 +283,7 @@ impl Index {
         &self,
         py: Python<'py>,
         options: &Options,
-        search: impl FnOnce(&jasper::Index, SearchParams<'_>) -> Result<Vec<Hit>, SearchError> + Send,
+        search: impl FnOnce(&jasper::Index, SearchParams<'_>) -> Result<Vec<Hit>, jasper::Error> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = self.call(py, |index| {
             let filters = options.filters();

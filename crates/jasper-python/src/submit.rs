@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use jasper::{Entries, Hit, InsertReport, Key, Matches, Pending, SearchError, Update, UpdateError};
+use jasper::{Entries, Hit, InsertReport, Key, Matches, Pending, Update};
 use jasper_vamana::MatchesMut;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ use crate::interop;
 use crate::results::matches_of;
 use crate::search::Options;
 
-type Search = Pending<Result<Vec<Hit>, SearchError>>;
+type Search = Pending<Vec<Hit>>;
 
 /// What a call awaits.
 trait Work: Send {
@@ -159,9 +159,9 @@ fn queue_insert<'py>(
 
 /// A change of one call, and what it returns.
 enum Change {
-    Insert(Pending<Result<InsertReport, UpdateError>>, Vec<Key>),
+    Insert(Pending<InsertReport>, Vec<Key>),
     /// The number of deleted keys, once it is done.
-    Delete(Pending<Result<usize, UpdateError>>, usize),
+    Delete(Pending<usize>, usize),
 }
 
 impl Work for Change {

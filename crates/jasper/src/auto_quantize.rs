@@ -25,11 +25,12 @@ use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
 use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, SearchReport};
 
-use crate::error::QuantizeError;
 use crate::journal::{Change, Record};
+use crate::tune::error::QuantizeError;
 use crate::tune::{HeldOut, least_width};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, UpdateError, backend};
+use crate::{Device, DeviceChoice, backend};
+use jasper_vamana::UpdateError;
 
 /// The result of [`Index::quantize`](crate::Index::quantize).
 #[derive(Clone, Debug, PartialEq)]

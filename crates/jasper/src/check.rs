@@ -5,7 +5,7 @@ use jasper_data::parallel;
 use jasper_graph::{Graph, StructureReport};
 use jasper_vamana::{CodeReport, CpuExecutor, code_report, missed_neighbors, unreachable_slots};
 
-use crate::{Device, DeviceError};
+use crate::Device;
 
 /// The result of [`crate::Index::check`].
 #[derive(Clone, Debug)]
@@ -34,18 +34,6 @@ pub struct CheckReport {
     /// Devices whose replica differs from that of the first device. Replicas are equal, byte for byte, if the devices
     /// and their free memory are; different devices may choose a few other edges for float vectors.
     pub different: Vec<Device>,
-}
-
-/// An index could not be checked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CheckError {
-    /// The device failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The progress callback cancelled the check.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
 }
 
 impl CheckReport {

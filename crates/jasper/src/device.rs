@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use jasper_core::{DeviceError, Element};
+use jasper_core::DeviceError;
 use jasper_vamana::MemorySpace;
 
-use crate::typed::TypedIndex;
-use crate::{CudaSet, Index, Spread, backend};
+#[cfg(doc)]
+use crate::Index;
+use crate::error::Result;
+use crate::{CudaSet, Error, ErrorKind, Spread, backend};
 
 /// Where an index is: what [`Index::device`] returns. Written as `cpu`, `cuda:1` or `cuda:0,1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +28,11 @@ pub enum Device {
 /// ```
 /// use jasper::{CudaSet, Device, DeviceChoice};
 ///
-/// assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Device(Device::Cuda(1))));
+/// assert_eq!("cuda:1".parse::<DeviceChoice>()?, Device::Cuda(1).into());
 /// let set = CudaSet::new(&[0, 1]).expect("two different numbers");
-/// assert_eq!("cuda:0,1".parse(), Ok(DeviceChoice::from(Device::CudaSet(set))));
+/// assert_eq!("cuda:0,1".parse::<DeviceChoice>()?, Device::CudaSet(set).into());
 /// assert_eq!(DeviceChoice::AllCuda.to_string(), "cuda:all");
+/// # Ok::<(), jasper::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
@@ -53,9 +55,13 @@ impl DeviceChoice {
     /// The chosen device. `None` for [`Self::Auto`], which depends on the work.
     ///
     /// # Errors
-    /// Returns [`DeviceError`] if the device does not exist; its [source](std::error::Error::source) says what is
+    /// Returns [`ErrorKind::Device`] if the device does not exist; the [source](std::error::Error::source) says what is
     /// missing. An index may still be too large for a device that exists.
-    pub fn resolve(self) -> Result<Option<Device>, DeviceError> {
+    pub fn resolve(self) -> Result<Option<Device>> {
+        Ok(self.find()?)
+    }
+
+    pub(crate) fn find(self) -> Result<Option<Device>, DeviceError> {
         match self {
             Self::Auto => Ok(None),
             Self::AllCuda => {
@@ -136,7 +142,7 @@ impl From<Device> for DeviceOptions {
 }
 
 /// The device that an index is on: what [`Index::device_info`] returns.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct DeviceInfo {
     /// The device, without those that are left out because of their [faults](Self::faults).
@@ -149,53 +155,27 @@ pub struct DeviceInfo {
     pub max_beam_width: usize,
     /// The errors of devices that faulted and are left out, where [several](Spread::Replicated) hold the index. The others
     /// answer all searches.
-    pub faults: Vec<Arc<DeviceError>>,
+    pub faults: Vec<Error>,
 }
 
-/// An index could not be moved to a device or back; it is unchanged, and [given back](Self::into_index).
-/// [`Self::reason`], which is also its [source](std::error::Error::source), says why.
-///
-/// ```no_run
-/// # use jasper::{Device, Index};
-/// let index = Index::open("vectors.jasper")?;
-/// let index = index.to_device(Device::Cuda(0)).unwrap_or_else(|error| {
-///     eprintln!("searching on the CPU: {}", error.reason());
-///     error.into_index()
-/// });
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[error("the index cannot be moved and stays on {device}")]
-pub struct MoveError<I = Index> {
+/// An index could not be moved to a device or back. It is in host memory if it had to leave its device.
+#[derive(Debug)]
+pub(crate) struct MoveError<I> {
     index: Box<I>,
-    device: Device,
     source: DeviceError,
 }
 
-impl<T: Element> MoveError<TypedIndex<T>> {
-    pub(crate) fn new(index: TypedIndex<T>, source: DeviceError) -> Self {
-        Self { device: index.device(), index: Box::new(index), source }
-    }
-}
-
 impl<I> MoveError<I> {
-    /// The index, in host memory if it had to leave its device.
-    pub fn into_index(self) -> I {
-        *self.index
+    pub(crate) fn new(index: I, source: DeviceError) -> Self {
+        Self { index: Box::new(index), source }
     }
 
     pub(crate) fn into_parts(self) -> (I, DeviceError) {
         (*self.index, self.source)
     }
 
-    /// The reason.
-    pub fn reason(&self) -> &DeviceError {
-        &self.source
-    }
-
     pub(crate) fn map<J>(self, change: impl FnOnce(I) -> J) -> MoveError<J> {
-        let Self { index, device, source } = self;
-        MoveError { index: Box::new(change(*index)), device, source }
+        MoveError { index: Box::new(change(*self.index)), source: self.source }
     }
 }
 
@@ -257,16 +237,16 @@ impl fmt::Display for DeviceChoice {
 }
 
 /// A text is not the name of a [`DeviceChoice`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error(
     "device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all, with different numbers below 64"
 )]
-pub struct ParseDeviceError(String);
+struct ParseDeviceError(String);
 
 impl FromStr for DeviceChoice {
-    type Err = ParseDeviceError;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
+    fn from_str(name: &str) -> Result<Self> {
         let set = |numbers: &str| {
             let ordinals = numbers.split(',').map(|ordinal| ordinal.parse().ok());
             Some(Device::CudaSet(CudaSet::new(&ordinals.collect::<Option<Vec<_>>>()?)?))
@@ -281,7 +261,9 @@ impl FromStr for DeviceChoice {
                 Err(_) => set(numbers),
             }),
         };
-        device.map(Self::Device).ok_or_else(|| ParseDeviceError(name.to_owned()))
+        device
+            .map(Self::Device)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidParameter, ParseDeviceError(name.to_owned())))
     }
 }
 
@@ -294,11 +276,11 @@ mod tests {
         let set = Device::several([Device::Cuda(3), Device::Cuda(1)]);
         let devices = [Device::Cpu, Device::Cuda(0), Device::Cuda(3), set].map(DeviceChoice::Device);
         for choice in [DeviceChoice::Auto, DeviceChoice::AllCuda].into_iter().chain(devices) {
-            assert_eq!(choice.to_string().parse(), Ok(choice));
+            assert_eq!(choice.to_string().parse::<DeviceChoice>().unwrap(), choice);
         }
         assert_eq!(set.to_string(), "cuda:1,3");
-        assert_eq!("cuda:3,1".parse(), Ok(DeviceChoice::Device(set)));
-        assert_eq!("cuda".parse(), Ok(DeviceChoice::Device(Device::Cuda(0))));
+        assert_eq!("cuda:3,1".parse::<DeviceChoice>().unwrap(), set.into());
+        assert_eq!("cuda".parse::<DeviceChoice>().unwrap(), Device::Cuda(0).into());
         assert_eq!(Device::several([Device::Cuda(2), Device::Cpu, Device::Cuda(2)]), Device::Cuda(2));
         for name in [
             "gpu",

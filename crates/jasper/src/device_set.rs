@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::{Error, ErrorKind};
+
 /// Several CUDA devices of one host, for one index: see [`Spread`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CudaSet(u64);
@@ -55,17 +57,17 @@ impl fmt::Display for Spread {
 }
 
 /// A text is not the name of a spread.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("spread `{0}` is not known; use replicated or sharded")]
-pub struct ParseSpreadError(String);
+struct ParseSpreadError(String);
 
 impl FromStr for Spread {
-    type Err = ParseSpreadError;
+    type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let spreads = [Self::Replicated, Self::Sharded];
         let found = spreads.into_iter().find(|spread| spread.to_string() == name);
-        found.ok_or_else(|| ParseSpreadError(name.to_owned()))
+        found.ok_or_else(|| Error::new(ErrorKind::InvalidParameter, ParseSpreadError(name.to_owned())))
     }
 }
 
@@ -86,7 +88,7 @@ mod tests {
     #[test]
     fn spreads_round_trip() {
         for spread in [Spread::Replicated, Spread::Sharded] {
-            assert_eq!(spread.to_string().parse(), Ok(spread));
+            assert_eq!(spread.to_string().parse::<Spread>().unwrap(), spread);
         }
         assert!("copied".parse::<Spread>().unwrap_err().to_string().contains("use replicated"));
     }

@@ -1,18 +1,440 @@
-//! All errors and their causes. Those of most calls are also at the root of the crate.
+//! The error of all calls.
 
-pub use crate::builder::BuildError;
-pub use crate::check::CheckError;
-pub use crate::device::{MoveError, ParseDeviceError};
-pub use crate::device_set::ParseSpreadError;
-pub use crate::index::OpenError;
-pub use crate::journal::{JournalError, JournalFault};
-pub use crate::tune::error::{QuantizeError, TuneError};
-pub use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
-pub use jasper_graph::{FileError, FileFault, KeyError, VectorError};
-pub use jasper_quant::{ParseQuantizationError, TrainError};
-pub use jasper_vamana::{
-    CheckpointError, ParseMemorySpaceError, PlanError, PoolError, SearchError, UpdateError,
-};
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use jasper_attributes::AttributeError;
+use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
+use jasper_data::KnnError;
+use jasper_graph::{FileError, FileFault, KeyError, VectorError};
+use jasper_quant::TrainError;
+use jasper_vamana::{CheckpointError, PlanError, PoolError, SearchError, UpdateError};
+
+use crate::builder::BuildError;
+use crate::device::MoveError;
+use crate::journal::{JournalError, JournalFault};
+use crate::tune::error::{QuantizeError, TuneError};
+use crate::{Device, Index};
+
+/// The result of a call.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A call failed. Its message says what is wrong and how to mend it, and names the file or the parameter.
+///
+/// ```
+/// use jasper::{ErrorKind, IndexBuilder, MatrixView, Metric};
+///
+/// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
+/// let error = index.insert(&[5_u8, 6], &[1]).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+/// assert_eq!(error.to_string(), "key 1 is in the index already; use upsert to replace its vector");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors of other crates
+///
+/// The crates that Jasper is made of have errors of their own, such as `jasper_vamana::SearchError`, which an error of the
+/// same kind may hold. [`Self::downcast_ref`] returns it, with the values that the message names. They convert to this type
+/// by `?`.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    cause: Box<dyn StdError + Send + Sync>,
+    /// The index of a call that took it, or that made it before it failed.
+    index: Option<Index>,
+}
+
+/// What failed: the kind of an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A parameter is out of its bounds, or options exclude each other.
+    InvalidParameter,
+    /// Vectors, keys, attributes, a filter or true neighbors are invalid, or do not fit the index or each other.
+    InvalidInput,
+    /// A key is not in the index, or is deleted already.
+    UnknownKey,
+    /// A key is in the index already, or is given twice.
+    DuplicateKey,
+    /// The index cannot do this as it is: it has no codes, its vectors were dropped, or it follows another.
+    Unsupported,
+    /// No search reaches the recall that was asked for.
+    RecallNotReached,
+    /// There is not enough memory, on the host or on the device, or the index has the maximum number of vectors.
+    OutOfMemory,
+    /// The operating system refused a thread.
+    OutOfThreads,
+    /// A device cannot be used, or failed, or the index is not where the call needs it: on a device, or in one graph.
+    Device,
+    /// The progress callback cancelled the call.
+    Cancelled,
+    /// A file, a journal or a source of vectors cannot be read or written.
+    Io,
+    /// A file or a folder is not that of an index, is damaged, or was written by a later release.
+    InvalidFile,
+    /// The folder has an index or other files already.
+    AlreadyExists,
+    /// The folder of a durable index is open already, in this process or another.
+    InUse,
+    /// An index that [follows](crate::OpenOptions::follow) another is behind by more than the journal has: the folder is to
+    /// be opened again.
+    Behind,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self(Box::new(Inner { kind, cause: cause.into(), index: None }))
+    }
+
+    /// The error with the index that it gives back.
+    fn with_index(mut self, index: Index) -> Self {
+        self.0.index = Some(index);
+        self
+    }
+
+    /// What failed.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the same call may succeed later, when memory, threads or disk space are free again, or when the index that
+    /// has the folder open is dropped.
+    pub fn is_retryable(&self) -> bool {
+        let is_journal = matches!(self.downcast_ref(), Some(UpdateError::Journal(_)));
+        let kinds = [ErrorKind::OutOfMemory, ErrorKind::OutOfThreads, ErrorKind::InUse];
+        is_journal || kinds.contains(&self.kind())
+    }
+
+    /// The index that the call took or made, in host memory if it had to leave its device: [`Index::to_device`] gives it back
+    /// if it cannot be moved, and so do [`IndexBuilder::build`](crate::IndexBuilder::build) and [`Index::rebuild`] if the
+    /// index was built.
+    ///
+    /// ```no_run
+    /// # use jasper::{Device, Index};
+    /// let index = Index::open("vectors.jasper")?;
+    /// let index = index.to_device(Device::Cuda(0)).or_else(|error| {
+    ///     eprintln!("searching on the CPU: {error}");
+    ///     error.into_index()
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the error if it has no index.
+    pub fn into_index(mut self) -> Result<Index> {
+        self.0.index.take().ok_or(self)
+    }
+
+    /// The error of another crate, if there is one and it is an `E`.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        self.0.cause.downcast_ref()
+    }
+
+    /// The error of another crate.
+    ///
+    /// # Errors
+    /// Returns the error as it is if there is none, or it is no `E`.
+    pub fn downcast<E: StdError + 'static>(self) -> Result<E> {
+        let Inner { kind, cause, index } = *self.0;
+        match cause.downcast() {
+            Ok(error) => Ok(*error),
+            Err(cause) => Err(Self(Box::new(Inner { kind, cause, index }))),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.cause.fmt(f)
+    }
+}
+
+impl StdError for Error {
+    /// The cause, which is not part of the message.
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.cause.source()
+    }
+}
+
+/// Converts errors of one kind.
+macro_rules! kinds {
+    ($($Cause:ty => $Kind:ident;)*) => {$(
+        impl From<$Cause> for Error {
+            fn from(error: $Cause) -> Self {
+                Self::new(ErrorKind::$Kind, error)
+            }
+        }
+    )*};
+}
+
+kinds! {
+    AttributeError => InvalidInput;
+    Cancelled => Cancelled;
+    MatrixError => InvalidInput;
+    ParamError => InvalidParameter;
+    PlanError => OutOfMemory;
+    TrainError => InvalidInput;
+    io::Error => Io;
+}
+
+impl From<PoolError> for Error {
+    fn from(error: PoolError) -> Self {
+        let kind = match error {
+            PoolError::Zero => ErrorKind::InvalidParameter,
+            _ => ErrorKind::OutOfThreads,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<KnnError> for Error {
+    fn from(error: KnnError) -> Self {
+        let kind = match error {
+            KnnError::Cancelled(_) => ErrorKind::Cancelled,
+            _ => ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<VectorError> for Error {
+    fn from(error: VectorError) -> Self {
+        Self::new(vector_kind(&error), error)
+    }
+}
+
+fn vector_kind(error: &VectorError) -> ErrorKind {
+    match error {
+        VectorError::Memory(_) | VectorError::Full => ErrorKind::OutOfMemory,
+        VectorError::NoVectors => ErrorKind::Unsupported,
+        VectorError::Read(_) => ErrorKind::Io,
+        _ => ErrorKind::InvalidInput,
+    }
+}
+
+impl From<KeyError> for Error {
+    fn from(error: KeyError) -> Self {
+        Self::new(key_kind(&error), error)
+    }
+}
+
+fn key_kind(error: &KeyError) -> ErrorKind {
+    match error {
+        KeyError::Exists(_) | KeyError::Live(_) => ErrorKind::DuplicateKey,
+        KeyError::Unknown(_) | KeyError::Deleted(_) => ErrorKind::UnknownKey,
+        _ => ErrorKind::InvalidInput,
+    }
+}
+
+impl From<DeviceError> for Error {
+    fn from(error: DeviceError) -> Self {
+        Self::new(device_kind(&error), error)
+    }
+}
+
+/// Of a device that is left out, which several callers ask about.
+impl From<Arc<DeviceError>> for Error {
+    fn from(error: Arc<DeviceError>) -> Self {
+        Self::new(device_kind(&error), error)
+    }
+}
+
+fn device_kind(error: &DeviceError) -> ErrorKind {
+    #[cfg(feature = "cuda")]
+    {
+        use jasper_cuda::ErrorKind::{NotPinned, OutOfMemory, Plan};
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<jasper_cuda::Error>());
+        if cause.is_some_and(|cause| matches!(cause.kind, OutOfMemory { .. } | NotPinned { .. } | Plan(_))) {
+            return ErrorKind::OutOfMemory;
+        }
+    }
+    let _ = error;
+    ErrorKind::Device
+}
+
+impl From<CheckpointError> for Error {
+    fn from(error: CheckpointError) -> Self {
+        Self::new(checkpoint_kind(&error), error)
+    }
+}
+
+fn checkpoint_kind(error: &CheckpointError) -> ErrorKind {
+    match error {
+        CheckpointError::Open(error) | CheckpointError::Save(error) => file_kind(error.cause()),
+        _ => ErrorKind::InvalidFile,
+    }
+}
+
+impl From<SearchError> for Error {
+    fn from(error: SearchError) -> Self {
+        let kind = match error {
+            SearchError::Key(error) => return error.into(),
+            SearchError::Device(error) => return error.into(),
+            SearchError::Cancelled(error) => return error.into(),
+            SearchError::Vector(ref error) => vector_kind(error),
+            SearchError::Memory { .. } => ErrorKind::OutOfMemory,
+            SearchError::Thread(_) => ErrorKind::OutOfThreads,
+            SearchError::NoCodes => ErrorKind::Unsupported,
+            SearchError::ZeroK
+            | SearchError::ZeroBeamWidth
+            | SearchError::BeamWidthLimit { .. }
+            | SearchError::Limit { .. }
+            | SearchError::Launch { .. } => ErrorKind::InvalidParameter,
+            _ => ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<UpdateError> for Error {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::Vector(error) => error.into(),
+            UpdateError::Key(error) => error.into(),
+            UpdateError::Attributes(error) => error.into(),
+            UpdateError::Quantize(error) => error.into(),
+            UpdateError::Checkpoint(error) => error.into(),
+            UpdateError::Device(error) => error.into(),
+            UpdateError::Cancelled(error) => error.into(),
+            error => Self::new(update_kind(&error), error),
+        }
+    }
+}
+
+fn update_kind(error: &UpdateError) -> ErrorKind {
+    match error {
+        UpdateError::Vector(error) => vector_kind(error),
+        UpdateError::Key(error) => key_kind(error),
+        UpdateError::Checkpoint(error) => checkpoint_kind(error),
+        UpdateError::Device(error) => device_kind(error),
+        UpdateError::Cancelled(_) => ErrorKind::Cancelled,
+        UpdateError::RepeatedKey(_) => ErrorKind::DuplicateKey,
+        UpdateError::NoCodes | UpdateError::Follower => ErrorKind::Unsupported,
+        UpdateError::Thread(_) => ErrorKind::OutOfThreads,
+        UpdateError::Read(_) | UpdateError::Journal(_) => ErrorKind::Io,
+        _ => ErrorKind::InvalidInput,
+    }
+}
+
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        Self::new(file_kind(error.cause()), error)
+    }
+}
+
+impl From<FileFault> for Error {
+    fn from(error: FileFault) -> Self {
+        Self::new(file_kind(&error), error)
+    }
+}
+
+fn file_kind(fault: &FileFault) -> ErrorKind {
+    match fault {
+        FileFault::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+        FileFault::Io(_) | FileFault::Folder | FileFault::Write(_) | FileFault::NotSynced(_) => ErrorKind::Io,
+        FileFault::Cancelled(_) => ErrorKind::Cancelled,
+        FileFault::Device(error) => device_kind(error),
+        _ => ErrorKind::InvalidFile,
+    }
+}
+
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        let kind = match error.cause() {
+            JournalFault::InUse => ErrorKind::InUse,
+            JournalFault::Exists | JournalFault::NotEmpty => ErrorKind::AlreadyExists,
+            JournalFault::Behind => ErrorKind::Behind,
+            JournalFault::Journal(_) => ErrorKind::Io,
+            JournalFault::NotDurable
+            | JournalFault::OneShard
+            | JournalFault::Unconverted
+            | JournalFault::Damaged(_)
+            | JournalFault::OtherSnapshot(_) => ErrorKind::InvalidFile,
+            JournalFault::Snapshot(error) => file_kind(error.cause()),
+            JournalFault::Replay(error) => update_kind(error),
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<TuneError> for Error {
+    fn from(error: TuneError) -> Self {
+        let kind = match error {
+            TuneError::Search(error) => return error.into(),
+            TuneError::Update(error) => return error.into(),
+            TuneError::Device(error) => return error.into(),
+            TuneError::Cancelled(error) => return error.into(),
+            TuneError::Recall(_) => ErrorKind::InvalidParameter,
+            TuneError::Unreached { .. } => ErrorKind::RecallNotReached,
+            _ => ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<QuantizeError> for Error {
+    fn from(error: QuantizeError) -> Self {
+        match error {
+            QuantizeError::Search(error) => error.into(),
+            QuantizeError::Update(error) => error.into(),
+            QuantizeError::Device(error) => error.into(),
+            QuantizeError::Cancelled(error) => error.into(),
+            error @ QuantizeError::TooFew => Self::new(ErrorKind::InvalidInput, error),
+        }
+    }
+}
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Param(error) => error.into(),
+            BuildError::Matrix(error) => error.into(),
+            BuildError::Memory(error) => error.into(),
+            BuildError::Threads(error) => error.into(),
+            BuildError::Input(error) => error.into(),
+            BuildError::Quantize(error) => error.into(),
+            BuildError::Device(error) => error.into(),
+            BuildError::Cancelled(error) => error.into(),
+            error @ (BuildError::Empty(_) | BuildError::Shards(_) | BuildError::Sharded(_)) => {
+                Self::new(ErrorKind::InvalidParameter, error)
+            }
+        }
+    }
+}
+
+impl From<MoveError<Index>> for Error {
+    fn from(error: MoveError<Index>) -> Self {
+        let (index, source) = error.into_parts();
+        let device = index.device();
+        Self::new(device_kind(&source), Stays { device, source }).with_index(index)
+    }
+}
+
+/// The message of [`Index::to_device`].
+#[derive(Debug, thiserror::Error)]
+#[error("the index cannot be moved and stays on {device}")]
+struct Stays {
+    device: Device,
+    source: DeviceError,
+}
+
+/// The message of builds.
+#[derive(Debug, thiserror::Error)]
+#[error("the index was built, and cannot be moved to its device")]
+struct Built {
+    source: DeviceError,
+}
+
+/// An index was built, and cannot be moved to its device.
+pub(crate) fn built(error: MoveError<Index>) -> Error {
+    let (index, source) = error.into_parts();
+    Error::new(device_kind(&source), Built { source }).with_index(index)
+}
 
 /// Converts errors of inner calls. Failures of the device and cancellation keep their own variant, so that callers
 /// match them in one place.

@@ -77,7 +77,7 @@
 //! | [`Index::with_progress`] | progress and cancellation of calls |
 //! | [`IndexBuilder::memory_plan`], [`DeviceOptions::memory_plan`] | memory of a build or an index, before it is allocated |
 //! | [`StoredIndex`], [`IndexInfo`] | what is stored in a file or a folder |
-//! | [`error`] | all errors and their causes |
+//! | [`Error`], [`ErrorKind`] | what failed |
 //! | [`mod@bench`] | what searches cost |
 //!
 //! Many of these items come from other crates of Jasper, and their examples name those crates. You need to depend on one
@@ -118,7 +118,7 @@ mod changes;
 mod check;
 mod device;
 mod device_set;
-pub mod error;
+mod error;
 mod index;
 mod journal;
 mod stats;
@@ -132,9 +132,7 @@ pub use builder::{BuildReport, IndexBuilder};
 pub use check::CheckReport;
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceOptions};
 pub use device_set::{CudaSet, Spread};
-pub use error::{
-    BuildError, DeviceError, FileError, JournalError, MoveError, OpenError, SearchError, UpdateError,
-};
+pub use error::{Error, ErrorKind};
 #[cfg(feature = "cuda")]
 pub use index::DeviceSearch;
 pub use index::{

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::OpenError;
-use crate::error::JournalError;
+use crate::error::Result;
 use crate::journal::{self, DurableInfo};
 use crate::typed::{is_sharded, shard_files};
 
@@ -41,8 +40,8 @@ impl StoredIndex {
     /// Reads the manifest of a sharded index, and the journal of a durable one once.
     ///
     /// # Errors
-    /// Returns [`OpenError`] if a file is missing, or is not the one that was saved with the others.
-    pub fn read(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// Returns [`ErrorKind::InvalidFile`](crate::ErrorKind::InvalidFile) if a file is missing, or is not the one that was saved with the others.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let (snapshot, changes) = if Self::is_durable(path) {
             let DurableInfo { snapshot, changes } = DurableInfo::read(path)?;
@@ -80,8 +79,8 @@ impl StoredIndex {
     /// ```
     ///
     /// # Errors
-    /// Returns [`JournalError`] if the folder has a durable index or other files.
-    pub fn check_new_durable(folder: impl AsRef<Path>) -> Result<(), JournalError> {
-        journal::check_new_durable(folder.as_ref())
+    /// Returns [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the folder has a durable index or other files.
+    pub fn check_new_durable(folder: impl AsRef<Path>) -> Result<()> {
+        Ok(journal::check_new_durable(folder.as_ref())?)
     }
 }

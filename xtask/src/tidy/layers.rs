@@ -52,18 +52,29 @@ const LAYERS: [(&str, &[&str]); 23] = [
     // The bodies of its targets are files of tests, which use what those tests use.
     (
         "jasper-fuzz",
-        &["jasper-core", "jasper-data", "jasper-graph", "jasper-interop", "jasper", "jasper-runbook"],
+        &[
+            "jasper-core",
+            "jasper-data",
+            "jasper-quant",
+            "jasper-graph",
+            "jasper-interop",
+            "jasper-vamana",
+            "jasper",
+            "jasper-runbook",
+        ],
     ),
     (
         "jasper-cli",
         &[
             "jasper-core",
             "jasper-data",
+            "jasper-plot",
+            "jasper-quant",
+            "jasper-attributes",
             "jasper-graph",
             "jasper-interop",
             "jasper-vamana",
             "jasper-cuda",
-            "jasper-plot",
             "jasper",
             "jasper-runbook",
         ],

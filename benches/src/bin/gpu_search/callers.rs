@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use jasper::{Element, Hit, MatrixView, NewKeys, Pending, SearchError, SearchParams};
+use jasper::{Element, Hit, MatrixView, NewKeys, Pending, SearchParams};
 use serde_json::json;
 
 use super::latency::{least_width, quantile};
@@ -110,7 +110,7 @@ fn insert<T: Element>(bench: &Bench<'_, T>, is_done: &AtomicBool) -> Result<f64>
 }
 
 /// A search that was submitted.
-type Submitted = Pending<Result<Vec<Hit>, SearchError>>;
+type Submitted = Pending<Vec<Hit>>;
 
 /// Polls the searches until all are finished.
 fn await_all(mut submitted: Vec<(Instant, Submitted)>, finish: &mut dyn FnMut(Instant)) -> Result<()> {

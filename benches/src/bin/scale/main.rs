@@ -16,7 +16,7 @@ mod truth;
 use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use jasper::error::BuildError;
+use jasper::ErrorKind;
 use jasper::{
     DeviceChoice, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
     Quantization, SearchParams, Spread, Vectors,
@@ -94,7 +94,9 @@ fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     let plan = builder.memory_plan(T::KIND, size, dimension)?;
     let [host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));
     println!("{}", json!({"what": "plan", "vectors": size, "host_bytes": host, "device_bytes": on_device}));
-    if let Err(error @ BuildError::Memory(_)) = builder.check_memory(T::KIND, size, dimension) {
+    if let Err(error) = builder.check_memory(T::KIND, size, dimension)
+        && error.kind() == ErrorKind::OutOfMemory
+    {
         println!("{}", json!({"what": "refused", "vectors": size, "why": error.to_string()}));
         return Ok(());
     }

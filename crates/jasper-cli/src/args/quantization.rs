@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jasper::error::ParseQuantizationError;
 use jasper::{DeviceChoice, Quantization, QuantizeMode};
+use jasper_quant::ParseQuantizationError;
 
 /// How to quantize vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use jasper::error::FileFault;
 use jasper::{CheckReport, IndexStats, OpenOptions};
+use jasper_graph::FileFault;
 use jasper_graph::{FileReport, check_file};
 use jasper_vamana::CodeReport;
 use serde_json::{Value, json};

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use jasper::attributes::Column;
 use jasper::tune::TunedSearch;
-use jasper::{FileError, IndexInfo, StoredIndex};
+use jasper::{IndexInfo, StoredIndex};
+use jasper_graph::FileError;
 use serde_json::{Value, json};
 
 use crate::command_files::Files;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Entries, NewKeys, UpdateError};
+use jasper::{Entries, NewKeys};
 use jasper_data::read_keys;
 use serde_json::json;
 
@@ -49,7 +49,7 @@ impl Args {
     pub fn run(self, terminal: Terminal) -> Result<()> {
         let keys = self.keys.as_ref().map(read_keys).transpose()?;
         let attributes = self.attributes.as_ref().map(|path| self.columns.read(path)).transpose()?;
-        let named = |error: UpdateError| {
+        let named = |error: jasper::Error| {
             let error = name_input(error.into(), &self.base, self.keys.as_deref());
             name_attributes(error, self.attributes.as_deref())
         };

@@ -8,12 +8,14 @@ mod dlpack;
 use std::sync::Arc;
 
 use jasper::DeviceSearch;
-use jasper::{Device, DeviceError, ElementKind, Metric, SearchError, f16};
+use jasper::{Device, ElementKind, Metric, f16};
+use jasper_core::DeviceError;
 use jasper_cuda::prelude::*;
 use jasper_cuda::{
     Buffer, Context, DeviceBatch, DeviceHit, Error as CudaError, ErrorKind, Stream, device_of,
     with_current_context_kept,
 };
+use jasper_vamana::SearchError;
 use numpy::PyArray1;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyBufferError, PyNotImplementedError};

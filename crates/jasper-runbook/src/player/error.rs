@@ -1,6 +1,6 @@
 //! Errors of playing a runbook.
 
-use jasper::{BuildError, SearchError, UpdateError};
+use jasper::Error;
 
 use super::TruthFileError;
 use crate::RunbookError;
@@ -33,7 +33,7 @@ pub enum PlayError {
     Threads(Box<dyn std::error::Error + Send + Sync>),
     /// The index could not be rebuilt.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(#[from] Error),
     /// A step failed.
     #[error("step {step}: {cause}")]
     Step {
@@ -48,12 +48,9 @@ pub enum PlayError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepCause {
-    /// An insert, replacement, delete or consolidation.
+    /// A change or a search of the index.
     #[error(transparent)]
-    Update(#[from] UpdateError),
-    /// A search.
-    #[error(transparent)]
-    Search(#[from] SearchError),
+    Index(#[from] Error),
     /// The true neighbors could not be read or computed.
     #[error(transparent)]
     Truth(#[from] TruthFileError),

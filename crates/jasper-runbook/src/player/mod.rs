@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use jasper::{BuildError, Index, IndexBuilder, IndexStats, OperationCounts, SearchParams, UpdateError};
+use jasper::{Error, Index, IndexBuilder, IndexStats, OperationCounts, SearchParams};
 use jasper_core::recall::mean_recall;
 use jasper_core::{Element, Key, MatrixView, Metric, ProgressFn};
 use jasper_data::pool_builder;
@@ -187,7 +187,7 @@ impl<'a, T: Element> Player<'a, T> {
         let keys: Vec<Key> = live.iter().map(|(tag, _)| tag.into()).collect();
         let rows: Vec<T> = live.iter().flat_map(|(_, row)| self.base.row(row as usize)).copied().collect();
         let (builder, begun) = (builder.keys(&keys), Instant::now());
-        let rows = MatrixView::new(&rows, self.base.dimension()).map_err(BuildError::from)?;
+        let rows = MatrixView::new(&rows, self.base.dimension()).map_err(Error::from)?;
         let index = builder.build(rows)?;
         let build_time = begun.elapsed();
         // Only searches have files of true neighbors.
@@ -273,7 +273,7 @@ impl<'a, T: Element> Player<'a, T> {
     }
 
     /// Consolidates if there are many tombstones.
-    fn consolidate(&self, index: &Index) -> Result<Option<(Event, usize, Duration)>, UpdateError> {
+    fn consolidate(&self, index: &Index) -> Result<Option<(Event, usize, Duration)>, Error> {
         let IndexStats { live_vertices: vertices, tombstones: deleted, .. } = index.stats();
         if deleted == 0 || (deleted as f64) < self.consolidate_at * (vertices + deleted) as f64 {
             return Ok(None);

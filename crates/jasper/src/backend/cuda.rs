@@ -21,7 +21,8 @@ use jasper_vamana::{
 
 use super::{Backend, StartedSearch};
 use crate::bench::DevicePeaks;
-use crate::{Device, DeviceChoice, DeviceError};
+use crate::{Device, DeviceChoice};
+use jasper_core::DeviceError;
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
@@ -101,7 +102,7 @@ impl OpeningDevice {
     /// Starts the thread for a device, or the first device. Errors are reported when the index is moved there.
     pub(crate) fn start(device: DeviceChoice) -> Self {
         let open = move || {
-            let ordinals = match device.resolve().ok()? {
+            let ordinals = match device.find().ok()? {
                 Some(device) => device.cuda_ordinals(),
                 None => ordinals().ok()?,
             };

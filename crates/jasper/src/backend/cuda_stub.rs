@@ -11,7 +11,8 @@ use jasper_vamana::{
 };
 
 use super::Backend;
-use crate::{DeviceChoice, DeviceError};
+use crate::DeviceChoice;
+use jasper_core::DeviceError;
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))

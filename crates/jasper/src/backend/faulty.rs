@@ -15,7 +15,9 @@ use jasper_vamana::{
 };
 
 use super::{Backend, HostBackend, StartedSearch};
-use crate::{Device, DeviceError, UpdateError};
+use crate::Device;
+use jasper_core::DeviceError;
+use jasper_vamana::UpdateError;
 
 /// A backend whose device may fault, be slow, or be out of memory for changes.
 pub(crate) struct Faulty {

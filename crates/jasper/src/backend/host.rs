@@ -10,7 +10,9 @@ use jasper_vamana::{
 };
 
 use super::Backend;
-use crate::{Device, DeviceError, UpdateError};
+use crate::Device;
+use jasper_core::DeviceError;
+use jasper_vamana::UpdateError;
 
 /// A graph in host memory, searched and changed by the CPU.
 pub(crate) struct HostBackend<T: Element> {

@@ -28,14 +28,16 @@ use jasper_vamana::{
     SearchReport,
 };
 
+use crate::Device;
 use crate::bench::DevicePeaks;
-use crate::check::CheckError;
-use crate::{Device, DeviceError, UpdateError};
+use crate::error::Error;
 pub(crate) use cuda::{
     BuildDevice, DeviceGraph, OpeningDevice, check_device, cuda_backend, ordinals, plan_build, plan_graph,
     upload_graph,
 };
 pub(crate) use host::HostBackend;
+use jasper_core::DeviceError;
+use jasper_vamana::UpdateError;
 pub(crate) use replicated::Replicated;
 pub(crate) use sharded::{MAX_SHARDS, Sharded, shard_of};
 pub(crate) use sources::{RowsByShard, ShardVectors, SharedRows};
@@ -76,8 +78,8 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// The devices whose graph differs from that of the first.
     ///
     /// # Errors
-    /// Returns [`CheckError`].
-    fn differing_replicas(&self, _progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
+    /// Returns [`Error`].
+    fn differing_replicas(&self, _progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, Error> {
         Ok(Vec::new())
     }
 

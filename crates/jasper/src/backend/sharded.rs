@@ -23,7 +23,9 @@ use jasper_vamana::{
 use super::sources::{RowsByShard, ShardVectors, SharedRows};
 use super::vote::Vote;
 use super::{Backend, at_once, joined_names};
-use crate::{Device, DeviceError, UpdateError};
+use crate::Device;
+use jasper_core::DeviceError;
+use jasper_vamana::UpdateError;
 
 /// Maximum number of shards.
 pub(crate) const MAX_SHARDS: usize = 256;
@@ -356,7 +358,7 @@ mod tests {
 
     use super::*;
     use crate::backend::faulty::{Controls, Faulty};
-    use crate::{Index, IndexBuilder, NewKeys};
+    use crate::{Error, Index, IndexBuilder, NewKeys};
 
     const DIMENSION: usize = 12;
 
@@ -433,9 +435,9 @@ mod tests {
             index.delete(&(0..60).collect::<Vec<_>>()).unwrap();
             let before = contents(&index);
             controls[broken].has_no_memory.store(true, Relaxed);
-            let device = |error| match error {
-                UpdateError::Device(DeviceError::Unavailable { device, .. }) => device,
-                error => panic!("{error}"),
+            let device = |error: Error| match error.downcast_ref() {
+                Some(DeviceError::Unavailable { device, .. }) => *device,
+                _ => panic!("{error}"),
             };
             assert_eq!(device(index.insert(view(&more), NewKeys::Next).unwrap_err()), broken);
             assert_eq!(

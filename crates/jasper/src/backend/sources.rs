@@ -8,7 +8,7 @@ use jasper_data::parallel;
 use jasper_graph::VectorError;
 
 use super::sharded::shard_of;
-use crate::UpdateError;
+use jasper_vamana::UpdateError;
 
 /// All vectors of a source, in memory.
 pub(crate) struct SharedRows<'a, T> {

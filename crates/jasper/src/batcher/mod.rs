@@ -34,6 +34,7 @@ use jasper_graph::KeyFilter;
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams};
 
 use crate::backend::{Backend, StartedSearch};
+use crate::error::Result;
 pub(crate) use gather::{ChangeRunner, Gather};
 use queue::{BatchRunner, Queue};
 pub(crate) use request::Submitted;
@@ -246,18 +247,18 @@ impl<T: Element> fmt::Debug for SearchBatcher<T> {
 /// It works with every async executor and needs none: threads of the index make the call and wake it. Dropping it cancels the
 /// call, unless that has begun.
 #[must_use = "dropping it cancels the call"]
-pub struct Pending<R>(Pin<Box<dyn Future<Output = R> + Send>>);
+pub struct Pending<R>(Pin<Box<dyn Future<Output = Result<R>> + Send>>);
 
 impl<R> Pending<R> {
-    pub(crate) fn new(call: impl Future<Output = R> + Send + 'static) -> Self {
+    pub(crate) fn new(call: impl Future<Output = Result<R>> + Send + 'static) -> Self {
         Self(Box::pin(call))
     }
 }
 
 impl<R> Future for Pending<R> {
-    type Output = R;
+    type Output = Result<R>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<R>> {
         self.0.as_mut().poll(context)
     }
 }

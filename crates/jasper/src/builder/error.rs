@@ -3,14 +3,12 @@
 use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
 use jasper_vamana::{PlanError, PoolError, UpdateError};
 
-use crate::Index;
 use crate::backend::MAX_SHARDS;
-use crate::error::QuantizeError;
+use crate::tune::error::QuantizeError;
 
 /// An index could not be built.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
+pub(crate) enum BuildError {
     /// A parameter is out of its bounds.
     #[error(transparent)]
     Param(#[from] ParamError),
@@ -42,14 +40,6 @@ pub enum BuildError {
     /// An option was set that shards do not have.
     #[error("{0} is not supported with several shards; leave it out, or build one graph")]
     Sharded(&'static str),
-    /// The index was built, and could not be moved to its device.
-    #[error("the index was built, and cannot be moved to its device")]
-    Move {
-        /// The index, in host memory.
-        index: Box<Index>,
-        /// The reason.
-        source: DeviceError,
-    },
     /// The progress callback cancelled the build.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -59,21 +49,18 @@ pub enum BuildError {
 mod tests {
     use jasper_core::{MatrixView, Metric};
 
-    use super::*;
-    use crate::{Device, IndexBuilder};
+    use crate::{Device, ErrorKind, IndexBuilder};
 
     #[test]
     fn an_index_that_cannot_be_moved_is_in_the_error() {
         let builder = IndexBuilder::new(Metric::L2).threads(1);
         let index = builder.build(MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
         let there = builder.clone().device(Device::Cuda(999));
-        match there.placed(index) {
-            Err(BuildError::Move { index, source }) => {
-                assert!(source.to_string().starts_with("device cuda:999 cannot be used"), "{source}");
-                assert_eq!(index.vector(1), Some(vec![3.0, 4.0]));
-            }
-            other => panic!("{other:?}"),
-        }
+        let error = there.placed(index).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Device);
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.starts_with("device cuda:999 cannot be used"), "{source}");
+        assert_eq!(error.into_index().unwrap().vector(1), Some(vec![3.0, 4.0]));
         let index = builder.build(MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
         assert_eq!(there.keep_on_host(true).placed(index).unwrap().device(), Device::Cpu);
     }

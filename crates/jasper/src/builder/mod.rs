@@ -27,10 +27,11 @@ use jasper_vamana::{
 
 use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, plan_build};
+use crate::error::{Result, built};
 use crate::index::Callback;
 use crate::typed::TypedIndex;
 use crate::{Device, DeviceChoice, DeviceOptions, Index, QuantizeMode, Spread};
-pub use error::BuildError;
+pub(crate) use error::BuildError;
 use plan::BuildPlan;
 pub use report::BuildReport;
 
@@ -352,9 +353,9 @@ impl<'a> IndexBuilder<'a> {
     /// Removes the [checkpoint](Self::checkpoint), if there is one, and the temporary file of one that was being written.
     ///
     /// # Errors
-    /// Returns an error if a file cannot be removed.
-    pub fn remove_checkpoint(&self) -> std::io::Result<()> {
-        self.checkpoints.map_or(Ok(()), |checkpoints| remove_checkpoint(checkpoints.path()))
+    /// Returns [`ErrorKind::Io`](crate::ErrorKind::Io) if a file cannot be removed.
+    pub fn remove_checkpoint(&self) -> Result<()> {
+        Ok(self.checkpoints.map_or(Ok(()), |checkpoints| remove_checkpoint(checkpoints.path()))?)
     }
 
     /// Builds one graph.
@@ -449,12 +450,12 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// # Errors
     /// Returns [`BuildError`]; [`BuildError::Move`], with the index, if it was built and does not fit on the device.
-    pub fn build<'v>(&self, vectors: impl Into<Vectors<'v>>) -> Result<Index, BuildError> {
+    pub fn build<'v>(&self, vectors: impl Into<Vectors<'v>>) -> Result<Index> {
         self.build_any(vectors.into())
     }
 
     /// Not generic, so that this crate has the only copy of the machine code of builds.
-    fn build_any(&self, vectors: Vectors<'_>) -> Result<Index, BuildError> {
+    fn build_any(&self, vectors: Vectors<'_>) -> Result<Index> {
         vectors.require_matrix()?;
         let index = with_element!(vectors.element(), T => {
             let build = |vectors: &dyn VectorSource<T>| {
@@ -469,7 +470,7 @@ impl<'a> IndexBuilder<'a> {
     ///
     /// # Errors
     /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
-    pub fn empty(&self, element: ElementKind, dimension: usize) -> Result<Index, BuildError> {
+    pub fn empty(&self, element: ElementKind, dimension: usize) -> Result<Index> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),
             (self.attributes.is_some_and(|attributes| !attributes.is_empty()), "attributes"),
@@ -477,9 +478,9 @@ impl<'a> IndexBuilder<'a> {
             (self.quantize.is_some(), "quantize"),
         ];
         if let Some((_, option)) = needs_vectors.into_iter().find(|&(is_set, _)| is_set) {
-            return Err(BuildError::Empty(option));
+            return Err(BuildError::Empty(option).into());
         }
-        self.device.resolve()?;
+        self.device.find()?;
         let index = with_element!(element, T => Index::from(self.empty_typed::<T>(dimension)?));
         self.placed(index)
     }
@@ -502,15 +503,11 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// A new index, moved to the device that the options name.
-    pub(crate) fn placed(&self, index: Index) -> Result<Index, BuildError> {
+    pub(crate) fn placed(&self, index: Index) -> Result<Index> {
         if self.keep_on_host || self.device == DeviceChoice::Auto {
             return Ok(index);
         }
-        let moved = index.to_device(DeviceOptions::new(self.device).spread(self.spread));
-        moved.map_err(|error| {
-            let (index, source) = error.into_parts();
-            BuildError::Move { index: Box::new(index), source }
-        })
+        index.moved_to_device(DeviceOptions::new(self.device).spread(self.spread)).map_err(built)
     }
 
     fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {

@@ -12,7 +12,7 @@ use super::{BuildError, IndexBuilder, QuantizeStep};
 use crate::Index;
 use crate::auto_quantize::{QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
-use crate::{Device, DeviceChoice, QuantizeMode};
+use crate::{Device, DeviceChoice, Error, QuantizeMode};
 
 impl IndexBuilder<'_> {
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
@@ -29,8 +29,8 @@ impl IndexBuilder<'_> {
         element: ElementKind,
         count: usize,
         dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
-        with_element!(element, T => self.plan_typed::<T>(count, dimension))
+    ) -> Result<MemoryPlan, Error> {
+        Ok(with_element!(element, T => self.plan_typed::<T>(count, dimension))?)
     }
 
     pub(super) fn plan_typed<T: Element>(
@@ -62,8 +62,8 @@ impl IndexBuilder<'_> {
         element: ElementKind,
         count: usize,
         dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
-        with_element!(element, T => self.check_typed::<T>(count, dimension))
+    ) -> Result<MemoryPlan, Error> {
+        Ok(with_element!(element, T => self.check_typed::<T>(count, dimension))?)
     }
 
     fn check_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
@@ -99,7 +99,7 @@ impl IndexBuilder<'_> {
         spec: &BuildSpec,
         exact_linking: bool,
     ) -> Result<BuildPlan, BuildError> {
-        let cuda = match self.device.resolve()? {
+        let cuda = match self.device.find()? {
             Some(device) => device.cuda_ordinals().first().copied().map(BuildDevice::open).transpose()?,
             None => first_available(|ordinal| {
                 let cuda = BuildDevice::open(ordinal)?;

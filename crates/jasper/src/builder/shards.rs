@@ -11,7 +11,8 @@ use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, Updat
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, DeviceError, QuantizeMode, Spread};
+use crate::{Device, DeviceChoice, QuantizeMode, Spread};
+use jasper_core::DeviceError;
 
 /// The graph of a shard.
 type Built<T> = (Graph<T>, BuildReport);
@@ -40,7 +41,7 @@ impl IndexBuilder<'_> {
 
     /// The devices that build shards.
     fn build_devices(&self) -> Result<Vec<DeviceChoice>, DeviceError> {
-        Ok(match self.device.resolve()? {
+        Ok(match self.device.find()? {
             Some(Device::CudaSet(set)) => {
                 set.ordinals().into_iter().map(|ordinal| Device::Cuda(ordinal).into()).collect()
             }

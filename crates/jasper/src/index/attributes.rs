@@ -2,9 +2,9 @@
 
 use jasper_attributes::{Column, Frame};
 use jasper_core::Key;
-use jasper_vamana::UpdateError;
 
 use super::{Index, typed};
+use crate::error::Result;
 
 impl Index {
     /// Sets attributes of keys, a row of the frame for each key. Attributes that the frame does not have stay as they are.
@@ -26,8 +26,8 @@ impl Index {
     /// Returns [`UpdateError`], and the index is unchanged, if a key is not in the index or given twice, there is not one row
     /// per key, a value has another type than its column, or an id is that of another key; if the index is durable, and the
     /// change cannot be written to its journal ([`UpdateError::Journal`]).
-    pub fn set_attributes(&self, keys: &[Key], attributes: &Frame) -> Result<(), UpdateError> {
-        typed!(self, index => index.changes.set_attributes(keys, attributes))
+    pub fn set_attributes(&self, keys: &[Key], attributes: &Frame) -> Result<()> {
+        Ok(typed!(self, index => index.changes.set_attributes(keys, attributes))?)
     }
 
     /// Returns the attributes of keys, such as those of hits, a row for each: null for keys that are not in the index.

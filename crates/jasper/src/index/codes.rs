@@ -1,12 +1,11 @@
 //! Quantized codes next to the vectors, or instead of them; tuned searches.
 
 use jasper_quant::Quantization;
-use jasper_vamana::UpdateError;
 
 use super::{Index, typed};
 use crate::DeviceChoice;
 use crate::QuantizeReport;
-use crate::error::{QuantizeError, TuneError};
+use crate::error::Result;
 use crate::tune::{Goal, TuneQueries, TuneReport, TunedSearches};
 
 /// How [`Index::quantize`] quantizes vectors. A [`Quantization`] means [`Self::Checked`].
@@ -87,12 +86,12 @@ impl Index {
     /// Returns [`QuantizeError`], which is [`UpdateError::CodesLose`] if codes are refused; the index is unchanged, but
     /// has no codes if several were tried, or if the device had no room for them. [`QuantizeMode::Auto`] refuses an index
     /// with several shards.
-    pub fn quantize(&self, mode: impl Into<QuantizeMode>) -> Result<QuantizeReport, QuantizeError> {
+    pub fn quantize(&self, mode: impl Into<QuantizeMode>) -> Result<QuantizeReport> {
         self.quantize_as(mode.into())
     }
 
-    fn quantize_as(&self, mode: QuantizeMode) -> Result<QuantizeReport, QuantizeError> {
-        typed!(self, index => index.quantize_as(mode, &mut self.progress.report()))
+    fn quantize_as(&self, mode: QuantizeMode) -> Result<QuantizeReport> {
+        Ok(typed!(self, index => index.quantize_as(mode, &mut self.progress.report()))?)
     }
 
     /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return
@@ -101,8 +100,8 @@ impl Index {
     /// # Errors
     /// Returns [`UpdateError::NoCodes`], or [`UpdateError::Journal`] if the index is durable and the change cannot be
     /// written to its journal; the index is unchanged.
-    pub fn drop_vectors(&self) -> Result<(), UpdateError> {
-        typed!(self, index => index.drop_vectors())
+    pub fn drop_vectors(&self) -> Result<()> {
+        Ok(typed!(self, index => index.drop_vectors())?)
     }
 
     /// Finds the fastest searches that reach `goal` on the device of the index, and stores them with it: see
@@ -116,8 +115,8 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`TuneError`], also if queries are sampled and the index has several shards; the index is unchanged.
-    pub fn tune(&self, goal: Goal, queries: TuneQueries<'_>) -> Result<TuneReport, TuneError> {
-        typed!(self, index => index.tune(goal, queries, &mut self.progress.report()))
+    pub fn tune(&self, goal: Goal, queries: TuneQueries<'_>) -> Result<TuneReport> {
+        Ok(typed!(self, index => index.tune(goal, queries, &mut self.progress.report()))?)
     }
 
     /// The [tuned](Self::tune) searches stored with the index, and the one for a goal.

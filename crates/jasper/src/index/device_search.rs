@@ -5,6 +5,7 @@ use jasper_cuda::{DeviceBatch, Stream};
 use jasper_vamana::{SearchError, SearchParams};
 
 use super::{Index, vector_error};
+use crate::error::Result;
 
 /// Searches of an [`Index`] on a CUDA device for queries that are in the memory of the device.
 pub trait DeviceSearch {
@@ -49,14 +50,13 @@ pub trait DeviceSearch {
         stream: &Stream,
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
-    ) -> Result<(), SearchError>;
+    ) -> Result<()>;
 
     /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
     ///
     /// # Errors
     /// Returns [`SearchError::Vector`] if a query cannot be searched for, or `T` is not the element type of the index.
-    fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>)
-    -> Result<Vec<T>, SearchError>;
+    fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>>;
 }
 
 impl DeviceSearch for Index {
@@ -65,15 +65,14 @@ impl DeviceSearch for Index {
         stream: &Stream,
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
-    ) -> Result<(), SearchError> {
-        self.of::<T>()?.search_on_device(stream, params, arrays)
+    ) -> Result<()> {
+        let index = self.of::<T>().map_err(SearchError::from)?;
+        Ok(index.search_on_device(stream, params, arrays)?)
     }
 
-    fn prepare_queries<'a, T: Element>(
-        &self,
-        queries: impl Into<Vectors<'a>>,
-    ) -> Result<Vec<T>, SearchError> {
-        let (index, queries) = (self.of::<T>()?, queries.into());
-        queries.with_matrix(|queries| index.prepare_queries(queries)).map_err(vector_error)?
+    fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>> {
+        let (index, queries) = (self.of::<T>().map_err(SearchError::from)?, queries.into());
+        let prepared = queries.with_matrix(|queries| index.prepare_queries(queries));
+        Ok(prepared.map_err(vector_error).map_err(SearchError::from)??)
     }
 }

@@ -2,6 +2,8 @@
 
 use jasper_vamana::{SearchError, SearchParams};
 
+use crate::error::Result;
+
 /// Bounds of what one search may ask for. A service that passes on parameters of its clients sets them, because the
 /// memory and the time of a search are proportional to them. There are none by default.
 ///
@@ -53,8 +55,12 @@ impl SearchLimits {
     /// Checks a search for `queries` queries, as the methods of an index do. For callers that split a batch.
     ///
     /// # Errors
-    /// Returns [`SearchError::Limit`] for the first value that is too large.
-    pub fn check(&self, params: &SearchParams<'_>, queries: usize) -> Result<(), SearchError> {
+    /// Returns [`ErrorKind::InvalidParameter`](crate::ErrorKind::InvalidParameter) for the first value that is too large.
+    pub fn check(&self, params: &SearchParams<'_>, queries: usize) -> Result<()> {
+        Ok(self.find_exceeded(params, queries)?)
+    }
+
+    pub(crate) fn find_exceeded(&self, params: &SearchParams<'_>, queries: usize) -> Result<(), SearchError> {
         let asked = [
             ("k", params.k, self.max_k),
             ("beam_width", params.beam_width.unwrap_or(0), self.max_beam_width),

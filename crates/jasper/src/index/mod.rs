@@ -26,14 +26,15 @@ use jasper_vamana::SearchError;
 
 use crate::BuildReport;
 use crate::IndexStats;
-use crate::check::{CheckError, CheckReport};
+use crate::check::CheckReport;
+use crate::error::Result;
 use crate::typed::TypedIndex;
 pub use codes::QuantizeMode;
 #[cfg(feature = "cuda")]
 pub use device_search::DeviceSearch;
 pub use keys::{DeleteKeys, Entries, NewKeys};
 pub use limits::SearchLimits;
-pub use open::{OpenError, OpenOptions};
+pub use open::OpenOptions;
 pub(crate) use progress::Callback;
 pub use progress::WithProgress;
 pub use submit::Update;
@@ -149,8 +150,8 @@ impl Index {
     /// # Errors
     /// Returns [`SearchError`] if `T` is not the element of the index ([`VectorError::Element`]), the device failed, or the
     /// index has several shards ([`DeviceError::Sharded`](crate::DeviceError::Sharded)).
-    pub fn read_graph<T: Element, R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, SearchError> {
-        Ok(self.of::<T>()?.read_graph(read)?)
+    pub fn read_graph<T: Element, R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R> {
+        Ok(self.of::<T>().map_err(SearchError::from)?.read_graph(read)?)
     }
 
     /// The index of this element type.
@@ -168,7 +169,7 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`CheckError`] if the device failed.
-    pub fn check(&self) -> Result<CheckReport, CheckError> {
+    pub fn check(&self) -> Result<CheckReport> {
         typed!(self, index => index.check(&mut self.progress.report()))
     }
 

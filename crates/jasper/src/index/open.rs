@@ -11,6 +11,7 @@ use jasper_vamana::CpuExecutor;
 
 use super::{Callback, Index, typed};
 use crate::backend::OpeningDevice;
+use crate::error::{Error, Result};
 use crate::journal::{FollowedLog, JournalError, JournalFault, OpenJournal};
 use crate::typed::{TypedIndex, is_sharded, shard_files};
 use crate::{Device, DeviceOptions, Spread};
@@ -37,21 +38,6 @@ pub struct OpenOptions {
     follows: bool,
     device: Option<DeviceOptions>,
     progress: Callback,
-}
-
-/// An index file could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The file cannot be read or is not intact, or the call was cancelled.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A durable index cannot be opened.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The index cannot be moved to the device.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
 }
 
 impl OpenOptions {
@@ -132,11 +118,11 @@ impl OpenOptions {
     ///
     /// # Errors
     /// Returns [`OpenError`], also if threads cannot be started.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Index, OpenError> {
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Index> {
         self.open_path(path.as_ref())
     }
 
-    fn open_path(&self, path: &Path) -> Result<Index, OpenError> {
+    fn open_path(&self, path: &Path) -> Result<Index> {
         if self.follows {
             self.open_followed(FollowedLog::open(path)?)
         } else if path.is_dir() && !is_sharded(path) {
@@ -151,7 +137,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`Self::open`], with `<bytes>` for a path. Only folders can be [followed](Self::follow).
-    pub fn open_bytes(&self, bytes: &[u8]) -> Result<Index, OpenError> {
+    pub fn open_bytes(&self, bytes: &[u8]) -> Result<Index> {
         self.refuse_to_follow("<bytes>")?;
         let in_bytes = |fault| FileError::new(Path::new("<bytes>"), fault);
         let _opening = self.open_device()?;
@@ -167,19 +153,22 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`Self::open`], with `<graph>` for a path.
-    pub fn open_graph<T: Element>(&self, graph: Graph<T>) -> Result<Index, OpenError> {
+    pub fn open_graph<T: Element>(&self, graph: Graph<T>) -> Result<Index> {
         self.refuse_to_follow("<graph>")?;
         let index = self.index(graph).map_err(|fault| FileError::new(Path::new("<graph>"), fault))?;
         self.move_to_device(index.into())
     }
 
     /// Refuses to follow what is no folder.
-    fn refuse_to_follow(&self, path: &str) -> Result<(), JournalError> {
-        if self.follows { Err(JournalError::new(Path::new(path), JournalFault::NotDurable)) } else { Ok(()) }
+    fn refuse_to_follow(&self, path: &str) -> Result<()> {
+        if self.follows {
+            return Err(JournalError::new(Path::new(path), JournalFault::NotDurable).into());
+        }
+        Ok(())
     }
 
     /// Opens a durable index, and makes the changes in its journal.
-    fn open_folder(&self, folder: &Path, journal: OpenJournal) -> Result<Index, OpenError> {
+    fn open_folder(&self, folder: &Path, journal: OpenJournal) -> Result<Index> {
         let index = self.open_snapshot(folder, &journal.snapshot())?;
         typed!(index, typed => {
             let journal = journal.replay(typed, &mut self.progress.report())?;
@@ -189,9 +178,9 @@ impl OpenOptions {
     }
 
     /// Opens a durable index that another process changes.
-    fn open_followed(&self, mut log: FollowedLog) -> Result<Index, OpenError> {
+    fn open_followed(&self, mut log: FollowedLog) -> Result<Index> {
         let index = loop {
-            let opened = log.snapshot().map_err(OpenError::from);
+            let opened = log.snapshot().map_err(Error::from);
             match opened.and_then(|snapshot| self.open_snapshot(log.folder(), &snapshot)) {
                 Ok(index) => break index,
                 // It was removed meanwhile.
@@ -207,9 +196,9 @@ impl OpenOptions {
     }
 
     /// Opens the snapshot of a durable index. It is not divided: keys that the log names would be given otherwise.
-    fn open_snapshot(&self, folder: &Path, snapshot: &Path) -> Result<Index, OpenError> {
+    fn open_snapshot(&self, folder: &Path, snapshot: &Path) -> Result<Index> {
         if let Some(DeviceOptions { device, spread: Spread::Sharded, .. }) = self.device
-            && let Some(Device::CudaSet(_)) = device.resolve()?
+            && let Some(Device::CudaSet(_)) = device.find()?
             && !is_sharded(snapshot)
         {
             return Err(JournalError::new(folder, JournalFault::OneShard).into());
@@ -218,19 +207,19 @@ impl OpenOptions {
     }
 
     /// Opens an index file, or the folder of a sharded index.
-    fn open_file(&self, path: &Path) -> Result<Index, OpenError> {
+    fn open_file(&self, path: &Path) -> Result<Index> {
         let _opening = self.open_device()?;
         let index = with_element!(element_of(path)?, T => Index::from(self.open_on_host::<T>(path)?));
         self.move_to_device(index)
     }
 
     /// As [`Self::open_file`], in host memory.
-    fn open_on_host<T: Element>(&self, path: &Path) -> Result<TypedIndex<T>, FileError> {
+    fn open_on_host<T: Element>(&self, path: &Path) -> Result<TypedIndex<T>> {
         let open = |path: &Path| {
             if self.is_mapped { Graph::map(path) } else { Graph::open(path, &mut self.progress.report()) }
         };
         if !is_sharded(path) {
-            return self.index(open(path)?).map_err(|fault| FileError::new(path, fault));
+            return Ok(self.index(open(path)?).map_err(|fault| FileError::new(path, fault))?);
         }
         let graphs = shard_files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
         let start = || -> Result<_, FileFault> {
@@ -249,21 +238,21 @@ impl OpenOptions {
     }
 
     /// Starts to open the device, if there is one, while the caller reads the index.
-    fn open_device(&self) -> Result<Option<OpeningDevice>, DeviceError> {
+    fn open_device(&self) -> Result<Option<OpeningDevice>> {
         let Some(DeviceOptions { device, .. }) = self.device else { return Ok(None) };
-        device.resolve()?;
+        device.find()?;
         Ok(Some(OpeningDevice::start(device)))
     }
 
     /// Moves an index that was opened to the device, if there is one.
-    fn move_to_device(&self, index: Index) -> Result<Index, OpenError> {
+    fn move_to_device(&self, index: Index) -> Result<Index> {
         let Some(options) = self.device else { return Ok(index) };
-        Ok(index.to_device(options).map_err(DeviceError::from)?)
+        Ok(index.moved_to_device(options).map_err(DeviceError::from)?)
     }
 }
 
 /// The element type of an index file, or of the shards in a folder.
-fn element_of(path: &Path) -> Result<ElementKind, FileError> {
+fn element_of(path: &Path) -> Result<ElementKind> {
     let file = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
     Ok(IndexInfo::read(file)?.element)
 }

@@ -7,8 +7,10 @@ use jasper_vamana::{MemoryPlan, MemorySpace};
 
 use super::{Index, Typed, typed};
 use crate::device::DeviceInfo;
+use crate::device::MoveError;
+use crate::error::{Error, Result};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceError, DeviceOptions, MoveError};
+use crate::{Device, DeviceOptions};
 
 impl Index {
     /// Moves the index to a device, which is the CPU or a CUDA device. [`DeviceChoice::Auto`](crate::DeviceChoice::Auto) is the first CUDA device with
@@ -35,11 +37,11 @@ impl Index {
     /// # Panics
     /// Panics if an index [with a callback](Self::with_progress), which borrows this one, was forgotten by
     /// [`std::mem::forget`].
-    pub fn to_device(self, device: impl Into<DeviceOptions>) -> Result<Self, MoveError> {
-        self.move_to(device.into())
+    pub fn to_device(self, device: impl Into<DeviceOptions>) -> Result<Self> {
+        Ok(self.moved_to_device(device.into())?)
     }
 
-    fn move_to(self, options: DeviceOptions) -> Result<Self, MoveError> {
+    pub(crate) fn moved_to_device(self, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
         match self.typed {
             Typed::F32(index) => moved(index, options),
             Typed::F16(index) => moved(index, options),
@@ -55,8 +57,8 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`DeviceError`].
-    pub fn warm_up(&self) -> Result<(), DeviceError> {
-        typed!(self, index => index.backend.warm_up())
+    pub fn warm_up(&self) -> Result<()> {
+        Ok(typed!(self, index => index.backend.warm_up())?)
     }
 
     /// Where the index is. Devices that are [left out](DeviceInfo::faults) do not count.
@@ -71,7 +73,7 @@ impl Index {
             name: index.backend.device_name(),
             bytes: index.backend.device_bytes(),
             max_beam_width: index.backend.max_beam_width(),
-            faults: index.backend.device_faults(),
+            faults: index.backend.device_faults().into_iter().map(Error::from).collect(),
         })
     }
 }
@@ -86,7 +88,7 @@ impl DeviceOptions {
 }
 
 /// Moves an index, to which there is no other reference: an index with a progress callback borrows it.
-fn moved<T: Element>(index: Arc<TypedIndex<T>>, options: DeviceOptions) -> Result<Index, MoveError> {
+fn moved<T: Element>(index: Arc<TypedIndex<T>>, options: DeviceOptions) -> Result<Index, MoveError<Index>> {
     let index = Arc::into_inner(index).expect("an index with a progress callback was forgotten");
     index.moved_to_device(options).map(Index::from).map_err(|error| error.map(Index::from))
 }

@@ -6,6 +6,7 @@ use jasper_vamana::{Explanation, Filter, Hit, Matches, SearchError, SearchParams
 use super::target::{Kind, Target};
 use super::{Index, typed, vector_error};
 use crate::batcher::Pending;
+use crate::error::Result;
 
 // Methods that take several types call others, which are not generic: this crate has the only copy of their machine code.
 
@@ -25,12 +26,8 @@ impl Index {
     /// - more keys are within the radius of the target than the limits, or the widest beam of a CUDA device, allow to find;
     /// - estimated distances are requested of an index without codes, or exact ones of an index without vectors;
     /// - the device failed.
-    pub fn search<'a>(
-        &self,
-        target: impl Into<Target<'a>>,
-        params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
-        self.search_for(target.into(), params)
+    pub fn search<'a>(&self, target: impl Into<Target<'a>>, params: SearchParams<'_>) -> Result<Vec<Hit>> {
+        Ok(self.search_for(target.into(), params)?)
     }
 
     fn search_for(&self, target: Target<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
@@ -65,12 +62,12 @@ impl Index {
         &self,
         queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
-    ) -> Result<Matches, SearchError> {
-        self.search_all(queries.into(), params)
+    ) -> Result<Matches> {
+        Ok(self.search_all(queries.into(), params)?)
     }
 
     fn search_all(&self, queries: Vectors<'_>, params: SearchParams<'_>) -> Result<Matches, SearchError> {
-        self.limits().check(&params, queries.len())?;
+        self.limits().find_exceeded(&params, queries.len())?;
         typed!(self, index => {
             queries.with_matrix(|queries| index.search_batch(queries, params)).map_err(vector_error)?
         })
@@ -89,8 +86,8 @@ impl Index {
         params: SearchParams<'_>,
         keys: &mut [Key],
         distances: &mut [f32],
-    ) -> Result<SearchReport, SearchError> {
-        self.search_all_into(queries.into(), params, keys, distances)
+    ) -> Result<SearchReport> {
+        Ok(self.search_all_into(queries.into(), params, keys, distances)?)
     }
 
     fn search_all_into(
@@ -100,7 +97,7 @@ impl Index {
         keys: &mut [Key],
         distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
-        self.limits().check(&params, queries.len())?;
+        self.limits().find_exceeded(&params, queries.len())?;
         typed!(self, index => queries
             .with_matrix(|queries| index.search_batch_into(queries, params, keys, distances))
             .map_err(vector_error)?)
@@ -126,11 +123,11 @@ impl Index {
     ///
     /// # Errors
     /// As [`Self::search`].
-    pub fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
+    pub fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation> {
         if let Some(Filter::PerQuery([])) = params.filter {
-            return Err(SearchError::Filters { given: 0, queries });
+            return Err(SearchError::Filters { given: 0, queries }.into());
         }
-        typed!(self, index => index.backend.explain(params, queries))
+        Ok(typed!(self, index => index.backend.explain(params, queries))?)
     }
 
     /// Queues a search and returns a future at once, for callers that serve many requests without a thread for each.
@@ -146,7 +143,7 @@ impl Index {
     /// let found = async {
     ///     let params = SearchParams::new(5);
     ///     let (first, second) = (index.submit(&vectors[..16], params), index.submit(&vectors[16..32], params));
-    ///     Ok::<_, jasper::SearchError>((first?.await?, second?.await?))
+    ///     Ok::<_, jasper::Error>((first?.await?, second?.await?))
     /// };
     /// // In a server, the runtime polls.
     /// let mut found = std::pin::pin!(found);
@@ -168,15 +165,15 @@ impl Index {
         &self,
         query: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
-    ) -> Result<Pending<Result<Vec<Hit>, SearchError>>, SearchError> {
-        self.submit_one(query.into(), params)
+    ) -> Result<Pending<Vec<Hit>>> {
+        Ok(self.submit_one(query.into(), params)?)
     }
 
     fn submit_one(
         &self,
         query: Vectors<'_>,
         params: SearchParams<'_>,
-    ) -> Result<Pending<Result<Vec<Hit>, SearchError>>, SearchError> {
+    ) -> Result<Pending<Vec<Hit>>, SearchError> {
         typed!(self, index => one(query, |query| index.submit(query, params))?)
     }
 }

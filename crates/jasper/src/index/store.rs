@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use jasper_graph::{FileError, FileFault, SaveStats};
+use jasper_graph::SaveStats;
 
-use super::{Index, OpenError, OpenOptions, typed};
-use crate::journal::{Follower, JournalError};
-use crate::{BuildError, DeviceChoice, IndexBuilder};
+use super::{Index, OpenOptions, typed};
+use crate::error::Result;
+use crate::journal::Follower;
+use crate::{DeviceChoice, IndexBuilder};
 
 impl Index {
     /// Opens an index file, the folder of a [sharded index](crate::IndexBuilder::shards), or the folder of a [durable
@@ -15,7 +16,7 @@ impl Index {
     /// # Errors
     /// Returns [`OpenError`]; [`OpenError::Journal`] if the folder is in use, by this process or another, is not that
     /// of a durable index, or has a damaged journal, or another snapshot than the journal continues.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }
 
@@ -32,12 +33,12 @@ impl Index {
     /// # Errors
     /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault,
     /// where the new file is complete but may be lost if the system fails.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats, FileError> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats> {
         self.save_to(path.as_ref())
     }
 
-    fn save_to(&self, path: &Path) -> Result<SaveStats, FileError> {
-        typed!(self, index => index.save(path, &mut self.progress.report()))
+    fn save_to(&self, path: &Path) -> Result<SaveStats> {
+        Ok(typed!(self, index => index.save(path, &mut self.progress.report()))?)
     }
 
     /// The bytes of the file that [`Self::save`] writes, for other places than the file system.
@@ -53,8 +54,8 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`FileFault`] if the device failed, or the index has several shards ([`DeviceError::Sharded`](crate::DeviceError::Sharded)).
-    pub fn to_bytes(&self) -> Result<Vec<u8>, FileFault> {
-        typed!(self, index => index.to_bytes(&mut self.progress.report()))
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(typed!(self, index => index.to_bytes(&mut self.progress.report()))?)
     }
 
     /// Writes the index to a new folder. [`Self::open`] opens it as a durable index: every change is on disk before its
@@ -99,12 +100,12 @@ impl Index {
     /// # Errors
     /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What this
     /// call wrote is removed.
-    pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats, JournalError> {
+    pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats> {
         self.save_durable_to(folder.as_ref())
     }
 
-    fn save_durable_to(&self, folder: &Path) -> Result<SaveStats, JournalError> {
-        typed!(self, index => index.save_durable(folder, &mut self.progress.report()))
+    fn save_durable_to(&self, folder: &Path) -> Result<SaveStats> {
+        Ok(typed!(self, index => index.save_durable(folder, &mut self.progress.report()))?)
     }
 
     /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
@@ -117,8 +118,8 @@ impl Index {
     /// # Errors
     /// Returns [`JournalError`]; [`JournalFault::NotDurable`](crate::error::JournalFault::NotDurable) if the index was not opened from such a folder.
     /// The changes are on disk still.
-    pub fn snapshot(&self) -> Result<(), JournalError> {
-        typed!(self, index => index.snapshot(&mut self.progress.report()))
+    pub fn snapshot(&self) -> Result<()> {
+        Ok(typed!(self, index => index.snapshot(&mut self.progress.report()))?)
     }
 
     /// Makes at once the changes that the index [follows](OpenOptions::follow), as far as their calls have returned, but for
@@ -128,8 +129,8 @@ impl Index {
     /// # Errors
     /// Returns [`JournalError`]; [`JournalFault::Behind`](crate::error::JournalFault::Behind) if the folder is to be opened
     /// again. The index is as before, or has some of the changes.
-    pub fn catch_up(&self) -> Result<usize, JournalError> {
-        typed!(self, index => index.changes.follower.get().map_or(Ok(0), Follower::catch_up))
+    pub fn catch_up(&self) -> Result<usize> {
+        Ok(typed!(self, index => index.changes.follower.get().map_or(Ok(0), Follower::catch_up))?)
     }
 
     /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on
@@ -161,11 +162,11 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).
-    pub fn rebuild(&self, device: impl Into<DeviceChoice>) -> Result<Self, BuildError> {
+    pub fn rebuild(&self, device: impl Into<DeviceChoice>) -> Result<Self> {
         self.rebuild_on(device.into())
     }
 
-    fn rebuild_on(&self, device: DeviceChoice) -> Result<Self, BuildError> {
+    fn rebuild_on(&self, device: DeviceChoice) -> Result<Self> {
         let rebuilt = typed!(self, index => Self::from(index.rebuild(device, &mut self.progress.report())?));
         IndexBuilder::new(self.metric()).device(device).placed(rebuilt)
     }

@@ -11,6 +11,7 @@ use super::{DeleteKeys, Entries, Index, Update, typed, vector_error};
 use crate::batcher::Pending;
 use crate::changes::InsertEntries;
 use crate::changes::small::{SMALL, SmallChange};
+use crate::error::Result;
 use crate::typed::TypedIndex;
 
 impl Index {
@@ -48,8 +49,8 @@ impl Index {
         &self,
         vectors: impl Into<Vectors<'a>>,
         entries: impl Into<Entries<'a>>,
-    ) -> Result<InsertReport, UpdateError> {
-        self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Refuse))
+    ) -> Result<InsertReport> {
+        Ok(self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Refuse))?)
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
@@ -60,8 +61,8 @@ impl Index {
         &self,
         vectors: impl Into<Vectors<'a>>,
         entries: impl Into<Entries<'a>>,
-    ) -> Result<InsertReport, UpdateError> {
-        self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Replace))
+    ) -> Result<InsertReport> {
+        Ok(self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Replace))?)
     }
 
     fn insert_as(
@@ -110,12 +111,12 @@ impl Index {
     /// - a key is unknown, deleted already, or given twice, unless the keys are [`DeleteKeys::Present`];
     /// - the device failed;
     /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
-    pub fn delete<'a>(&self, keys: impl Into<DeleteKeys<'a>>) -> Result<usize, UpdateError> {
+    pub fn delete<'a>(&self, keys: impl Into<DeleteKeys<'a>>) -> Result<usize> {
         self.delete_keys(keys.into())
     }
 
-    fn delete_keys(&self, keys: DeleteKeys<'_>) -> Result<usize, UpdateError> {
-        typed!(self, index => index.delete(keys))
+    fn delete_keys(&self, keys: DeleteKeys<'_>) -> Result<usize> {
+        Ok(typed!(self, index => index.delete(keys))?)
     }
 
     /// Queues an insert, an upsert or a delete, and returns a future at once: see [`Update`]. It owns a copy of the vectors
@@ -127,18 +128,15 @@ impl Index {
     /// Returns [`UpdateError::Thread`] if the thread that makes the changes cannot be started, or [`UpdateError::Vector`] if
     /// a vector cannot be converted: then there is no future. The future returns the other errors of [`Self::insert`],
     /// [`Self::upsert`] and [`Self::delete`].
-    pub fn submit_update<R: 'static>(
-        &self,
-        update: Update<'_, R>,
-    ) -> Result<Pending<Result<R, UpdateError>>, UpdateError> {
+    pub fn submit_update<R: 'static>(&self, update: Update<'_, R>) -> Result<Pending<R>> {
         let Update { change, result } = update;
-        typed!(self, index => match change {
+        Ok(typed!(self, index => match change {
             Change::Insert(vectors, entries) => {
                 let change = vectors.with_matrix(|vectors| SmallChange::insert(vectors, entries));
                 index.submit_change(change.map_err(update_error)?, result)
             }
             Change::Delete(keys) => index.submit_change(SmallChange::delete(keys), result),
-        })
+        })?)
     }
 
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
@@ -146,8 +144,8 @@ impl Index {
     /// # Errors
     /// Returns [`UpdateError`] if a key cannot be restored, or if the index is durable and the change cannot be written
     /// to its journal ([`UpdateError::Journal`]); none is restored then.
-    pub fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        typed!(self, index => index.undelete(keys))
+    pub fn undelete(&self, keys: &[Key]) -> Result<()> {
+        Ok(typed!(self, index => index.undelete(keys))?)
     }
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
@@ -159,8 +157,8 @@ impl Index {
     /// # Errors
     /// Returns [`UpdateError`] if the device failed, vectors were [dropped](Self::drop_vectors), or the index is
     /// durable and the change cannot be written to its journal ([`UpdateError::Journal`]); the index is unchanged.
-    pub fn consolidate(&self) -> Result<ConsolidateReport, UpdateError> {
-        typed!(self, index => index.consolidate(&mut self.progress.report()))
+    pub fn consolidate(&self) -> Result<ConsolidateReport> {
+        Ok(typed!(self, index => index.consolidate(&mut self.progress.report()))?)
     }
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
@@ -173,8 +171,8 @@ impl Index {
     /// Returns [`UpdateError`], and the index is unchanged, if memory cannot be allocated, or if the index is durable
     /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
     /// failed. If a CUDA device fails while vectors move, the index is unusable there and its edges are lost.
-    pub fn compact(&self) -> Result<CompactReport, UpdateError> {
-        typed!(self, index => index.compact(&mut self.progress.report()))
+    pub fn compact(&self) -> Result<CompactReport> {
+        Ok(typed!(self, index => index.compact(&mut self.progress.report()))?)
     }
 }
 

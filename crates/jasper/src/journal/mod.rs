@@ -90,12 +90,12 @@ use store::{SnapshotId, Store, StoredChange};
 use turns::Turns;
 
 /// A durable index cannot be created or opened, or no snapshot of it can be taken.
-pub type JournalError = PathError<JournalFault>;
+pub(crate) type JournalError = PathError<JournalFault>;
 
 /// Why a durable index cannot be created or opened, or why no snapshot of it can be taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum JournalFault {
+pub(crate) enum JournalFault {
     /// Another process, or another [`Index`](crate::Index) of this one, has the folder open.
     #[error(
         "is open already, in this process or another; one index at a time changes the folder, and others follow it with \

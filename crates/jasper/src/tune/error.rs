@@ -1,14 +1,11 @@
 //! Errors of tuning and of quantizing.
 
-use jasper_core::Cancelled;
+use jasper_core::{Cancelled, DeviceError};
 use jasper_vamana::{SearchError, UpdateError};
-
-use crate::DeviceError;
 
 /// No search was found. The index is unchanged.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TuneError {
+pub(crate) enum TuneError {
     /// The recall is out of bounds.
     #[error("recall ({0}) must be above 0 and at most 1; 0.95 suits most uses")]
     Recall(f64),
@@ -66,8 +63,7 @@ pub enum TuneError {
 /// The vectors were not quantized. The index is unchanged, but has no codes if several quantizations were tried, or if the
 /// device had no room for the new ones.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum QuantizeError {
+pub(crate) enum QuantizeError {
     /// There are too few vectors for a sample.
     #[error("there are too few vectors to try quantizations with; name one, or use none")]
     TooFew,

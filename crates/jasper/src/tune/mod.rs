@@ -31,12 +31,13 @@ use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
 use jasper_vamana::{SearchError, SearchParams};
 
-use crate::DeviceError;
+use crate::Error;
 use crate::index::vector_error;
 use crate::journal::Record;
 use crate::typed::TypedIndex;
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
+use jasper_core::DeviceError;
 pub use stored::TunedSearches;
 pub(crate) use width::least_width;
 
@@ -53,8 +54,12 @@ impl Goal {
     /// Checks `k` and the recall, as [`Index::tune`](crate::Index::tune) does.
     ///
     /// # Errors
-    /// Returns [`TuneError`] if one of them is out of bounds.
-    pub fn check(self) -> Result<(), TuneError> {
+    /// Returns [`ErrorKind::InvalidParameter`](crate::ErrorKind::InvalidParameter) if one of them is out of bounds.
+    pub fn check(self) -> Result<(), Error> {
+        Ok(self.find_fault()?)
+    }
+
+    fn find_fault(self) -> Result<(), TuneError> {
         SearchParams::new(self.k).check()?;
         if self.recall > 0.0 && self.recall <= 1.0 { Ok(()) } else { Err(TuneError::Recall(self.recall)) }
     }
@@ -118,7 +123,7 @@ impl<T: Element> TypedIndex<T> {
         queries: TuneQueries<'_>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<TuneReport, TuneError> {
-        goal.check()?;
+        goal.find_fault()?;
         if let TuneQueries::Sampled { .. } = queries {
             self.backend.require_one_graph("tuning with sampled vectors")?;
         }

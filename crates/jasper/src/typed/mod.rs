@@ -23,8 +23,11 @@ use crate::backend::{Backend, HostBackend, Sharded, first_available, plan_graph}
 use crate::batcher::SearchBatcher;
 use crate::changes::Changes;
 use crate::changes::small::SmallChanges;
-use crate::check::{CheckError, CheckReport};
-use crate::{Device, DeviceError, DeviceOptions, IndexStats, MoveError, SearchLimits, Spread};
+use crate::check::CheckReport;
+use crate::device::MoveError;
+use crate::error::Result;
+use crate::{Device, DeviceOptions, IndexStats, SearchLimits, Spread};
+use jasper_core::DeviceError;
 pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
@@ -100,7 +103,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     pub(crate) fn moved_to_device(self, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
-        let device = match options.device.resolve() {
+        let device = match options.device.find() {
             Ok(device) => device,
             Err(error) => return Err(MoveError::new(self, error)),
         };
@@ -255,7 +258,7 @@ impl<T: Element> TypedIndex<T> {
         Ok(out.into_inner())
     }
 
-    pub(crate) fn check(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport, CheckError> {
+    pub(crate) fn check(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport> {
         let mut check = |graph: &Graph<T>| CheckReport::new(graph, &self.executor, progress);
         let mut report = match self.backend.shards() {
             [] => self.read_graph(check)??,

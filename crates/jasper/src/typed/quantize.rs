@@ -11,8 +11,8 @@ use super::TypedIndex;
 use crate::QuantizeMode;
 use crate::QuantizeReport;
 use crate::backend::Backend;
-use crate::error::QuantizeError;
 use crate::journal::{Change, Record};
+use crate::tune::error::QuantizeError;
 
 impl<T: Element> TypedIndex<T> {
     /// Encodes the vectors of each shard. The caller holds the writer lock.

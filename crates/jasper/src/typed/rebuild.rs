@@ -10,7 +10,8 @@ use jasper_vamana::UpdateError;
 
 use super::TypedIndex;
 use crate::BuildReport;
-use crate::{BuildError, DeviceChoice, IndexBuilder};
+use crate::builder::BuildError;
+use crate::{DeviceChoice, IndexBuilder};
 
 impl<T: Element> TypedIndex<T> {
     pub(crate) fn rebuild(
@@ -148,7 +149,7 @@ mod tests {
         assert!(rebuilt.search(&vectors[..16], SearchParams::new(4)).is_err());
         index.drop_vectors().unwrap();
         let error = index.rebuild(Device::Cpu).unwrap_err();
-        assert!(matches!(error, BuildError::Input(UpdateError::Vector(VectorError::NoVectors))));
+        assert!(matches!(error.downcast_ref(), Some(VectorError::NoVectors)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::batcher::Pending;
 
 impl<T: Element> TypedIndex<T> {
     pub(crate) fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
-        self.limits().check(&params, 1)?;
+        self.limits().find_exceeded(&params, 1)?;
         params.check_filters(1)?;
         self.search_unlimited(query, params)
     }
@@ -28,10 +28,11 @@ impl<T: Element> TypedIndex<T> {
         &self,
         query: &[T],
         params: SearchParams<'_>,
-    ) -> Result<Pending<Result<Vec<Hit>, SearchError>>, SearchError> {
+    ) -> Result<Pending<Vec<Hit>>, SearchError> {
         params.check_filters(1)?;
-        self.limits().check(&params, 1)?;
-        Ok(Pending::new(self.batcher.submit(query, params)?))
+        self.limits().find_exceeded(&params, 1)?;
+        let submitted = self.batcher.submit(query, params)?;
+        Ok(Pending::new(async move { Ok(submitted.await?) }))
     }
 
     pub(crate) fn search_batch(
@@ -56,7 +57,7 @@ impl<T: Element> TypedIndex<T> {
     pub(crate) fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         params.check()?;
         params.check_filters(1)?;
-        self.limits().check(&params, 1)?;
+        self.limits().find_exceeded(&params, 1)?;
         let vector = self.backend.read_with(key, |graph| {
             graph.require_vectors()?;
             let slot = graph.keys().slot_of(key).ok_or(KeyError::Unknown(key))?;
@@ -130,7 +131,7 @@ impl<T: Element> TypedIndex<T> {
         use jasper_cuda::prelude::*;
 
         let row_len = self.backend.read(|graph| jasper_core::padded_len::<T>(graph.dimension()));
-        self.limits().check(&params, arrays.queries.len() / row_len)?;
+        self.limits().find_exceeded(&params, arrays.queries.len() / row_len)?;
         self.backend.search_on_device(stream, params, arrays)
     }
 

@@ -15,7 +15,9 @@ use super::rebuild::build_again;
 use crate::backend::{
     Backend, DeviceGraph, HostBackend, Replicated, Sharded, at_once, cuda_backend, upload_graph,
 };
-use crate::{Device, DeviceError, DeviceOptions, MoveError, Spread};
+use crate::device::MoveError;
+use crate::{Device, DeviceOptions, Spread};
+use jasper_core::DeviceError;
 
 impl<T: Element> TypedIndex<T> {
     /// An index of several graphs in host memory, each with the vectors of its shard.

@@ -56,9 +56,9 @@ impl<T: Element> TypedIndex<T> {
         &self,
         change: SmallChange<T>,
         result: fn(Made) -> R,
-    ) -> Result<Pending<Result<R, UpdateError>>, UpdateError> {
+    ) -> Result<Pending<R>, UpdateError> {
         let submitted = self.small_changes.submit(change).map_err(UpdateError::Thread)?;
-        Ok(Pending::new(async move { submitted.await.map(result) }))
+        Ok(Pending::new(async move { Ok(result(submitted.await?)) }))
     }
 
     pub(crate) fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {

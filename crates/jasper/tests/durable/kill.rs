@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use jasper::error::JournalFault;
+use jasper::ErrorKind;
 use jasper::{ElementKind, Index, IndexBuilder, Key, Metric, OpenOptions, Progress, StoredIndex};
 
-use crate::{DIMENSION, bytes_of, change, create_with, fault, mix, rows, view};
+use crate::{DIMENSION, assert_fails, bytes_of, change, create_with, mix, rows, view};
 
 /// The folder, the part to play and where to begin, for the process that is killed.
 const CHILD: &str = "JASPER_DURABLE_CHILD";
@@ -197,7 +197,7 @@ fn a_save_whose_process_was_killed_is_repeated() {
         }
         assert_eq!(ended.code(), Some(7));
         assert!(path.is_dir() && !StoredIndex::is_durable(&path));
-        assert!(matches!(fault(Index::open(&path)), JournalFault::NotDurable));
+        assert_fails(Index::open(&path), ErrorKind::InvalidFile, "is not the folder of a durable index");
         StoredIndex::check_new_durable(&path).unwrap();
         killed += 1;
     }

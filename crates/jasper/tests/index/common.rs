@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jasper::{
-    Element, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchError, SearchParams,
-    SearchReport, Vectors,
+    Element, Error, Hit, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchParams, SearchReport,
+    Vectors,
 };
 
 /// Calls a generic function of one element type, and any arguments, for all four.
@@ -116,14 +116,14 @@ pub trait SearchHits {
         &self,
         queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError>;
+    ) -> Result<Vec<Hit>, Error>;
 
     fn search_hits_into<'a>(
         &self,
         queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
         hits: &mut [Hit],
-    ) -> Result<SearchReport, SearchError>;
+    ) -> Result<SearchReport, Error>;
 }
 
 impl SearchHits for Index {
@@ -131,7 +131,7 @@ impl SearchHits for Index {
         &self,
         queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
-    ) -> Result<Vec<Hit>, SearchError> {
+    ) -> Result<Vec<Hit>, Error> {
         let (keys, distances) = self.search_batch(queries, params)?.into_arrays();
         Ok(keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance }).collect())
     }
@@ -141,7 +141,7 @@ impl SearchHits for Index {
         queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
         hits: &mut [Hit],
-    ) -> Result<SearchReport, SearchError> {
+    ) -> Result<SearchReport, Error> {
         let (mut keys, mut distances) = (vec![NO_KEY; hits.len()], vec![f32::INFINITY; hits.len()]);
         let report = self.search_batch_into(queries, params, &mut keys, &mut distances)?;
         let found = keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance });

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jasper::error::{KeyError, MatrixError, VectorError};
 use jasper::{
-    BuildError, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric,
-    NO_KEY, NewKeys, Quantization, QuantizeMode, SearchError, SearchParams, UpdateError, f16,
+    DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NO_KEY,
+    NewKeys, Quantization, QuantizeMode, SearchParams, f16,
 };
+use jasper_core::MatrixError;
 use jasper_core::synthetic::Clusters;
 use jasper_graph::Graph;
+use jasper_graph::{KeyError, VectorError};
+use jasper_vamana::{SearchError, UpdateError};
 
 use crate::common::{SearchHits, assert_exact, bytes_of, everything, for_each_element, keys, small, view};
 
@@ -123,7 +125,7 @@ fn one_dimension_and_the_most_there_are() {
     assert!(matches!(MatrixView::new(&[0_u8; (1 << 15) + 1], most + 1), Err(MatrixError::Dimension(_))));
     for dimension in [0, most + 1] {
         let error = small(Metric::L2).empty(ElementKind::U8, dimension).unwrap_err();
-        assert!(matches!(error, BuildError::Matrix(MatrixError::Dimension(_))), "{error}");
+        assert!(matches!(error.downcast_ref(), Some(MatrixError::Dimension(_))), "{error}");
     }
 }
 
@@ -209,16 +211,16 @@ fn zero_vectors<T: Element>() {
         assert_eq!(everything(&index, &[T::default(); 4]).len(), 50);
     }
     let error = small(Metric::Cosine).build(view(&with_zero, 4)).unwrap_err();
-    assert!(
-        matches!(error, BuildError::Input(UpdateError::Vector(VectorError::ZeroVector { row: 20 }))),
-        "{error}"
-    );
+    assert!(matches!(error.downcast_ref(), Some(VectorError::ZeroVector { row: 20 })), "{error}");
     let index = small(Metric::Cosine).build(view(&rows, 4)).unwrap();
     let before = bytes_of(&index);
     let error = index.insert(view(&with_zero, 4), NewKeys::Next).unwrap_err();
-    assert!(matches!(error, UpdateError::Vector(VectorError::ZeroVector { row: 20 })), "{error}");
+    assert!(matches!(error.downcast_ref(), Some(VectorError::ZeroVector { row: 20 })), "{error}");
     let error = index.search(&[T::default(); 4], SearchParams::new(1)).unwrap_err();
-    assert!(matches!(error, SearchError::Vector(VectorError::ZeroVector { .. })), "{error}");
+    assert!(
+        matches!(error.downcast_ref(), Some(SearchError::Vector(VectorError::ZeroVector { .. }))),
+        "{error}"
+    );
     assert!(bytes_of(&index) == before);
 }
 
@@ -234,18 +236,21 @@ fn refuse_not_finite<T: Element>(bad: T) {
         rows[4 * 7 + 2] = bad;
         let is_named = |error: &VectorError, row| matches!(error, VectorError::Matrix(MatrixError::NotFinite { row: at, column: 2, .. }) if *at == row);
         let error = small(metric).build(view(&rows, 4)).unwrap_err();
-        assert!(
-            matches!(&error, BuildError::Input(UpdateError::Vector(error)) if is_named(error, 7)),
-            "{error}"
-        );
+        assert!(matches!(error.downcast_ref(), Some(error) if is_named(error, 7)), "{error}");
         let index = small(metric).build(view(&good, 4)).unwrap();
         let before = bytes_of(&index);
         let fresh: Vec<Key> = (100..140).collect();
         for result in [index.insert(view(&rows, 4), &fresh), index.upsert(view(&rows, 4), &fresh)] {
-            assert!(matches!(&result, Err(UpdateError::Vector(error)) if is_named(error, 7)), "{result:?}");
+            assert!(
+                matches!(result.as_ref().unwrap_err().downcast_ref(), Some(error) if is_named(error, 7)),
+                "{result:?}"
+            );
         }
         let error = index.search_hits(view(&rows, 4), SearchParams::new(3)).unwrap_err();
-        assert!(matches!(&error, SearchError::Vector(error) if is_named(error, 7)), "{error}");
+        assert!(
+            matches!(error.downcast_ref(), Some(SearchError::Vector(vector)) if is_named(vector, 7)),
+            "{error}"
+        );
         assert!(bytes_of(&index) == before);
         check_all(&index, &good, 4);
     }
@@ -259,10 +264,7 @@ fn values_that_are_not_finite_are_refused() {
     }
     let long = [1e19_f32; 4];
     let error = small(Metric::L2).build(view(&long, 4)).unwrap_err();
-    assert!(
-        matches!(error, BuildError::Input(UpdateError::Vector(VectorError::TooLong { row: 0, .. }))),
-        "{error}"
-    );
+    assert!(matches!(error.downcast_ref(), Some(VectorError::TooLong { row: 0, .. })), "{error}");
 }
 
 #[test]
@@ -271,23 +273,35 @@ fn searches_refuse_what_cannot_be_answered() {
     let index = small(Metric::L2).build(view(&rows, 4)).unwrap();
     let query = &rows[..4];
     let refuse = |params| index.search(query, params).unwrap_err();
-    assert!(matches!(refuse(SearchParams::new(0)), SearchError::ZeroK));
+    assert!(matches!(refuse(SearchParams::new(0)).downcast_ref(), Some(SearchError::ZeroK)));
     let error = refuse(SearchParams::new(10).beam_width(0));
     assert_eq!(error.to_string(), "beam_width (0) must be at least 1");
     let error = index.search(&[] as &[f32], SearchParams::new(1)).unwrap_err();
     assert!(error.to_string().contains("dimension (0) must be"), "{error}");
     for wrong in [&rows[..3], &rows[..5]] {
         let error = index.search(wrong, SearchParams::new(1)).unwrap_err();
-        assert!(matches!(error, SearchError::Vector(VectorError::Dimension { expected: 4, .. })), "{error}");
+        assert!(
+            matches!(
+                error.downcast_ref(),
+                Some(SearchError::Vector(VectorError::Dimension { expected: 4, .. }))
+            ),
+            "{error}"
+        );
     }
     let error = index.search_hits(view(&rows, 5), SearchParams::new(1)).unwrap_err();
     assert!(
-        matches!(error, SearchError::Vector(VectorError::Dimension { given: 5, expected: 4, .. })),
+        matches!(
+            error.downcast_ref(),
+            Some(SearchError::Vector(VectorError::Dimension { given: 5, expected: 4, .. }))
+        ),
         "{error}"
     );
     let mut hits = vec![jasper::Hit::NONE; 59];
     let error = index.search_hits_into(view(&rows, 4), SearchParams::new(2), &mut hits).unwrap_err();
-    assert!(matches!(error, SearchError::Buffer { given: 59, queries: 30, k: 2 }), "{error}");
+    assert!(
+        matches!(error.downcast_ref(), Some(SearchError::Buffer { given: 59, queries: 30, k: 2 })),
+        "{error}"
+    );
 }
 
 #[test]
@@ -302,7 +316,10 @@ fn asking_for_more_than_there_is_gives_all() {
         let params = SearchParams::new(k).beam_width(usize::MAX);
         assert_eq!(index.search(&rows[..4], params).unwrap().len(), 30, "k = {k}");
         assert!(
-            matches!(index.search_hits(view(&rows, 4), params), Err(SearchError::Memory { queries: 30, .. })),
+            matches!(
+                index.search_hits(view(&rows, 4), params).unwrap_err().downcast_ref(),
+                Some(SearchError::Memory { queries: 30, .. })
+            ),
             "k = {k}"
         );
     }
@@ -332,9 +349,9 @@ fn keys_that_cannot_be_are_refused() {
     let rows = view(&rows, 4);
     let build = |keys: &[Key]| small(Metric::L2).keys(keys).build(rows).unwrap_err();
     let with = |last: Key| [0, 1, 2, 3, 4, 5, 6, 7, 8, last];
-    assert!(matches!(build(&with(3)), BuildError::Input(UpdateError::RepeatedKey(3))));
-    assert!(matches!(build(&with(NO_KEY)), BuildError::Input(UpdateError::Key(KeyError::Reserved))));
-    assert!(matches!(build(&[1, 2]), BuildError::Input(UpdateError::KeyCount { keys: 2, vectors: 10 })));
+    assert!(matches!(build(&with(3)).downcast_ref(), Some(UpdateError::RepeatedKey(3))));
+    assert!(matches!(build(&with(NO_KEY)).downcast_ref(), Some(KeyError::Reserved)));
+    assert!(matches!(build(&[1, 2]).downcast_ref(), Some(UpdateError::KeyCount { keys: 2, vectors: 10 })));
 
     let index = small(Metric::L2).build(rows).unwrap();
     let before = bytes_of(&index);
@@ -348,24 +365,33 @@ fn keys_that_cannot_be_are_refused() {
         let error = index.insert(rows, keys).unwrap_err().to_string();
         assert!(error.ends_with(message), "{error}");
     }
-    assert!(matches!(index.upsert(rows, &fresh(NO_KEY)), Err(UpdateError::Key(KeyError::Reserved))));
-    assert!(matches!(index.upsert(rows, &fresh(20)), Err(UpdateError::RepeatedKey(20))));
+    assert!(matches!(
+        index.upsert(rows, &fresh(NO_KEY)).unwrap_err().downcast_ref(),
+        Some(KeyError::Reserved)
+    ));
+    assert!(matches!(
+        index.upsert(rows, &fresh(20)).unwrap_err().downcast_ref(),
+        Some(UpdateError::RepeatedKey(20))
+    ));
     let wrong = [0.0; 10 * 5];
     let error = index.insert(view(&wrong, 5), &fresh(29)).unwrap_err();
     assert!(
-        matches!(error, UpdateError::Vector(VectorError::Dimension { given: 5, expected: 4, .. })),
+        matches!(error.downcast_ref(), Some(VectorError::Dimension { given: 5, expected: 4, .. })),
         "{error}"
     );
-    assert!(matches!(index.delete(&[1, 99]), Err(UpdateError::Key(KeyError::Unknown(99)))));
-    assert!(matches!(index.delete(&[1, 2, 1]), Err(UpdateError::RepeatedKey(1))));
-    assert!(matches!(index.delete(&[NO_KEY]), Err(UpdateError::Key(KeyError::Unknown(NO_KEY)))));
-    assert!(matches!(index.undelete(&[1]), Err(UpdateError::Key(KeyError::Live(1)))));
-    assert!(matches!(index.undelete(&[99]), Err(UpdateError::Key(KeyError::Unknown(99)))));
+    assert!(matches!(index.delete(&[1, 99]).unwrap_err().downcast_ref(), Some(KeyError::Unknown(99))));
+    assert!(matches!(
+        index.delete(&[1, 2, 1]).unwrap_err().downcast_ref(),
+        Some(UpdateError::RepeatedKey(1))
+    ));
+    assert!(matches!(index.delete(&[NO_KEY]).unwrap_err().downcast_ref(), Some(KeyError::Unknown(NO_KEY))));
+    assert!(matches!(index.undelete(&[1]).unwrap_err().downcast_ref(), Some(KeyError::Live(1))));
+    assert!(matches!(index.undelete(&[99]).unwrap_err().downcast_ref(), Some(KeyError::Unknown(99))));
     assert!(bytes_of(&index) == before, "nothing that was refused has changed anything");
 
     index.delete(&[1]).unwrap();
-    assert!(matches!(index.delete(&[1]), Err(UpdateError::Key(KeyError::Deleted(1)))));
-    assert!(matches!(index.delete(&[2, 1]), Err(UpdateError::Key(KeyError::Deleted(1)))));
+    assert!(matches!(index.delete(&[1]).unwrap_err().downcast_ref(), Some(KeyError::Deleted(1))));
+    assert!(matches!(index.delete(&[2, 1]).unwrap_err().downcast_ref(), Some(KeyError::Deleted(1))));
     assert!(index.contains(2) && !index.contains(1) && index.vector(1).is_none());
 }
 
@@ -381,7 +407,9 @@ fn the_largest_key_is_a_key() {
     );
     let before = bytes_of(&index);
     let error = index.insert(view(&[9.0; 4], 4), NewKeys::Next).unwrap_err();
-    assert!(matches!(error, UpdateError::Key(KeyError::NoneLeft { count: 1, last }) if last == NO_KEY - 1));
+    assert!(
+        matches!(error.downcast_ref(), Some(KeyError::NoneLeft { count: 1, last }) if *last == NO_KEY - 1)
+    );
     assert!(bytes_of(&index) == before);
     assert!(index.contains(NO_KEY - 1));
     let nothing = index.insert(view::<f32>(&[], 4), NewKeys::Next).unwrap();
@@ -413,7 +441,7 @@ fn empty_and_back<T: Element>() {
         index.delete(&all[..10]).unwrap();
         assert_eq!(index.consolidate().unwrap().freed, 110 - report.duplicates);
         assert!(index.search(&rows[..4], SearchParams::new(5)).unwrap().is_empty());
-        assert!(matches!(index.undelete(&[3]), Err(UpdateError::Key(KeyError::Unknown(3)))));
+        assert!(matches!(index.undelete(&[3]).unwrap_err().downcast_ref(), Some(KeyError::Unknown(3))));
         assert_eq!(index.consolidate().unwrap().freed, 0);
         let keys: Vec<Key> = (0..120).collect();
         index.insert(view(&rows, 4), &keys).unwrap();
@@ -473,7 +501,7 @@ fn deleted_keys_come_back_until_they_are_consolidated() {
     assert_eq!(index.search(row(3), SearchParams::new(1)).unwrap()[0].key, 3);
     // A deleted key may get another vector. Its old one can then not be restored.
     index.insert(view(&[9.0; 4], 4), &[4]).unwrap();
-    assert!(matches!(index.undelete(&[4]), Err(UpdateError::Key(KeyError::Live(4)))));
+    assert!(matches!(index.undelete(&[4]).unwrap_err().downcast_ref(), Some(KeyError::Live(4))));
     index.delete(&[4]).unwrap();
     index.undelete(&[4]).unwrap();
     assert_eq!(index.vector(4), Some(vec![9.0; 4]));
@@ -486,7 +514,7 @@ fn deleted_keys_come_back_until_they_are_consolidated() {
     assert_eq!(everything(&index, row(5)).iter().filter(|hit| hit.key == 5).count(), 1);
     assert!(index.check().unwrap().is_sound());
     index.consolidate().unwrap();
-    assert!(matches!(index.undelete(&[6]), Err(UpdateError::Key(KeyError::Unknown(6)))));
+    assert!(matches!(index.undelete(&[6]).unwrap_err().downcast_ref(), Some(KeyError::Unknown(6))));
     assert_eq!(index.len(), 59);
     assert!(index.check().unwrap().is_sound());
 }

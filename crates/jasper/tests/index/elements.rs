@@ -1,11 +1,10 @@
 //! Vectors and queries of another element type than the index.
 
-use jasper::error::{MatrixError, VectorError};
-use jasper::{
-    Element, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, SearchError, SearchParams, UpdateError,
-    Vectors, f16,
-};
+use jasper::{Element, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys, SearchParams, Vectors, f16};
+use jasper_core::MatrixError;
 use jasper_core::synthetic::Clusters;
+use jasper_graph::VectorError;
+use jasper_vamana::SearchError;
 
 use crate::common::{bytes_of, floats, small, view};
 
@@ -67,9 +66,12 @@ fn what_an_index_cannot_hold_is_refused_with_its_row() {
             matches!(error, VectorError::Matrix(MatrixError::Value { row: 7, column: 3, value: -20.0, .. }))
         };
         let error = index.insert(view(&more, DIMENSION), &keys).unwrap_err();
-        assert!(matches!(&error, UpdateError::Vector(error) if is_named(error)), "{error:?}");
+        assert!(matches!(error.downcast_ref(), Some(error) if is_named(error)), "{error:?}");
         let error = index.search_batch(view(&more, DIMENSION), SearchParams::new(1)).unwrap_err();
-        assert!(matches!(&error, SearchError::Vector(error) if is_named(error)), "{error:?}");
+        assert!(
+            matches!(error.downcast_ref(), Some(SearchError::Vector(error)) if is_named(error)),
+            "{error:?}"
+        );
     }
     // Unit vectors are nearly zero in bytes.
     let unit = [0.35_f32; DIMENSION];

@@ -1,7 +1,8 @@
 //! Limits of searches hold for every method, and on every backend that the index moves to.
 
-use jasper::{Device, Metric, SearchError, SearchLimits, SearchParams, Target};
+use jasper::{Device, Error, Metric, SearchLimits, SearchParams, Target};
 use jasper_core::synthetic::Clusters;
+use jasper_vamana::SearchError;
 
 use crate::common::{small, view};
 
@@ -21,9 +22,9 @@ fn every_search_is_limited() {
     assert_eq!(index.search_batch(batch(3), most).unwrap().keys().len(), 30);
     assert!(index.submit(query, most).is_ok());
 
-    let exceeded = |error: SearchError| match error {
-        SearchError::Limit { name, value, max } => (name, value, max),
-        other => panic!("{other}"),
+    let exceeded = |error: Error| match error.downcast() {
+        Ok(SearchError::Limit { name, value, max }) => (name, value, max),
+        other => panic!("{other:?}"),
     };
     for (params, limit) in [
         (SearchParams::new(11), ("k", 11, 10)),

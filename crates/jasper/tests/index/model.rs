@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
-use jasper::{
-    Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, QuantizeMode, UpdateError,
-    error::KeyError,
-};
+use jasper::{Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, QuantizeMode};
 use jasper_graph::Graph;
+use jasper_graph::KeyError;
+use jasper_vamana::UpdateError;
 use proptest::prelude::*;
 
 use crate::common::{assert_exact, everything, floats, view};
@@ -144,11 +143,14 @@ impl<T: Element> Subject<T> {
         let result = if replace { self.index.upsert(rows, &keys) } else { self.index.insert(rows, &keys) };
         if !is_distinct(&keys) {
             assert!(
-                matches!(result, Err(UpdateError::RepeatedKey(_)) | Err(UpdateError::Key(_))),
+                matches!(&result, Err(error) if matches!(error.downcast_ref(), Some(UpdateError::RepeatedKey(_))) || error.downcast_ref::<KeyError>().is_some()),
                 "{result:?}"
             );
         } else if !replace && keys.iter().any(|key| self.model.live.contains_key(key)) {
-            assert!(matches!(result, Err(UpdateError::Key(KeyError::Exists(_)))), "{result:?}");
+            assert!(
+                matches!(&result, Err(error) if matches!(error.downcast_ref(), Some(KeyError::Exists(_)))),
+                "{result:?}"
+            );
         } else {
             let report = result.unwrap();
             let Model { live, deleted, replaced, .. } = &self.model;
@@ -178,9 +180,15 @@ impl<T: Element> Subject<T> {
         }
         match self.index.delete(&keys) {
             Ok(count) => assert!(count == 0 && keys.is_empty()),
-            Err(UpdateError::RepeatedKey(_)) => assert!(!is_distinct(&keys)),
-            Err(UpdateError::Key(KeyError::Deleted(key))) => assert!(self.model.deleted.contains_key(&key)),
-            Err(UpdateError::Key(KeyError::Unknown(key))) => assert!(!self.model.deleted.contains_key(&key)),
+            Err(ref error) if let Some(UpdateError::RepeatedKey(_)) = error.downcast_ref() => {
+                assert!(!is_distinct(&keys))
+            }
+            Err(ref error) if let Some(KeyError::Deleted(key)) = error.downcast_ref() => {
+                assert!(self.model.deleted.contains_key(key))
+            }
+            Err(ref error) if let Some(KeyError::Unknown(key)) = error.downcast_ref() => {
+                assert!(!self.model.deleted.contains_key(key))
+            }
             Err(other) => panic!("{other}"),
         }
     }
@@ -197,9 +205,15 @@ impl<T: Element> Subject<T> {
         }
         match self.index.undelete(&keys) {
             Ok(()) => assert!(keys.is_empty()),
-            Err(UpdateError::RepeatedKey(_)) => assert!(!is_distinct(&keys)),
-            Err(UpdateError::Key(KeyError::Live(key))) => assert!(self.model.live.contains_key(&key)),
-            Err(UpdateError::Key(KeyError::Unknown(key))) => assert!(!self.model.live.contains_key(&key)),
+            Err(ref error) if let Some(UpdateError::RepeatedKey(_)) = error.downcast_ref() => {
+                assert!(!is_distinct(&keys))
+            }
+            Err(ref error) if let Some(KeyError::Live(key)) = error.downcast_ref() => {
+                assert!(self.model.live.contains_key(key))
+            }
+            Err(ref error) if let Some(KeyError::Unknown(key)) = error.downcast_ref() => {
+                assert!(!self.model.live.contains_key(key))
+            }
             Err(other) => panic!("{other}"),
         }
     }

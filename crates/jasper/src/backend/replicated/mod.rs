@@ -33,9 +33,11 @@ use jasper_vamana::{
 use super::sources::SharedRows;
 use super::vote::Vote;
 use super::{Backend, StartedSearch, joined_names};
+use crate::Device;
 use crate::bench::DevicePeaks;
-use crate::check::CheckError;
-use crate::{Device, DeviceError, UpdateError};
+use crate::error::Error;
+use jasper_core::DeviceError;
+use jasper_vamana::UpdateError;
 
 /// Fewest queries of a batch per replica that searches for them. Less would not keep a GPU busy.
 const FEWEST_QUERIES: usize = 2048;
@@ -380,7 +382,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         nested(&self.in_use(), vertices, work)
     }
 
-    fn differing_replicas(&self, progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, CheckError> {
+    fn differing_replicas(&self, progress: &mut ProgressFn<'_>) -> Result<Vec<Device>, Error> {
         let mut checksums = Vec::new();
         for replica in self.in_use() {
             match replica.backend.sync_host_edges() {
