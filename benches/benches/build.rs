@@ -116,7 +116,7 @@ fn every_change(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(INSERTED as u64));
     let insert = |index: &mut Index| {
         assert_eq!(
-            index.insert(new, NewKeys::Next).ok().and_then(|report| report.first_key),
+            index.insert(new, NewKeys::NEXT).ok().and_then(|report| report.first_key),
             Some(ROWS as Key)
         )
     };

@@ -30,7 +30,7 @@ impl Exact {
         let vectors = keys.iter().flat_map(|&key| index.vector(key).expect("a key of its own"));
         let rows: Vec<T> = vectors.map(T::from_f32).collect();
         let pool = ThreadPoolBuilder::new().build().expect("a process may start threads");
-        let truth = exact_knn(view(&rows), queries, K, index.metric(), &pool, &mut no_progress)
+        let truth = exact_knn(view(&rows), queries, K, index.stats().metric, &pool, &mut no_progress)
             .expect("K rows and more");
         Self { keys, truth }
     }

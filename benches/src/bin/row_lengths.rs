@@ -13,8 +13,9 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result};
-use jasper::bench::Profile;
-use jasper::{BuildParams, Device, Element, ElementKind, Index, Key, Metric, OpenOptions, SearchParams};
+use jasper::Profile;
+use jasper::{Device, Element, ElementKind, Index, Key, Metric, OpenOptions, SearchParams};
+use jasper_core::BuildParams;
 use jasper_core::{MatrixView, Slot, padded_len, with_element};
 use jasper_graph::Graph;
 use rand::rngs::SmallRng;

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn impossible_parameters_are_invalid_usage() {
-        let params = jasper::Error::from(jasper::BuildParams::builder().alpha(0.1).build().unwrap_err());
+        let params = jasper::Error::from(jasper_core::BuildParams::builder().alpha(0.1).build().unwrap_err());
         assert!(anyhow::Error::from(params).chain().any(is_usage));
         let k = anyhow::Error::from(SearchError::ZeroK).context("searching");
         assert!(k.chain().any(is_usage));

@@ -3,10 +3,40 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use jasper::bench::{DevicePeaks, Profile};
+use jasper::{Index, Profile};
 use serde_json::{Value, json};
 
 use crate::units;
+
+/// The peak throughput of a GPU.
+#[derive(Clone, Copy)]
+pub struct DevicePeaks {
+    /// Bytes per second of a copy within device memory, reads and writes counted.
+    pub bytes_per_second: f64,
+    /// f32 operations per second, by clock and lanes.
+    pub operations_per_second: f64,
+}
+
+impl DevicePeaks {
+    /// Measures the peaks of the GPU that the index is on, the first of several replicas. `None` on the CPU, where
+    /// caches make a copy meaningless, and for several shards.
+    #[cfg(feature = "cuda")]
+    pub fn measure(index: &Index) -> Result<Option<Self>> {
+        use jasper_cuda::{Context, Stream, copy_bandwidth};
+
+        let ordinals = index.device().cuda_ordinals();
+        let Some(&ordinal) = ordinals.first().filter(|_| index.stats().shards == 1) else { return Ok(None) };
+        let context = Context::open(ordinal)?;
+        let bytes_per_second = copy_bandwidth(&Stream::new(&context)?)?;
+        Ok(Some(Self { bytes_per_second, operations_per_second: context.device().peak_f32() }))
+    }
+
+    /// `None` without CUDA.
+    #[cfg(not(feature = "cuda"))]
+    pub fn measure(_index: &Index) -> Result<Option<Self>> {
+        Ok(None)
+    }
+}
 
 /// The quantiles that are reported, by name.
 const QUANTILES: [(&str, f64); 5] =

@@ -262,7 +262,7 @@ impl<T: Element> Subject<T> {
         let stop = Stop::new(cancel);
         let rows = vectors.concat();
         let result =
-            self.index.with_progress(stop.report()).insert(view(&rows, shape.dimension), NewKeys::Next);
+            self.index.with_progress(stop.report()).insert(view(&rows, shape.dimension), NewKeys::NEXT);
         let Some(report) = stop.expect(expected).compare(result) else { return false };
         let first = self.model.next_key;
         assert_eq!(report.first_key, (!vectors.is_empty()).then_some(first));

@@ -60,8 +60,8 @@ impl Index {
     #[getter]
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
-        for column in self.call(py, |index| Ok(index.columns()))? {
-            columns.set_item(column.name, column.kind.to_string())?;
+        for (name, kind) in self.call(py, |index| Ok(index.attributes(&[])))?.columns() {
+            columns.set_item(name, kind.map(|kind| kind.to_string()))?;
         }
         Ok(columns)
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use jasper::{Device, ElementKind, Key, Metric, OpenOptions};
+use jasper::{Device, ElementKind, IndexStats, Key, Metric, OpenOptions};
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -53,12 +53,13 @@ pub struct Index {
 
 impl Index {
     pub(crate) fn new(index: jasper::Index) -> Self {
+        let IndexStats { element, dimension, metric, .. } = index.stats();
         Self {
             process: Process::current(),
             ids: RwLock::default(),
-            element: index.element(),
-            dimension: index.dimension(),
-            metric: index.metric(),
+            element,
+            dimension,
+            metric,
             index: RwLock::new(Some(index)),
         }
     }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use jasper::{Entries, Hit, InsertReport, Key, Matches, Pending, Update};
+use jasper::{Hit, InsertReport, Key, Matches, NewKeys, Pending, Update};
 use jasper_vamana::MatchesMut;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -150,7 +150,7 @@ fn queue_insert<'py>(
     let source = vectors.source()?;
     let attributes = optional_frame(attributes, source.len(), None)?;
     let change = slf.get().call(slf.py(), |index| {
-        let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
+        let entries = NewKeys::from(&keys).with_attributes(attributes.as_ref());
         let update = if replaces { Update::upsert(source, entries) } else { Update::insert(source, entries) };
         index.submit_update(update).map_err(Raise::raise)
     })?;

@@ -2,7 +2,7 @@
 
 use jasper::attributes::{ColumnKind, Frame, Value};
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{DeleteKeys, Entries, Key, NewKeys, SearchLimits};
+use jasper::{DeleteKeys, Key, NewKeys, SearchLimits};
 use jasper_data::GroundTruth;
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -48,7 +48,7 @@ impl Index {
         let source = vectors.source()?;
         let attributes = optional_frame(attributes, source.len(), ids)?;
         let keys = if let Some(keys) = keys {
-            let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
+            let entries = NewKeys::from(&keys).with_attributes(attributes.as_ref());
             self.small_or_long(py, progress, source.len(), |index| {
                 let _turn = self.share_ids();
                 index.insert(source, entries)
@@ -59,7 +59,7 @@ impl Index {
             if source.len() as Key > KEY_LIMIT.saturating_sub(next) {
                 return Err(ParameterError::new_err("there are no keys left below 2**63; give keys"));
             }
-            let entries = Entries::from(NewKeys::Next).with_attributes(attributes.as_ref());
+            let entries = NewKeys::NEXT.with_attributes(attributes.as_ref());
             let insert = |index: &jasper::Index| {
                 let _turn = self.share_ids();
                 index.insert(source, entries)
@@ -99,7 +99,7 @@ impl Index {
         let source = vectors.source()?;
         let attributes = optional_frame(attributes, source.len(), ids)?;
         if let Some(keys) = keys {
-            let entries = Entries::from(&keys).with_attributes(attributes.as_ref());
+            let entries = NewKeys::from(&keys).with_attributes(attributes.as_ref());
             self.small_or_long(py, progress, source.len(), |index| {
                 let _turn = self.share_ids();
                 index.upsert(source, entries)
@@ -113,7 +113,7 @@ impl Index {
             let key =
                 |id: &Option<String>| id.as_ref().and_then(|id| index.key_of(id)).or_else(|| next.next());
             let keys: Vec<Key> = rows.iter().map_while(key).collect();
-            index.upsert(source, Entries::from(&keys).with_attributes(attributes.as_ref())).map(|_| keys)
+            index.upsert(source, NewKeys::from(&keys).with_attributes(attributes.as_ref())).map(|_| keys)
         })?;
         Ok(key_array(py, keys))
     }
@@ -297,16 +297,18 @@ impl Index {
 
 /// The id of each row of attributes, if it has one.
 fn ids_of_rows(index: &jasper::Index, attributes: Option<&Frame>) -> PyResult<Vec<Option<String>>> {
-    let of_index = index.columns().into_iter().find(|column| column.kind == ColumnKind::Id);
+    let columns = index.attributes(&[]);
+    let is_of_ids = |&(_, kind): &(&str, Option<ColumnKind>)| kind == Some(ColumnKind::Id);
+    let of_index = columns.columns().find(is_of_ids).map(|(name, _)| name);
     let given = attributes.and_then(|frame| {
         let is_ids = |name: &str, kind| match &of_index {
-            Some(column) => column.name == name,
+            Some(column) => *column == name,
             None => kind == Some(ColumnKind::Id),
         };
         frame.columns().find(|&(name, kind)| is_ids(name, kind)).map(|(name, _)| (frame, name))
     });
     let Some((frame, name)) = given else {
-        let column = of_index.map_or("the argument ids".to_owned(), |column| format!("{:?}", column.name));
+        let column = of_index.map_or("the argument ids".to_owned(), |column| format!("{column:?}"));
         return Err(ParameterError::new_err(format!(
             "give keys, or attributes with the column of ids ({column})"
         )));

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let keys: Vec<Key> = (1_000_000..1_000_500).collect();
     index.insert(part(2_000, 2_500)?, &keys)?;
     assert_eq!(nearest(&index, 2_000)?, 1_000_000);
-    let report = index.insert(part(2_500, 3_000)?, NewKeys::Next)?;
+    let report = index.insert(part(2_500, 3_000)?, NewKeys::NEXT)?;
     assert_eq!(report.first_key, Some(1_000_500));
 
     // A key that is taken is an error, unless its vector is to be replaced.

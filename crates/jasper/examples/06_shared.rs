@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let searchers: Vec<_> = (0..8).map(|_| scope.spawn(search)).collect();
 
         let change = || -> Result<(), Box<dyn Error>> {
-            index.insert(part(2_000, 3_999)?, NewKeys::Next)?;
+            index.insert(part(2_000, 3_999)?, NewKeys::NEXT)?;
             index.insert(&rows[3_999 * 16..], &[1 << 40])?;
             index.delete(&(500..1_500).collect::<Vec<_>>())?;
             index.consolidate()?;

@@ -32,7 +32,7 @@
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
 //! let index = IndexBuilder::new(Metric::Cosine).build(MatrixView::new(&vectors[..8000], 16)?)?;
 //! std::thread::scope(|scope| {
-//!     scope.spawn(|| index.insert(&MatrixView::new(&vectors[8000..], 16).unwrap(), NewKeys::Next).unwrap());
+//!     scope.spawn(|| index.insert(&MatrixView::new(&vectors[8000..], 16).unwrap(), NewKeys::NEXT).unwrap());
 //!     scope.spawn(|| assert_eq!(index.search(&vectors[..16], SearchParams::new(5)).unwrap().len(), 5));
 //! });
 //! assert_eq!(index.len(), 1000);
@@ -78,7 +78,7 @@
 //! | [`IndexBuilder::memory_plan`], [`DeviceOptions::memory_plan`] | memory of a build or an index, before it is allocated |
 //! | [`StoredIndex`], [`IndexInfo`] | what is stored in a file or a folder |
 //! | [`Error`], [`ErrorKind`] | what failed |
-//! | [`mod@bench`] | what searches cost |
+//! | [`Profile`] | what searches cost |
 //!
 //! Many of these items come from other crates of Jasper, and their examples name those crates. You need to depend on one
 //! of them only for what is not listed here:
@@ -112,7 +112,6 @@
 mod auto_quantize;
 mod backend;
 mod batcher;
-pub mod bench;
 mod builder;
 mod changes;
 mod check;
@@ -121,6 +120,7 @@ mod device_set;
 mod error;
 mod index;
 mod journal;
+mod profile;
 mod stats;
 mod stored;
 pub mod tune;
@@ -133,18 +133,13 @@ pub use check::CheckReport;
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceOptions};
 pub use device_set::{CudaSet, Spread};
 pub use error::{Error, ErrorKind};
-#[cfg(feature = "cuda")]
-pub use index::DeviceSearch;
-pub use index::{
-    DeleteKeys, Entries, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update,
-    WithProgress,
-};
+pub use index::{DeleteKeys, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update};
+pub use profile::Profile;
 pub use stats::IndexStats;
 pub use stored::StoredIndex;
 
 pub use jasper_core::{
-    BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, Stage, VectorSource,
-    Vectors, f16,
+    Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Progress, Stage, VectorSource, Vectors, f16,
 };
 pub use jasper_data::VectorFile;
 pub use jasper_graph::{IndexInfo, KeyFilter, SaveStats};
@@ -156,7 +151,7 @@ pub use jasper_vamana::{
 
 /// Attributes of keys, and filter expressions over them.
 pub mod attributes {
-    pub use jasper_attributes::{Column, ColumnKind, Expression, Frame, Value, column};
+    pub use jasper_attributes::{ColumnKind, Expression, Frame, Value, column};
 }
 
 /// The examples of the README run with those of this crate.

@@ -32,7 +32,7 @@ pub struct IndexStats {
     /// Number of shards: graphs that each have a part of the vectors. 1 unless the index was built with
     /// [several](crate::IndexBuilder::shards).
     pub shards: usize,
-    /// The key after the largest ever used: the first that [`NewKeys::Next`](crate::NewKeys::Next) would give now.
+    /// The key after the largest ever used: the first that [`NewKeys::NEXT`](crate::NewKeys::NEXT) would give now.
     pub next_key: Key,
     /// Bytes of vectors.
     pub vector_bytes: usize,

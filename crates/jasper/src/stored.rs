@@ -40,7 +40,7 @@ impl StoredIndex {
     /// Reads the manifest of a sharded index, and the journal of a durable one once.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::InvalidFile`](crate::ErrorKind::InvalidFile) if a file is missing, or is not the one that was saved with the others.
+    /// Fails with [`ErrorKind::InvalidFile`](crate::ErrorKind::InvalidFile) if a file is missing, or is not the one that was saved with the others.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let (snapshot, changes) = if Self::is_durable(path) {
@@ -79,7 +79,7 @@ impl StoredIndex {
     /// ```
     ///
     /// # Errors
-    /// Returns [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the folder has a durable index or other files.
+    /// Fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the folder has a durable index or other files.
     pub fn check_new_durable(folder: impl AsRef<Path>) -> Result<()> {
         Ok(journal::check_new_durable(folder.as_ref())?)
     }

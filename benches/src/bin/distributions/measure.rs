@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use jasper::bench::Profile;
+use jasper::Profile;
 use jasper::{Index, QuantizeMode, SearchParams};
 use jasper_benches::front::{Measured, Reached, rate_at};
 use jasper_core::with_element;
@@ -87,7 +87,7 @@ fn curve(index: &Index, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>, [
 
 /// The share of vertices with less than a quarter of the edges that they could have.
 fn thin(index: &Index) -> Result<f64> {
-    Ok(with_element!(index.element(), T => {
+    Ok(with_element!(index.stats().element, T => {
         index.read_graph(|graph: &Graph<T>| {
             let few = graph.params().max_degree() / 4;
             let is_thin = |slot| graph.adjacency().neighbors(slot).len() < few;

@@ -101,7 +101,7 @@ fn insert<T: Element>(bench: &Bench<'_, T>, is_done: &AtomicBool) -> Result<f64>
             .flat_map(|i| queries.row(i).iter().zip(queries.row(i + round)))
             .map(|(one, other)| T::from_f32(0.8 * one.to_f32() + 0.2 * other.to_f32()))
             .collect();
-        bench.index.insert(MatrixView::new(&vectors, dimension)?, NewKeys::Next)?;
+        bench.index.insert(MatrixView::new(&vectors, dimension)?, NewKeys::NEXT)?;
         inserted += INSERTED_AT_ONCE;
         let due = Duration::from_secs_f64(inserted as f64 / INSERTED);
         thread::sleep(due.saturating_sub(begun.elapsed()));

@@ -157,7 +157,7 @@ fn truth<T: Element>(
     })?;
     let rows = MatrixView::new(&rows, dimension).context("whole rows")?;
     let pool = ThreadPoolBuilder::new().build()?;
-    let metric = bench.index.metric();
+    let metric = bench.index.stats().metric;
     let found = exact_knn_on_device(&Context::open(0)?, rows, queries, K, metric, &pool, &mut no_progress)?;
     let keys = found.ids().iter().map(|&row| allowed[row as usize] as u32).collect();
     Ok(GroundTruth::new(K, keys, found.distances().map(<[f32]>::to_vec))?)

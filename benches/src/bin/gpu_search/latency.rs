@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper::bench::Profile;
+use jasper::Profile;
 use jasper::{Device, Element, Index, IndexBuilder, LaunchParams, Matches, MatrixView, SearchParams};
 use jasper_cuda::MAX_BEAM_WIDTH;
 use serde_json::json;
@@ -32,8 +32,9 @@ fn launches() -> Vec<LaunchParams> {
 /// Measures an index, and prints a line per launch and batch size.
 pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     // Searching a single vector takes the fixed time of a call.
-    let one =
-        IndexBuilder::new(bench.index.metric()).build(bench.queries(0, 1))?.to_device(Device::Cuda(0))?;
+    let one = IndexBuilder::new(bench.index.stats().metric)
+        .build(bench.queries(0, 1))?
+        .to_device(Device::Cuda(0))?;
     for launch in launches() {
         let setting = |beam_width| Setting { k: K, beam_width, launch };
         let recall = |beam_width| {

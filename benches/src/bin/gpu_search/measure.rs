@@ -1,10 +1,11 @@
 //! One setting of a search on a device, and its measurement.
 
 use anyhow::{Context as _, Result};
-use jasper::bench::{DevicePeaks, Profile};
+use jasper::Profile;
 use jasper::{Distances, Element, Index, LaunchParams, Matches, MatrixView, SearchParams};
 use jasper_benches::front::Measured;
 use jasper_core::padded_len;
+use jasper_cuda::{Context, Stream, copy_bandwidth};
 use serde_json::{Value, json};
 
 use super::set::Set;
@@ -69,7 +70,9 @@ pub struct Bench<'a, T: Element> {
 impl<'a, T: Element> Bench<'a, T> {
     /// Repeats the queries of the set up to [`MAX_QUERIES`]. Prints the device.
     pub fn new(set: &'a Set, index: Index, distances: Distances) -> Result<Self> {
-        let copy = DevicePeaks::measure(&index)?.context("the index is on a device")?.bytes_per_second;
+        let ordinals = index.device().cuda_ordinals();
+        let &ordinal = ordinals.first().context("the index is on a device")?;
+        let copy = copy_bandwidth(&Stream::new(&Context::open(ordinal)?)?)?;
         println!("{}", json!({"what": "device", "name": index.device_info().name, "gb_per_s": copy / 1e9}));
         let loaded = set.queries::<T>()?;
         let queries =

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use jasper::{BuildParams, Element, IndexInfo, Key, MatrixView, Metric, Progress, Stage, StoredIndex};
+use jasper::{Element, IndexInfo, Key, MatrixView, Metric, Progress, Stage, StoredIndex};
+use jasper_core::BuildParams;
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
 use jasper_graph::Graph;
 use jasper_interop::{diskann, faiss, hnswlib, parlay};

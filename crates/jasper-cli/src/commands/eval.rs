@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use jasper::bench::{DevicePeaks, Profile};
 use jasper::tune::Goal;
-use jasper::{Device, SearchParams};
+use jasper::{Device, IndexStats, Profile, SearchParams};
 
 use crate::args::{DeviceArgs, DistanceArgs, note_faults};
 use crate::command_files::{Content, Files};
@@ -83,7 +82,7 @@ impl Args {
         let (queries, count) = (queries.view(), queries.view().len());
         let truth = read_truth(&self.truth, count, k)?;
         index.warm_up()?;
-        let peaks = if self.profile { DevicePeaks::measure(&index)? } else { None };
+        let peaks = if self.profile { profile::DevicePeaks::measure(&index)? } else { None };
         ensure!(
             self.roofline.is_none() || peaks.is_some(),
             "--roofline needs a GPU: on a CPU the caches make a roofline of memory meaningless"
@@ -122,7 +121,7 @@ impl Args {
             terminal.report(&json, text)?;
         }
         let (keys, dimension) = (units::count(index.len()), index.dimension());
-        let (element, metric) = (index.element(), index.metric());
+        let IndexStats { element, metric, .. } = index.stats();
         let name = self.index.file_stem().unwrap_or_default().display();
         let title = format!("{name}: {keys} vectors, {dimension} dimensions of {element}, {metric}");
         let subtitle = curve::conditions(count, &self.device.describe(&index));

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::attributes::Column;
 use jasper::tune::TunedSearch;
 use jasper::{IndexInfo, StoredIndex};
+use jasper_attributes::Column;
 use jasper_graph::FileError;
 use serde_json::{Value, json};
 

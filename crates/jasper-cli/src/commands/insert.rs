@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Entries, NewKeys};
+use jasper::NewKeys;
 use jasper_data::read_keys;
 use serde_json::json;
 
@@ -56,7 +56,7 @@ impl Args {
         let (report, updated) = self.update.update(self.linking, terminal, |index| {
             let file = open_vectors(&self.base, index.dimension())?;
             let index = index.with_progress(terminal.progress());
-            let entries = Entries::from(keys.as_ref().map_or(NewKeys::Next, NewKeys::from));
+            let entries = keys.as_ref().map_or(NewKeys::NEXT, NewKeys::from);
             let entries = entries.with_attributes(attributes.as_ref());
             let inserted =
                 if self.upsert { index.upsert(&file, entries) } else { index.insert(&file, entries) };

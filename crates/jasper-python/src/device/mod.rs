@@ -7,7 +7,6 @@ mod dlpack;
 
 use std::sync::Arc;
 
-use jasper::DeviceSearch;
 use jasper::{Device, ElementKind, Metric, f16};
 use jasper_core::DeviceError;
 use jasper_cuda::prelude::*;

@@ -193,7 +193,7 @@ impl<'a, T: Element> Player<'a, T> {
         // Only searches have files of true neighbors.
         let last = &steps[steps.len() - 1];
         let folder = self.truths.filter(|_| last.operation == Operation::Search);
-        let truths = Self { truths: folder, ..*self }.truths_by(index.metric())?;
+        let truths = Self { truths: folder, ..*self }.truths_by(index.stats().metric)?;
         let step = last.number;
         let searched = self.search_all(&index, step, &truths, &live, progress);
         let (event, count, time) = searched.map_err(|cause| PlayError::Step { step, cause })?;

@@ -20,7 +20,6 @@ use jasper_vamana::{
 };
 
 use super::{Backend, StartedSearch};
-use crate::bench::DevicePeaks;
 use crate::{Device, DeviceChoice};
 use jasper_core::DeviceError;
 
@@ -313,13 +312,6 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         self.graph
             .search(params.filter, |graph| self.searcher.profile(graph.view()?, queries, params))
             .map(Some)
-    }
-
-    fn peak_rates(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        let context = self.searcher.context();
-        let bytes_per_second = jasper_cuda::copy_bandwidth(&Stream::new(context)?)?;
-        let operations_per_second = context.device().peak_f32();
-        Ok(Some(DevicePeaks { bytes_per_second, operations_per_second }))
     }
 }
 

@@ -29,7 +29,6 @@ use jasper_vamana::{
 };
 
 use crate::Device;
-use crate::bench::DevicePeaks;
 use crate::error::Error;
 pub(crate) use cuda::{
     BuildDevice, DeviceGraph, OpeningDevice, check_device, cuda_backend, ordinals, plan_build, plan_graph,
@@ -236,11 +235,6 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         _queries: MatrixView<'_, T>,
         _params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
-        Ok(None)
-    }
-
-    /// Measures the peak memory bandwidth and computes the peak f32 throughput of the device. `None` on the CPU.
-    fn peak_rates(&self) -> Result<Option<DevicePeaks>, DeviceError> {
         Ok(None)
     }
 }

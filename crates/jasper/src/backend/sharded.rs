@@ -439,7 +439,7 @@ mod tests {
                 Some(DeviceError::Unavailable { device, .. }) => *device,
                 _ => panic!("{error}"),
             };
-            assert_eq!(device(index.insert(view(&more), NewKeys::Next).unwrap_err()), broken);
+            assert_eq!(device(index.insert(view(&more), NewKeys::NEXT).unwrap_err()), broken);
             assert_eq!(
                 device(index.upsert(view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
                 broken
@@ -453,7 +453,7 @@ mod tests {
                 "an answer lacks a shard"
             );
             controls[broken].has_no_memory.store(false, Relaxed);
-            assert_eq!(index.insert(view(&more), NewKeys::Next).unwrap().keys, 600);
+            assert_eq!(index.insert(view(&more), NewKeys::NEXT).unwrap().keys, 600);
             assert!(index.check().unwrap().is_sound());
         }
     }
@@ -462,7 +462,7 @@ mod tests {
     fn every_shard_answers_and_ties_are_ordered_by_key() {
         let (index, controls) = index();
         let twice = rows(40, 3).repeat(2);
-        let first = index.insert(view(&twice), NewKeys::Next).unwrap().first_key.unwrap();
+        let first = index.insert(view(&twice), NewKeys::NEXT).unwrap().first_key.unwrap();
         assert_eq!(first, 900);
         let queries = twice.repeat(20);
         let matches = index.search_batch(view(&queries), SearchParams::new(4).beam_width(500)).unwrap();

@@ -25,6 +25,8 @@ use jasper_vamana::{
     ingest, link_on_host, remove_checkpoint,
 };
 
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, plan_build};
 use crate::error::{Result, built};
@@ -197,15 +199,13 @@ impl<'a> IndexBuilder<'a> {
     /// Where the index is built, and then is. The default, [`DeviceChoice::Auto`], builds on the first CUDA device with
     /// room, or else on the CPU, and leaves the index in host memory. [`BuildReport::device`] says where it was built.
     ///
-    /// An index that was built on a named device, and does not fit there, is in the error:
+    /// An index that was built on a named device, and does not fit there, is [in the error](crate::Error::into_index):
     ///
     /// ```no_run
-    /// # use jasper::{Index, BuildError, Device, IndexBuilder, MatrixView, Metric};
+    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
     /// # let vectors = MatrixView::new(&[0_u8, 1, 2, 3], 2)?;
-    /// let index: Index = match IndexBuilder::new(Metric::L2).device(Device::Cuda(0)).build(vectors) {
-    ///     Err(BuildError::Move { index, .. }) => *index,
-    ///     built => built?,
-    /// };
+    /// let built = IndexBuilder::new(Metric::L2).device(Device::Cuda(0)).build(vectors);
+    /// let index = built.or_else(|error| error.into_index())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -353,7 +353,7 @@ impl<'a> IndexBuilder<'a> {
     /// Removes the [checkpoint](Self::checkpoint), if there is one, and the temporary file of one that was being written.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::Io`](crate::ErrorKind::Io) if a file cannot be removed.
+    /// Fails with [`ErrorKind::Io`] if a file cannot be removed.
     pub fn remove_checkpoint(&self) -> Result<()> {
         Ok(self.checkpoints.map_or(Ok(()), |checkpoints| remove_checkpoint(checkpoints.path()))?)
     }
@@ -449,7 +449,17 @@ impl<'a> IndexBuilder<'a> {
     /// it. [`Index::build_report`] says what the build did.
     ///
     /// # Errors
-    /// Returns [`BuildError`]; [`BuildError::Move`], with the index, if it was built and does not fit on the device.
+    /// Fails with
+    /// - [`ErrorKind::InvalidParameter`] if a parameter is out of its bounds, or options exclude each other;
+    /// - [`ErrorKind::InvalidInput`] or [`ErrorKind::DuplicateKey`] for vectors, keys and attributes that
+    ///   [`Index::insert`] refuses, and for a quantization that [`Index::quantize`] refuses;
+    /// - [`ErrorKind::OutOfMemory`] before anything is allocated, if there is less memory than [`Self::memory_plan`] says;
+    /// - [`ErrorKind::OutOfThreads`] or [`ErrorKind::Io`] if threads cannot be started, or vectors or the checkpoint cannot
+    ///   be read;
+    /// - [`ErrorKind::InvalidFile`] if the checkpoint is damaged, or that of another build;
+    /// - [`ErrorKind::Device`], or [`ErrorKind::OutOfMemory`], if the device cannot be used or has no room: the error [has
+    ///   the index](crate::Error::into_index) if it was built;
+    /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn build<'v>(&self, vectors: impl Into<Vectors<'v>>) -> Result<Index> {
         self.build_any(vectors.into())
     }
@@ -469,7 +479,7 @@ impl<'a> IndexBuilder<'a> {
     /// Creates an index without vectors, for [`Index::insert`], where [`Self::build`] would leave it.
     ///
     /// # Errors
-    /// Returns [`BuildError`]; [`BuildError::Empty`] if keys, a checkpoint or a quantization are set.
+    /// As [`Self::build`]; with [`ErrorKind::InvalidParameter`] also if keys, a checkpoint or a quantization are set.
     pub fn empty(&self, element: ElementKind, dimension: usize) -> Result<Index> {
         let needs_vectors = [
             (self.keys.is_some(), "keys"),

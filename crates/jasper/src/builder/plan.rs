@@ -8,11 +8,11 @@ use jasper_vamana::{
 };
 
 use super::{BuildError, IndexBuilder, QuantizeStep};
-#[cfg(doc)]
-use crate::Index;
 use crate::auto_quantize::{QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::{Device, DeviceChoice, Error, QuantizeMode};
+#[cfg(doc)]
+use crate::{ErrorKind, Index};
 
 impl IndexBuilder<'_> {
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
@@ -20,10 +20,10 @@ impl IndexBuilder<'_> {
     /// build now.
     ///
     /// The move to a named device comes after the build and is not in the plan. It needs the memory that
-    /// [`Index::to_device`] needs; [`BuildError::Move`] has the index if there is too little.
+    /// [`Index::to_device`] needs; the error of the build [has the index](Error::into_index) if there is too little.
     ///
     /// # Errors
-    /// Returns [`BuildError`] if a parameter is out of bounds.
+    /// Fails with [`ErrorKind::InvalidParameter`] if a parameter is out of bounds.
     pub fn memory_plan(
         &self,
         element: ElementKind,
@@ -56,7 +56,7 @@ impl IndexBuilder<'_> {
     /// first. Whether the index will fit on a named device is not checked.
     ///
     /// # Errors
-    /// Returns [`BuildError::Memory`] if there is not enough memory.
+    /// Fails with [`ErrorKind::OutOfMemory`] if there is not enough memory, or as [`Self::memory_plan`].
     pub fn check_memory(
         &self,
         element: ElementKind,

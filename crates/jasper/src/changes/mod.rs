@@ -27,7 +27,7 @@ use jasper_vamana::{
 };
 
 use crate::backend::{Backend, SharedRows};
-use crate::index::{Entries, NewKeys};
+use crate::index::NewKeys;
 use crate::journal::{Change, Digest, Follower, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
 use crate::typed::{TypedIndex, shard_files};
 
@@ -49,11 +49,8 @@ pub(crate) struct InsertEntries<'a> {
 
 impl<'a> InsertEntries<'a> {
     /// Those of a caller.
-    pub(crate) fn new(Entries { keys, attributes }: Entries<'a>, on_conflict: OnConflict) -> Self {
-        let keys = match keys {
-            NewKeys::Given(keys) => InsertKeys::Given(keys, on_conflict),
-            NewKeys::Next => InsertKeys::Next,
-        };
+    pub(crate) fn new(NewKeys { keys, attributes }: NewKeys<'a>, on_conflict: OnConflict) -> Self {
+        let keys = keys.map_or(InsertKeys::Next, |keys| InsertKeys::Given(keys, on_conflict));
         Self { keys, attributes }
     }
 }

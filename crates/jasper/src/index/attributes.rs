@@ -1,9 +1,11 @@
 //! Attributes of keys.
 
-use jasper_attributes::{Column, Frame};
+use jasper_attributes::Frame;
 use jasper_core::Key;
 
 use super::{Index, typed};
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::error::Result;
 
 impl Index {
@@ -23,21 +25,17 @@ impl Index {
     /// ```
     ///
     /// # Errors
-    /// Returns [`UpdateError`], and the index is unchanged, if a key is not in the index or given twice, there is not one row
-    /// per key, a value has another type than its column, or an id is that of another key; if the index is durable, and the
-    /// change cannot be written to its journal ([`UpdateError::Journal`]).
+    /// The index is unchanged. Fails with [`ErrorKind::InvalidInput`] if there is not one row per key, a key is not in the
+    /// index, a value has another type than its column, or an id is that of another key; with [`ErrorKind::DuplicateKey`] if
+    /// a key is given twice; and with [`ErrorKind::Io`] if the index is durable and its journal cannot be written.
     pub fn set_attributes(&self, keys: &[Key], attributes: &Frame) -> Result<()> {
         Ok(typed!(self, index => index.changes.set_attributes(keys, attributes))?)
     }
 
-    /// Returns the attributes of keys, such as those of hits, a row for each: null for keys that are not in the index.
+    /// Returns the attributes of keys, such as those of hits, a row for each: null for keys that are not in the index. The
+    /// frame has all columns, also for no keys.
     pub fn attributes(&self, keys: &[Key]) -> Frame {
         typed!(self, index => index.attributes(keys))
-    }
-
-    /// Returns the columns of the attributes.
-    pub fn columns(&self) -> Vec<Column> {
-        typed!(self, index => index.backend.read(|graph| graph.keys().attributes().columns().cloned().collect()))
     }
 
     /// Returns the key with an id, a value of the column of type [`Id`](crate::attributes::ColumnKind::Id).

@@ -4,6 +4,8 @@ use jasper_quant::Quantization;
 
 use super::{Index, typed};
 use crate::DeviceChoice;
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::QuantizeReport;
 use crate::error::Result;
 use crate::tune::{Goal, TuneQueries, TuneReport, TunedSearches};
@@ -83,9 +85,13 @@ impl Index {
     /// existing codes; changes wait.
     ///
     /// # Errors
-    /// Returns [`QuantizeError`], which is [`UpdateError::CodesLose`] if codes are refused; the index is unchanged, but
-    /// has no codes if several were tried, or if the device had no room for them. [`QuantizeMode::Auto`] refuses an index
-    /// with several shards.
+    /// The index is unchanged, but has no codes if several were tried, or if the device had no room for them. Fails with
+    /// - [`ErrorKind::InvalidInput`] if codes are refused, or there are too few vectors to train on or to try;
+    /// - [`ErrorKind::Unsupported`] if vectors were [dropped](Self::drop_vectors);
+    /// - [`ErrorKind::Device`] if the device failed, or several quantizations are to be tried and the index has several
+    ///   shards; [`ErrorKind::OutOfMemory`] if there is no room;
+    /// - [`ErrorKind::Io`] if the index is durable and its journal cannot be written;
+    /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn quantize(&self, mode: impl Into<QuantizeMode>) -> Result<QuantizeReport> {
         self.quantize_as(mode.into())
     }
@@ -98,8 +104,8 @@ impl Index {
     /// estimated distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
     ///
     /// # Errors
-    /// Returns [`UpdateError::NoCodes`], or [`UpdateError::Journal`] if the index is durable and the change cannot be
-    /// written to its journal; the index is unchanged.
+    /// The index is unchanged. Fails with [`ErrorKind::Unsupported`] if there are no codes, or with [`ErrorKind::Io`] if the
+    /// index is durable and its journal cannot be written.
     pub fn drop_vectors(&self) -> Result<()> {
         Ok(typed!(self, index => index.drop_vectors())?)
     }
@@ -114,7 +120,13 @@ impl Index {
     /// distance from each of its vectors to every other is also computed.
     ///
     /// # Errors
-    /// Returns [`TuneError`], also if queries are sampled and the index has several shards; the index is unchanged.
+    /// The index is unchanged. Fails with
+    /// - [`ErrorKind::RecallNotReached`] if the widest beam does not reach the recall;
+    /// - [`ErrorKind::InvalidParameter`] if `k` or the recall is out of bounds;
+    /// - [`ErrorKind::InvalidInput`] if there are too few queries or true neighbors, or they do not match;
+    /// - [`ErrorKind::Device`] if the device failed, or queries are sampled and the index has several shards;
+    /// - [`ErrorKind::Io`] if the index is durable and its journal cannot be written;
+    /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn tune(&self, goal: Goal, queries: TuneQueries<'_>) -> Result<TuneReport> {
         Ok(typed!(self, index => index.tune(goal, queries, &mut self.progress.report()))?)
     }

@@ -5,19 +5,19 @@ use jasper_cuda::{DeviceBatch, Stream};
 use jasper_vamana::{SearchError, SearchParams};
 
 use super::{Index, vector_error};
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::error::Result;
 
-/// Searches of an [`Index`] on a CUDA device for queries that are in the memory of the device.
-pub trait DeviceSearch {
+impl Index {
     /// Queues a search for queries in device memory, without waiting for it. The results are complete in the order of
     /// `stream`. Changes of the index wait for the search.
     ///
     /// ```no_run
     /// use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};
-    /// use jasper::DeviceSearch;
     /// use jasper_core::synthetic::Clusters;
-    /// use jasper_cuda::{Context, DeviceBatch, Stream, hit_from_device};
     /// use jasper_cuda::prelude::*;
+    /// use jasper_cuda::{Context, DeviceBatch, Stream, hit_from_device};
     ///
     /// let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// let queries = MatrixView::new(&vectors[..1600], 16)?;
@@ -36,31 +36,13 @@ pub trait DeviceSearch {
     /// A filter or tombstones can leave fewer than `k` hits: no exact scan completes them.
     ///
     /// # Errors
-    /// As [`Index::search`], but queries are not checked; [`SearchError::Vector`] if they have another element type than the
-    /// index, [`SearchError::Buffer`] if an array has another length, and [`SearchError::Device`] if the index is on the CPU
-    /// ([`DeviceError::OnCpu`]) or has several shards ([`DeviceError::Sharded`]).
-    ///
-    /// [`DeviceError::OnCpu`]: crate::DeviceError::OnCpu
-    /// [`DeviceError::Sharded`]: crate::DeviceError::Sharded
+    /// As [`Index::search`], but queries are not checked; with [`ErrorKind::InvalidInput`] if they have another element type
+    /// than the index or an array has another length, and with [`ErrorKind::Device`] if the index is on the CPU or has several
+    /// shards.
     ///
     /// # Panics
     /// Panics if another stream allocated one of the arrays, or `stream` belongs to another device.
-    fn search_on_device<T: Element>(
-        &self,
-        stream: &Stream,
-        params: SearchParams<'_>,
-        arrays: DeviceBatch<'_, T>,
-    ) -> Result<()>;
-
-    /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
-    ///
-    /// # Errors
-    /// Returns [`SearchError::Vector`] if a query cannot be searched for, or `T` is not the element type of the index.
-    fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>>;
-}
-
-impl DeviceSearch for Index {
-    fn search_on_device<T: Element>(
+    pub fn search_on_device<T: Element>(
         &self,
         stream: &Stream,
         params: SearchParams<'_>,
@@ -70,7 +52,11 @@ impl DeviceSearch for Index {
         Ok(index.search_on_device(stream, params, arrays)?)
     }
 
-    fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>> {
+    /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::InvalidInput`] if a query cannot be searched for, or `T` is not the element type of the index.
+    pub fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>> {
         let (index, queries) = (self.of::<T>().map_err(SearchError::from)?, queries.into());
         let prepared = queries.with_matrix(|queries| index.prepare_queries(queries));
         Ok(prepared.map_err(vector_error).map_err(SearchError::from)??)

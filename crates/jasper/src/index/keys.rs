@@ -3,19 +3,9 @@
 use jasper_attributes::Frame;
 use jasper_core::Key;
 
-/// The keys of vectors that are [inserted](crate::Index::insert). A slice, an array or a `Vec` gives one key per vector.
-#[derive(Clone, Copy, Debug)]
-pub enum NewKeys<'a> {
-    /// One key per vector, all different.
-    Given(&'a [Key]),
-    /// The keys after the largest ever used, 0 in a new index: [`InsertReport::first_key`] is the first of them.
-    ///
-    /// [`InsertReport::first_key`]: crate::InsertReport::first_key
-    Next,
-}
-
-/// The keys of vectors that are inserted, and their attributes: a row of a [`Frame`] for each vector. Keys alone do, with
-/// attributes that are null, and so does a frame alone, which takes [`NewKeys::Next`].
+/// The keys of vectors that are [inserted](crate::Index::insert), and their attributes. A slice, an array or a `Vec` gives one
+/// key per vector, all different. With a [`Frame`], there are attributes: a row for each vector. A frame alone means
+/// [`Self::NEXT`] with these attributes.
 ///
 /// ```
 /// # use jasper::{ElementKind, IndexBuilder, MatrixView, Metric, SearchParams};
@@ -30,12 +20,18 @@ pub enum NewKeys<'a> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Entries<'a> {
-    pub(crate) keys: NewKeys<'a>,
+pub struct NewKeys<'a> {
+    /// `None` for those after the largest ever used.
+    pub(crate) keys: Option<&'a [Key]>,
     pub(crate) attributes: Option<&'a Frame>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> NewKeys<'a> {
+    /// The keys after the largest ever used, 0 in a new index: [`InsertReport::first_key`] is the first of them.
+    ///
+    /// [`InsertReport::first_key`]: crate::InsertReport::first_key
+    pub const NEXT: Self = Self { keys: None, attributes: None };
+
     /// The same keys with these attributes, or with none.
     #[must_use]
     pub fn with_attributes(self, attributes: Option<&'a Frame>) -> Self {
@@ -43,21 +39,15 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl<'a, K: Into<NewKeys<'a>>> From<K> for Entries<'a> {
-    fn from(keys: K) -> Self {
-        Self { keys: keys.into(), attributes: None }
-    }
-}
-
-impl<'a, K: Into<NewKeys<'a>>> From<(K, &'a Frame)> for Entries<'a> {
+impl<'a, K: Into<NewKeys<'a>>> From<(K, &'a Frame)> for NewKeys<'a> {
     fn from((keys, attributes): (K, &'a Frame)) -> Self {
-        Self { keys: keys.into(), attributes: Some(attributes) }
+        Self { attributes: Some(attributes), ..keys.into() }
     }
 }
 
-impl<'a> From<&'a Frame> for Entries<'a> {
+impl<'a> From<&'a Frame> for NewKeys<'a> {
     fn from(attributes: &'a Frame) -> Self {
-        Self { keys: NewKeys::Next, attributes: Some(attributes) }
+        Self { attributes: Some(attributes), ..Self::NEXT }
     }
 }
 
@@ -72,19 +62,19 @@ pub enum DeleteKeys<'a> {
 
 impl<'a> From<&'a [Key]> for NewKeys<'a> {
     fn from(keys: &'a [Key]) -> Self {
-        Self::Given(keys)
+        Self { keys: Some(keys), ..Self::NEXT }
     }
 }
 
 impl<'a, const N: usize> From<&'a [Key; N]> for NewKeys<'a> {
     fn from(keys: &'a [Key; N]) -> Self {
-        Self::Given(keys)
+        Self { keys: Some(keys), ..Self::NEXT }
     }
 }
 
 impl<'a> From<&'a Vec<Key>> for NewKeys<'a> {
     fn from(keys: &'a Vec<Key>) -> Self {
-        Self::Given(keys)
+        Self { keys: Some(keys), ..Self::NEXT }
     }
 }
 

@@ -20,23 +20,22 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use jasper_core::{Element, ElementKind, Key, MatrixError, Metric, f16};
+use jasper_core::{Element, ElementKind, Key, MatrixError, f16};
 use jasper_graph::{Graph, VectorError};
 use jasper_vamana::SearchError;
 
 use crate::BuildReport;
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::IndexStats;
 use crate::check::CheckReport;
 use crate::error::Result;
 use crate::typed::TypedIndex;
 pub use codes::QuantizeMode;
-#[cfg(feature = "cuda")]
-pub use device_search::DeviceSearch;
-pub use keys::{DeleteKeys, Entries, NewKeys};
+pub use keys::{DeleteKeys, NewKeys};
 pub use limits::SearchLimits;
 pub use open::OpenOptions;
 pub(crate) use progress::Callback;
-pub use progress::WithProgress;
 pub use submit::Update;
 pub use target::Target;
 
@@ -140,7 +139,7 @@ pub(crate) fn vector_error(error: std::io::Error) -> VectorError {
 }
 
 impl Index {
-    /// Runs `read` on the graph: vectors, edges and keys, with the [element](Self::element) of the index. Searches continue
+    /// Runs `read` on the graph: vectors, edges and keys, with the [element](crate::IndexStats::element) of the index. Searches continue
     /// meanwhile. Changes wait: `read` deadlocks if it changes the index.
     ///
     /// On the CPU, this does not wait for a change in progress: `read` sees the graph between two writes of the change,
@@ -148,8 +147,8 @@ impl Index {
     /// they have changed or [were freed](Self::to_device) there.
     ///
     /// # Errors
-    /// Returns [`SearchError`] if `T` is not the element of the index ([`VectorError::Element`]), the device failed, or the
-    /// index has several shards ([`DeviceError::Sharded`](crate::DeviceError::Sharded)).
+    /// Fails with [`ErrorKind::InvalidInput`] if `T` is not the element of the index, or with [`ErrorKind::Device`] if the
+    /// device failed or the index has several shards.
     pub fn read_graph<T: Element, R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R> {
         Ok(self.of::<T>().map_err(SearchError::from)?.read_graph(read)?)
     }
@@ -168,7 +167,7 @@ impl Index {
     /// changes behave as in [`Self::read_graph`].
     ///
     /// # Errors
-    /// Returns [`CheckError`] if the device failed.
+    /// Fails with [`ErrorKind::Device`] if the device failed, or with [`ErrorKind::Cancelled`] by the progress callback.
     pub fn check(&self) -> Result<CheckReport> {
         typed!(self, index => index.check(&mut self.progress.report()))
     }
@@ -202,16 +201,11 @@ impl Index {
     }
 
     /// Type of a coordinate.
-    pub fn element(&self) -> ElementKind {
+    pub(crate) fn element(&self) -> ElementKind {
         fn kind<T: Element>(_: &TypedIndex<T>) -> ElementKind {
             T::KIND
         }
         typed!(self, index => kind(index))
-    }
-
-    /// The distance between vectors.
-    pub fn metric(&self) -> Metric {
-        typed!(self, index => index.metric())
     }
 
     /// Whether the key is in the index.

@@ -10,6 +10,8 @@ use jasper_graph::{FileError, FileFault, Graph, IndexInfo, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
 use super::{Callback, Index, typed};
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::backend::OpeningDevice;
 use crate::error::{Error, Result};
 use crate::journal::{FollowedLog, JournalError, JournalFault, OpenJournal};
@@ -72,7 +74,7 @@ impl OpenOptions {
 
     /// Whether to follow the folder of a [durable index](Index::save_durable) that another process, or another index of
     /// this one, has open and changes. The index makes the same changes, and no others: its calls that change it return
-    /// [`UpdateError::Follower`](crate::UpdateError::Follower). Any number of indexes may follow one folder, which they only read.
+    /// [`ErrorKind::Unsupported`]. Any number of indexes may follow one folder, which they only read.
     ///
     /// A thread looks for changes 20 times a second, until the index is dropped; [`Index::catch_up`] makes at once those
     /// whose calls have returned. A search sees a state that the changed index had: changes are made in their order, and
@@ -81,7 +83,7 @@ impl OpenOptions {
     /// journal are kept that it has not read.
     ///
     /// ```
-    /// use jasper::{ElementKind, Index, IndexBuilder, Metric, OpenOptions, UpdateError};
+    /// use jasper::{ElementKind, ErrorKind, Index, IndexBuilder, Metric, OpenOptions};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let folder = folder.path().join("vectors");
@@ -92,7 +94,7 @@ impl OpenOptions {
     /// index.insert(&[1_u8, 2], &[7])?;
     /// follower.catch_up()?;
     /// assert!(follower.contains(7));
-    /// assert!(matches!(follower.delete(&[7]), Err(UpdateError::Follower)));
+    /// assert_eq!(follower.delete(&[7]).unwrap_err().kind(), ErrorKind::Unsupported);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn follow(mut self, follow: bool) -> Self {
@@ -117,7 +119,12 @@ impl OpenOptions {
     /// number of devices, or the folder of a [durable index](Index::save_durable).
     ///
     /// # Errors
-    /// Returns [`OpenError`], also if threads cannot be started.
+    /// Fails with
+    /// - [`ErrorKind::Io`] if a file or the journal cannot be read, or threads cannot be started;
+    /// - [`ErrorKind::InvalidFile`] if there is no index, or it is damaged, or a durable index of one shard is to be divided;
+    /// - [`ErrorKind::InUse`] if the folder of a durable index is open, in this process or another;
+    /// - [`ErrorKind::OutOfMemory`] or [`ErrorKind::Device`] if there is no room, or the device cannot be used;
+    /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Index> {
         self.open_path(path.as_ref())
     }

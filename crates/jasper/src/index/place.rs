@@ -6,6 +6,8 @@ use jasper_core::Element;
 use jasper_vamana::{MemoryPlan, MemorySpace};
 
 use super::{Index, Typed, typed};
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::device::DeviceInfo;
 use crate::device::MoveError;
 use crate::error::{Error, Result};
@@ -31,8 +33,8 @@ impl Index {
     /// [`Self::save`], copy them back.
     ///
     /// # Errors
-    /// Returns [`MoveError`], which [contains the index](MoveError::into_index), in host memory if it had to leave its
-    /// device.
+    /// Fails with [`ErrorKind::Device`] or [`ErrorKind::OutOfMemory`]. The error [has the index](Error::into_index), in host
+    /// memory if it had to leave its device.
     ///
     /// # Panics
     /// Panics if an index [with a callback](Self::with_progress), which borrows this one, was forgotten by
@@ -56,7 +58,7 @@ impl Index {
     /// Until then, the host answers single searches and batches of at most 16 queries. Returns at once on the CPU.
     ///
     /// # Errors
-    /// Returns [`DeviceError`].
+    /// Fails with [`ErrorKind::Device`].
     pub fn warm_up(&self) -> Result<()> {
         Ok(typed!(self, index => index.backend.warm_up())?)
     }

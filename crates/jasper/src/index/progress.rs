@@ -40,10 +40,8 @@ impl fmt::Debug for Callback {
     }
 }
 
-/// An [`Index`] whose calls report their progress: see [`Index::with_progress`].
-#[derive(Debug)]
-#[must_use = "does nothing until a call"]
-pub struct WithProgress<'a> {
+/// An index whose calls report their progress.
+struct WithProgress<'a> {
     index: Index,
     /// The index is not moved meanwhile.
     original: PhantomData<&'a Index>,
@@ -65,7 +63,7 @@ impl Index {
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// # use jasper::{IndexBuilder, MatrixView, Metric, NewKeys, UpdateError};
+    /// # use jasper::{ErrorKind, IndexBuilder, MatrixView, Metric, NewKeys};
     /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// let report = |progress: jasper::Progress| {
@@ -77,14 +75,15 @@ impl Index {
     /// index.delete(&[1, 2, 3])?;
     /// assert_eq!(index.with_progress(report).consolidate()?.freed, 3);
     ///
-    /// let cancelled = index.with_progress(|_| ControlFlow::Break(())).insert(vectors.slice(0..10), NewKeys::Next);
-    /// assert!(matches!(cancelled, Err(UpdateError::Cancelled(_))));
+    /// let cancelled = index.with_progress(|_| ControlFlow::Break(())).insert(vectors.slice(0..10), NewKeys::NEXT);
+    /// assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "does nothing until a call"]
     pub fn with_progress(
         &self,
         report: impl FnMut(Progress) -> ControlFlow<()> + Send + 'static,
-    ) -> WithProgress<'_> {
+    ) -> impl Deref<Target = Self> {
         let index = Self { typed: self.typed.share(), progress: Callback::new(report) };
         WithProgress { index, original: PhantomData }
     }

@@ -5,6 +5,8 @@ use jasper_vamana::{Explanation, Filter, Hit, Matches, SearchError, SearchParams
 
 use super::target::{Kind, Target};
 use super::{Index, typed, vector_error};
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::batcher::Pending;
 use crate::error::Result;
 
@@ -17,15 +19,17 @@ impl Index {
     /// a launch, unless their parameters differ or the filter is a predicate. A single search is not delayed.
     ///
     /// # Errors
-    /// Returns [`SearchError`] if
-    /// - the query has another dimension or a value that is not finite or that the element type cannot hold, is too long
-    ///   for distances to be finite, or is zero under the cosine metric;
-    /// - `k` is 0, `k` or the beam width is above [that of the device](crate::DeviceInfo::max_beam_width), or launch parameters are out of range;
-    /// - it asks for more than the [limits](Self::set_limits) allow;
-    /// - the key of the target is unknown, or its vector was dropped;
-    /// - more keys are within the radius of the target than the limits, or the widest beam of a CUDA device, allow to find;
-    /// - estimated distances are requested of an index without codes, or exact ones of an index without vectors;
-    /// - the device failed.
+    /// Fails with
+    /// - [`ErrorKind::InvalidInput`] if the query has another dimension or a value that is not finite or that the element type
+    ///   cannot hold, is too long for distances to be finite, or is zero under the cosine metric; if the filter does not
+    ///   fit the attributes; or if more keys are within the radius of the target than the limits, or the widest beam of a CUDA
+    ///   device, allow to find;
+    /// - [`ErrorKind::InvalidParameter`] if `k` or the beam width is 0, or above [that of the
+    ///   device](crate::DeviceInfo::max_beam_width) or the [limits](Self::set_limits), or launch parameters are out of range;
+    /// - [`ErrorKind::UnknownKey`] if the key of the target is not in the index;
+    /// - [`ErrorKind::Unsupported`] if estimated distances are requested of an index without codes, or exact ones of an
+    ///   index without vectors;
+    /// - [`ErrorKind::Device`] if the device failed.
     pub fn search<'a>(&self, target: impl Into<Target<'a>>, params: SearchParams<'_>) -> Result<Vec<Hit>> {
         Ok(self.search_for(target.into(), params)?)
     }
@@ -56,7 +60,7 @@ impl Index {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::search`] if one of the queries is refused, or [`SearchError::Memory`] if the arrays cannot be
+    /// As [`Self::search`] if one of the queries is refused, or with [`ErrorKind::OutOfMemory`] if the arrays cannot be
     /// allocated.
     pub fn search_batch<'a>(
         &self,
@@ -78,7 +82,7 @@ impl Index {
     /// there are fewer. Returns the hops and distances of the whole batch.
     ///
     /// # Errors
-    /// As [`Self::search`], or [`SearchError::Buffer`] if an array has another length. The contents of the arrays are
+    /// As [`Self::search`], or with [`ErrorKind::InvalidInput`] if an array has another length. The contents of the arrays are
     /// then unspecified.
     pub fn search_batch_into<'a>(
         &self,
@@ -158,9 +162,9 @@ impl Index {
     /// ```
     ///
     /// # Errors
-    /// Returns [`SearchError::SubmittedPredicate`] for a filter that the future cannot own, [`SearchError::Limit`],
-    /// [`SearchError::Vector`] if the vector cannot be converted, or [`SearchError::Thread`] if the threads that search
-    /// cannot be started: then there is no future. The future returns the other errors of [`Self::search`].
+    /// Fails with [`ErrorKind::InvalidInput`] for a filter that the future cannot own or a vector that cannot be converted,
+    /// [`ErrorKind::InvalidParameter`] beyond the [limits](Self::set_limits), or [`ErrorKind::OutOfThreads`] if the threads
+    /// that search cannot be started: then there is no future. The future returns the other errors of [`Self::search`].
     pub fn submit<'a>(
         &self,
         query: impl Into<Vectors<'a>>,

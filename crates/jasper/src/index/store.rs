@@ -5,6 +5,8 @@ use std::path::Path;
 use jasper_graph::SaveStats;
 
 use super::{Index, OpenOptions, typed};
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::error::Result;
 use crate::journal::Follower;
 use crate::{DeviceChoice, IndexBuilder};
@@ -14,8 +16,7 @@ impl Index {
     /// index](Self::save_durable), in host memory. [`OpenOptions`] opens it on a device, or with other options.
     ///
     /// # Errors
-    /// Returns [`OpenError`]; [`OpenError::Journal`] if the folder is in use, by this process or another, is not that
-    /// of a durable index, or has a damaged journal, or another snapshot than the journal continues.
+    /// As [`OpenOptions::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }
@@ -31,8 +32,10 @@ impl Index {
     /// time.
     ///
     /// # Errors
-    /// Returns [`FileError`]; the old file is unchanged, except after a [`NotSynced`](FileFault::NotSynced) fault,
-    /// where the new file is complete but may be lost if the system fails.
+    /// Fails with [`ErrorKind::Io`] if the file cannot be written, [`ErrorKind::Device`] if edges cannot be copied from the
+    /// device, [`ErrorKind::InvalidFile`] if the folder for shards has other files, or [`ErrorKind::Cancelled`]. The old file
+    /// is unchanged, unless the message says that the new one is written and cannot be synced: then it may be lost if the
+    /// system fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats> {
         self.save_to(path.as_ref())
     }
@@ -53,7 +56,8 @@ impl Index {
     /// ```
     ///
     /// # Errors
-    /// Returns [`FileFault`] if the device failed, or the index has several shards ([`DeviceError::Sharded`](crate::DeviceError::Sharded)).
+    /// Fails with [`ErrorKind::Device`] if the device failed or the index has several shards, or with
+    /// [`ErrorKind::Cancelled`].
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         Ok(typed!(self, index => index.to_bytes(&mut self.progress.report()))?)
     }
@@ -87,7 +91,7 @@ impl Index {
     /// change writes a new [snapshot](Self::snapshot), which empties the journal. If this fails, the index goes on with
     /// the longer journal, and tries again when the journal has grown by the same amount.
     ///
-    /// A change that cannot be written to the journal is not made, and returns [`UpdateError::Journal`]; later ones may
+    /// A change that cannot be written to the journal is not made, and fails with [`ErrorKind::Io`]; later ones may
     /// succeed, when the disk has room again for example. Only if the disk stays broken from then until the process
     /// ends may the refused change reappear when the folder is opened again. [Sketches](crate::QuantizeMode::Sketches) are not in
     /// the journal.
@@ -95,11 +99,9 @@ impl Index {
     /// If the folder cannot be written when it is opened, every change is refused until it is opened again. Other indexes
     /// may [follow](OpenOptions::follow) the one that has the folder open.
     ///
-    /// [`UpdateError::Journal`]: crate::UpdateError::Journal
-    ///
     /// # Errors
-    /// Returns [`JournalError`], also if the folder has a durable index or other files, which stay as they are. What this
-    /// call wrote is removed.
+    /// What this call wrote is removed. Fails with [`ErrorKind::AlreadyExists`] if the folder has a durable index or other
+    /// files, which stay as they are, with [`ErrorKind::InUse`] if a durable index is open there, or as [`Self::save`].
     pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats> {
         self.save_durable_to(folder.as_ref())
     }
@@ -116,8 +118,8 @@ impl Index {
     /// end. Searches do not wait.
     ///
     /// # Errors
-    /// Returns [`JournalError`]; [`JournalFault::NotDurable`](crate::error::JournalFault::NotDurable) if the index was not opened from such a folder.
-    /// The changes are on disk still.
+    /// The changes are on disk still. Fails with [`ErrorKind::InvalidFile`] if the index was not opened from such a folder, or
+    /// as [`Self::save`].
     pub fn snapshot(&self) -> Result<()> {
         Ok(typed!(self, index => index.snapshot(&mut self.progress.report()))?)
     }
@@ -127,8 +129,9 @@ impl Index {
     /// made since the last call. Returns 0 if the index follows no other.
     ///
     /// # Errors
-    /// Returns [`JournalError`]; [`JournalFault::Behind`](crate::error::JournalFault::Behind) if the folder is to be opened
-    /// again. The index is as before, or has some of the changes.
+    /// The index is as before, or has some of the changes. Fails with [`ErrorKind::Behind`] if the folder is to be opened
+    /// again, with [`ErrorKind::Io`] or [`ErrorKind::InvalidFile`] if the journal cannot be read, or with the error of a change
+    /// that cannot be made again.
     pub fn catch_up(&self) -> Result<usize> {
         Ok(typed!(self, index => index.changes.follower.get().map_or(Ok(0), Follower::catch_up))?)
     }
@@ -158,16 +161,16 @@ impl Index {
     /// Searches continue meanwhile; changes wait.
     ///
     /// This index keeps its device memory meanwhile, so `device` may have too little for both. The error
-    /// [`BuildError::Move`] has the new index, in host memory.
+    /// then [has the new index](crate::Error::into_index), in host memory.
     ///
     /// # Errors
-    /// Returns [`BuildError`], also if vectors were [dropped](Self::drop_vectors).
+    /// As [`IndexBuilder::build`]; with [`ErrorKind::Unsupported`] if vectors were [dropped](Self::drop_vectors).
     pub fn rebuild(&self, device: impl Into<DeviceChoice>) -> Result<Self> {
         self.rebuild_on(device.into())
     }
 
     fn rebuild_on(&self, device: DeviceChoice) -> Result<Self> {
         let rebuilt = typed!(self, index => Self::from(index.rebuild(device, &mut self.progress.report())?));
-        IndexBuilder::new(self.metric()).device(device).placed(rebuilt)
+        IndexBuilder::new(self.stats().metric).device(device).placed(rebuilt)
     }
 }

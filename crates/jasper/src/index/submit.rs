@@ -3,7 +3,7 @@
 use jasper_core::Vectors;
 use jasper_vamana::{InsertReport, OnConflict};
 
-use super::{DeleteKeys, Entries};
+use super::{DeleteKeys, NewKeys};
 use crate::changes::InsertEntries;
 use crate::changes::small::Made;
 
@@ -47,14 +47,14 @@ pub(super) enum Change<'a> {
 
 impl<'a> Update<'a> {
     /// An [insert](crate::Index::insert).
-    pub fn insert(vectors: impl Into<Vectors<'a>>, entries: impl Into<Entries<'a>>) -> Self {
-        let entries = InsertEntries::new(entries.into(), OnConflict::Refuse);
+    pub fn insert(vectors: impl Into<Vectors<'a>>, keys: impl Into<NewKeys<'a>>) -> Self {
+        let entries = InsertEntries::new(keys.into(), OnConflict::Refuse);
         Self { change: Change::Insert(vectors.into(), entries), result: Made::inserted }
     }
 
     /// An [upsert](crate::Index::upsert).
-    pub fn upsert(vectors: impl Into<Vectors<'a>>, entries: impl Into<Entries<'a>>) -> Self {
-        let entries = InsertEntries::new(entries.into(), OnConflict::Replace);
+    pub fn upsert(vectors: impl Into<Vectors<'a>>, keys: impl Into<NewKeys<'a>>) -> Self {
+        let entries = InsertEntries::new(keys.into(), OnConflict::Replace);
         Self { change: Change::Insert(vectors.into(), entries), result: Made::inserted }
     }
 }

@@ -7,7 +7,9 @@ use jasper_graph::VectorError;
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
 
 use super::submit::Change;
-use super::{DeleteKeys, Entries, Index, Update, typed, vector_error};
+use super::{DeleteKeys, Index, NewKeys, Update, typed, vector_error};
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::batcher::Pending;
 use crate::changes::InsertEntries;
 use crate::changes::small::{SMALL, SmallChange};
@@ -15,7 +17,7 @@ use crate::error::Result;
 use crate::typed::TypedIndex;
 
 impl Index {
-    /// Adds vectors, each under the key at the same position, or under [new keys](crate::NewKeys::Next).
+    /// Adds vectors, each under the key at the same position, or under [new keys](crate::NewKeys::NEXT).
     ///
     /// ```
     /// # use jasper::{ElementKind, IndexBuilder, MatrixView, Metric};
@@ -28,7 +30,7 @@ impl Index {
     /// index.upsert(&[4.5_f32, 5.5], &[50])?;
     /// index.delete(&[70])?;
     /// index.undelete(&[70])?; // Until `consolidate`.
-    /// assert_eq!(index.insert(&[6.5_f32, 7.5], NewKeys::Next)?.first_key, Some(71));
+    /// assert_eq!(index.insert(&[6.5_f32, 7.5], NewKeys::NEXT)?.first_key, Some(71));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -37,20 +39,24 @@ impl Index {
     /// with those of other threads that arrive while the change before is made.
     ///
     /// # Errors
-    /// Returns [`UpdateError`], and the index is unchanged, if
-    /// - a key is in the index, given twice, or [`NO_KEY`](crate::NO_KEY), which new keys may reach, or there is not one key per
-    ///   vector;
-    /// - a vector has another dimension or a value that is not finite or that the element type cannot hold, is too long for
-    ///   distances to be finite, or is zero under the cosine metric;
-    /// - the index is full, or has no vectors because they were [dropped](Self::drop_vectors);
-    /// - the source of the vectors cannot be read, memory cannot be allocated, or the device fails;
-    /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
+    /// The index is unchanged. Fails with
+    /// - [`ErrorKind::DuplicateKey`] if a key is in the index, or given twice;
+    /// - [`ErrorKind::InvalidInput`] if a key is [`NO_KEY`](crate::NO_KEY), which new keys may reach, there is not one key per
+    ///   vector, or attributes do not fit; and if a vector has another dimension or a value that is not finite or that the
+    ///   element type cannot hold, is too long for distances to be finite, or is zero under the cosine metric;
+    /// - [`ErrorKind::OutOfMemory`] if the index is full, or memory cannot be allocated;
+    /// - [`ErrorKind::Unsupported`] if vectors were [dropped](Self::drop_vectors), or the index
+    ///   [follows](crate::OpenOptions::follow) another;
+    /// - [`ErrorKind::Io`] if the source of the vectors cannot be read, or the index is durable and its journal cannot be
+    ///   written;
+    /// - [`ErrorKind::Device`] if the device failed;
+    /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn insert<'a>(
         &self,
         vectors: impl Into<Vectors<'a>>,
-        entries: impl Into<Entries<'a>>,
+        keys: impl Into<NewKeys<'a>>,
     ) -> Result<InsertReport> {
-        Ok(self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Refuse))?)
+        Ok(self.insert_as(vectors.into(), InsertEntries::new(keys.into(), OnConflict::Refuse))?)
     }
 
     /// Adds vectors under keys, replacing the vectors of keys that are already in the index.
@@ -60,9 +66,9 @@ impl Index {
     pub fn upsert<'a>(
         &self,
         vectors: impl Into<Vectors<'a>>,
-        entries: impl Into<Entries<'a>>,
+        keys: impl Into<NewKeys<'a>>,
     ) -> Result<InsertReport> {
-        Ok(self.insert_as(vectors.into(), InsertEntries::new(entries.into(), OnConflict::Replace))?)
+        Ok(self.insert_as(vectors.into(), InsertEntries::new(keys.into(), OnConflict::Replace))?)
     }
 
     fn insert_as(
@@ -107,10 +113,12 @@ impl Index {
     /// ```
     ///
     /// # Errors
-    /// Returns [`UpdateError`], and deletes no key, if
-    /// - a key is unknown, deleted already, or given twice, unless the keys are [`DeleteKeys::Present`];
-    /// - the device failed;
-    /// - the index is durable, and the change cannot be written to its journal ([`UpdateError::Journal`]).
+    /// No key is deleted. Fails with
+    /// - [`ErrorKind::UnknownKey`] if a key is not in the index or deleted already, and [`ErrorKind::DuplicateKey`] if it is
+    ///   given twice, unless the keys are [`DeleteKeys::Present`];
+    /// - [`ErrorKind::Unsupported`] if the index [follows](crate::OpenOptions::follow) another;
+    /// - [`ErrorKind::Io`] if the index is durable and its journal cannot be written;
+    /// - [`ErrorKind::Device`] if the device failed.
     pub fn delete<'a>(&self, keys: impl Into<DeleteKeys<'a>>) -> Result<usize> {
         self.delete_keys(keys.into())
     }
@@ -125,9 +133,9 @@ impl Index {
     /// Changes that are queued while others are made are made together, in their order, as those of threads that wait are.
     ///
     /// # Errors
-    /// Returns [`UpdateError::Thread`] if the thread that makes the changes cannot be started, or [`UpdateError::Vector`] if
-    /// a vector cannot be converted: then there is no future. The future returns the other errors of [`Self::insert`],
-    /// [`Self::upsert`] and [`Self::delete`].
+    /// Fails with [`ErrorKind::OutOfThreads`] if the thread that makes the changes cannot be started, or with
+    /// [`ErrorKind::InvalidInput`] if a vector cannot be converted: then there is no future. The future returns the other
+    /// errors of [`Self::insert`], [`Self::upsert`] and [`Self::delete`].
     pub fn submit_update<R: 'static>(&self, update: Update<'_, R>) -> Result<Pending<R>> {
         let Update { change, result } = update;
         Ok(typed!(self, index => match change {
@@ -142,8 +150,9 @@ impl Index {
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if a key cannot be restored, or if the index is durable and the change cannot be written
-    /// to its journal ([`UpdateError::Journal`]); none is restored then.
+    /// No key is restored. Fails with [`ErrorKind::UnknownKey`] if a key is not deleted or can no longer be restored,
+    /// [`ErrorKind::DuplicateKey`] if it is in the index or given twice, or [`ErrorKind::InvalidInput`] if another key has its
+    /// id; and as [`Self::delete`].
     pub fn undelete(&self, keys: &[Key]) -> Result<()> {
         Ok(typed!(self, index => index.undelete(keys))?)
     }
@@ -155,8 +164,9 @@ impl Index {
     /// none, but files of other libraries may have them.
     ///
     /// # Errors
-    /// Returns [`UpdateError`] if the device failed, vectors were [dropped](Self::drop_vectors), or the index is
-    /// durable and the change cannot be written to its journal ([`UpdateError::Journal`]); the index is unchanged.
+    /// The index is unchanged. Fails with [`ErrorKind::Device`] if the device failed, [`ErrorKind::Unsupported`] if vectors were
+    /// [dropped](Self::drop_vectors), [`ErrorKind::Io`] if the index is durable and its journal cannot be written, or
+    /// [`ErrorKind::Cancelled`].
     pub fn consolidate(&self) -> Result<ConsolidateReport> {
         Ok(typed!(self, index => index.consolidate(&mut self.progress.report()))?)
     }
@@ -168,9 +178,9 @@ impl Index {
     /// memory is kept for later inserts. A progress callback can cancel it until vectors begin to move.
     ///
     /// # Errors
-    /// Returns [`UpdateError`], and the index is unchanged, if memory cannot be allocated, or if the index is durable
-    /// and the change cannot be written to its journal ([`UpdateError::Journal`]). Returns it also if the device
-    /// failed. If a CUDA device fails while vectors move, the index is unusable there and its edges are lost.
+    /// The index is unchanged. Fails with [`ErrorKind::OutOfMemory`], [`ErrorKind::Io`] if the index is durable and its journal
+    /// cannot be written, [`ErrorKind::Cancelled`], or [`ErrorKind::Device`] if the device failed: if a CUDA device fails while
+    /// vectors move, the index is unusable there and its edges are lost.
     pub fn compact(&self) -> Result<CompactReport> {
         Ok(typed!(self, index => index.compact(&mut self.progress.report()))?)
     }

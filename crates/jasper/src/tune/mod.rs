@@ -54,7 +54,7 @@ impl Goal {
     /// Checks `k` and the recall, as [`Index::tune`](crate::Index::tune) does.
     ///
     /// # Errors
-    /// Returns [`ErrorKind::InvalidParameter`](crate::ErrorKind::InvalidParameter) if one of them is out of bounds.
+    /// Fails with [`ErrorKind::InvalidParameter`](crate::ErrorKind::InvalidParameter) if one of them is out of bounds.
     pub fn check(self) -> Result<(), Error> {
         Ok(self.find_fault()?)
     }

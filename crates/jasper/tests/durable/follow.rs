@@ -59,8 +59,8 @@ fn a_follower_has_each_change_and_makes_none() {
         let (follower, before) = (&followers[0], bytes_of(&index));
         let keys = follower.keys();
         let refused = [
-            follower.insert(&rows(7, 1), NewKeys::Next).map(drop),
-            follower.insert(view(&rows(7, 100), DIMENSION), NewKeys::Next).map(drop),
+            follower.insert(&rows(7, 1), NewKeys::NEXT).map(drop),
+            follower.insert(view(&rows(7, 100), DIMENSION), NewKeys::NEXT).map(drop),
             follower.upsert(&rows(7, 1), &keys[..1]).map(drop),
             follower.delete(&keys[..1]).map(drop),
             follower.consolidate().map(drop),
@@ -143,7 +143,7 @@ fn a_follower_outlives_the_process_that_it_follows() {
         wait_for(&follower, &index);
         if round % 2 == 0 {
             index.snapshot().unwrap();
-            index.insert(&rows(round, 1), NewKeys::Next).unwrap();
+            index.insert(&rows(round, 1), NewKeys::NEXT).unwrap();
         }
         follower.catch_up().unwrap();
         assert!(bytes_of(&follower) == bytes_of(&index), "round {round}");

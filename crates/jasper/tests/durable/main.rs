@@ -73,7 +73,7 @@ fn some(keys: impl IntoIterator<Item = Key>, bits: u64, part: u64) -> Vec<Key> {
 fn change(index: &Index, number: u64) {
     let bits = mix(number);
     let batch = |most: u64| rows(bits, (1 + bits / 64 % most) as usize);
-    let insert = |rows: &[f32]| index.insert(view(rows, DIMENSION), NewKeys::Next).map(drop);
+    let insert = |rows: &[f32]| index.insert(view(rows, DIMENSION), NewKeys::NEXT).map(drop);
     let quantize = |quantization: Option<Quantization>| index.quantize(quantization).map(drop);
     let changed = match bits % 16 {
         _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)).map(drop),
@@ -155,7 +155,7 @@ fn a_snapshot_empties_the_journal() {
     };
     let index = Index::open(&path).unwrap();
     index.delete(&index.keys()).unwrap();
-    index.insert(view(&rows(5, 40), DIMENSION), NewKeys::Next).unwrap();
+    index.insert(view(&rows(5, 40), DIMENSION), NewKeys::NEXT).unwrap();
     let before = bytes_of(&index);
     assert_eq!(names(), vec!["index-0.jasper"]);
     index.snapshot().unwrap();
@@ -175,7 +175,7 @@ fn changes_go_on_while_a_snapshot_is_written() {
         let path = folder.path().join("index");
         create_with(&path, shards);
         let index = Index::open(&path).unwrap();
-        index.insert(view(&rows(5, 40), DIMENSION), NewKeys::Next).unwrap();
+        index.insert(view(&rows(5, 40), DIMENSION), NewKeys::NEXT).unwrap();
         let ((began, begins), (ended, ends)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
             let index = &index;
@@ -192,7 +192,7 @@ fn changes_go_on_while_a_snapshot_is_written() {
             begins.recv_timeout(Duration::from_secs(20)).unwrap();
             index.delete(&index.keys()[..20]).unwrap();
             index.consolidate().unwrap();
-            index.insert(view(&rows(6, 40), DIMENSION), NewKeys::Next).unwrap();
+            index.insert(view(&rows(6, 40), DIMENSION), NewKeys::NEXT).unwrap();
             ended.send(()).unwrap();
         });
         assert!(path.join("index-1.jasper").exists() && !path.join("index-0.jasper").exists());
@@ -230,14 +230,14 @@ fn blocks_of_vectors_are_read_as_they_were_given() {
     let index = Index::open(&path).unwrap();
     // 2 MB are committed in a group, and 6 MB are not.
     let vectors: Vec<f32> = (0..2900 * dimension).map(|i| (i % 1_000_003) as f32).collect();
-    index.insert(view(&vectors[..170 * dimension], dimension), NewKeys::Next).unwrap();
-    index.insert(view(&vectors[..500 * dimension], dimension), NewKeys::Next).unwrap();
+    index.insert(view(&vectors[..170 * dimension], dimension), NewKeys::NEXT).unwrap();
+    index.insert(view(&vectors[..500 * dimension], dimension), NewKeys::NEXT).unwrap();
     let before = bytes_of(&index);
     drop(index);
     let index = Index::open(&path).unwrap();
     assert!(bytes_of(&index) == before);
     // With another 35 MB, a snapshot is due.
-    index.insert(Vectors::from_source(&Serial(view(&vectors, dimension))), NewKeys::Next).unwrap();
+    index.insert(Vectors::from_source(&Serial(view(&vectors, dimension))), NewKeys::NEXT).unwrap();
     assert!(path.join("index-3.jasper").is_file() && !path.join("index-0.jasper").exists());
     let before = bytes_of(&index);
     drop(index);
@@ -372,7 +372,7 @@ fn a_journal_knows_its_snapshot() {
     let path = folder.path().join("index");
     create(&path);
     let insert =
-        |index: &Index, number| index.insert(view(&rows(number, 3), DIMENSION), NewKeys::Next).unwrap();
+        |index: &Index, number| index.insert(view(&rows(number, 3), DIMENSION), NewKeys::NEXT).unwrap();
     for name in ["index-0.jasper", "index-1.jasper"] {
         let index = Index::open(&path).unwrap();
         insert(&index, 5);

@@ -27,7 +27,7 @@ fn the_cost_of_a_journal() {
         for vectors in more.chunks(batch * dimension).take(batches) {
             for (index, seconds) in [&plain, &durable].into_iter().zip(&mut seconds) {
                 let start = Instant::now();
-                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
+                index.insert(view(vectors, dimension), NewKeys::NEXT).unwrap();
                 *seconds += start.elapsed().as_secs_f64();
             }
         }
@@ -56,7 +56,7 @@ fn the_time_of_recovery() {
             let index = Index::open(&path).unwrap();
             let start = Instant::now();
             for vectors in more.chunks(batch * dimension).take(batches) {
-                index.insert(view(vectors, dimension), NewKeys::Next).unwrap();
+                index.insert(view(vectors, dimension), NewKeys::NEXT).unwrap();
             }
             let inserted = start.elapsed().as_secs_f64();
             drop(index);

@@ -254,7 +254,7 @@ fn rows_that_cannot_be_read_leave_no_trace() {
             );
         }
         assert!(matches!(
-            index.insert(source(&broken), NewKeys::Next).unwrap_err().downcast_ref(),
+            index.insert(source(&broken), NewKeys::NEXT).unwrap_err().downcast_ref(),
             Some(UpdateError::Read(_))
         ));
         let error = IndexBuilder::new(Metric::L2).build(source(&broken)).unwrap_err();

@@ -131,7 +131,7 @@ fn filters_find_what_passes_whatever_changes() {
         check(&index, &queries);
         let rebuilt = index.rebuild(jasper::Device::Cpu).unwrap();
         check(&rebuilt, &queries);
-        assert_eq!(rebuilt.columns(), index.columns());
+        assert!(rebuilt.attributes(&[]).columns().eq(index.attributes(&[]).columns()));
 
         // A vector without attributes has none, whatever its key had before.
         index.upsert(&rows[..DIMENSION], &[5007]).unwrap();
@@ -162,7 +162,7 @@ fn attributes_are_saved_and_logged() {
     for mapped in [false, true] {
         let opened = OpenOptions::new().mapped(mapped).open(&path).unwrap();
         check(&opened, &queries);
-        assert_eq!(opened.columns(), index.columns());
+        assert!(opened.attributes(&[]).columns().eq(index.attributes(&[]).columns()));
     }
     // A change of attributes alone is appended.
     let tenant = Frame::new(1).column("tenant", ["another"]).unwrap();
@@ -253,7 +253,7 @@ fn expressions_without_columns_select_keys() {
     assert_eq!(keys(&Expression::keys(3..50).not()), [0, 1, 2]);
     // A frame without values adds no column.
     index.set_attributes(&[7], &Frame::new(1).column("year", [None::<i64>]).unwrap()).unwrap();
-    assert!(index.columns().is_empty());
+    assert_eq!(index.attributes(&[]).columns().count(), 0);
     assert!(index.set_attributes(&[99], &Frame::new(1)).is_err());
 }
 
@@ -275,7 +275,7 @@ fn what_does_not_fit_is_refused_by_name() {
     let error = index.insert(&rows[50 * DIMENSION..51 * DIMENSION], (&[50], &wrong)).unwrap_err();
     assert!(error.to_string().contains("year"), "{error}");
     let two = Frame::new(2).column("year", [1, 2]).unwrap();
-    let next = (NewKeys::Next, &two);
+    let next = (NewKeys::NEXT, &two);
     assert!(index.insert(&rows[50 * DIMENSION..51 * DIMENSION], next).is_err());
     assert!(index.set_attributes(&[77], &Frame::new(1).column("year", [1]).unwrap()).is_err());
     assert_eq!((index.len(), index.attributes(&[50]).value(0, "year")), (50, Value::Null));

@@ -116,7 +116,7 @@ pub fn recall<T: Element>(
     let pool = ThreadPoolBuilder::new().build()?;
     // More than k neighbors are found, so that ties with the k-th are recognized.
     let depth = (2 * params.k).min(inside.len());
-    let truth = exact_knn(view(&held, rows), queries, depth, index.metric(), &pool, &mut no_progress)?;
+    let truth = exact_knn(view(&held, rows), queries, depth, index.stats().metric, &pool, &mut no_progress)?;
     let matches = index.search_batch(queries, params)?;
     let recalls = matches.iter().enumerate().map(|(query, hits)| {
         let Truth { ids, distances } = truth.truth(query);

@@ -141,7 +141,7 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
             index.consolidate().unwrap();
         }
         let first = (round as usize * 100) % 1400;
-        index.insert(view(&rows[first * D..][..100 * D], D), NewKeys::Next).unwrap();
+        index.insert(view(&rows[first * D..][..100 * D], D), NewKeys::NEXT).unwrap();
         if round % 7 == 6 {
             index.compact().unwrap();
         }
@@ -348,7 +348,7 @@ fn codes_of_data_that_drifted_are_told_from_codes_made_anew() {
     // Other clusters, elsewhere.
     let others: Vec<f32> = Clusters::new(D, 77).rows::<f32>(2000, 0).iter().map(|x| x + 500.0).collect();
     index.delete(&(0..2000).collect::<Vec<_>>()).unwrap();
-    index.insert(view(&others, D), NewKeys::Next).unwrap();
+    index.insert(view(&others, D), NewKeys::NEXT).unwrap();
     index.consolidate().unwrap();
     let drifted = index.check().unwrap().codes.unwrap();
     assert!(drifted.error > 1.5 * drifted.retrained_error && drifted.has_drifted(), "{drifted:?}");

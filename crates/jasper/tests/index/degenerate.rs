@@ -21,7 +21,7 @@ fn check_all<T: Element>(index: &Index, rows: &[T], dimension: usize) {
     for query in rows.chunks_exact(dimension).take(8) {
         let hits = everything(index, query);
         assert_eq!(hits.len(), index.len());
-        assert_exact(index.metric(), query, &hits, (0..).zip(rows.chunks_exact(dimension)));
+        assert_exact(index.stats().metric, query, &hits, (0..).zip(rows.chunks_exact(dimension)));
     }
 }
 
@@ -93,7 +93,7 @@ fn degrees<T: Element>() {
             let builder = IndexBuilder::new(metric).max_degree(max_degree).build_beam_width(4).threads(2);
             let index = builder.build(view(&rows[..6 * 200], 6)).unwrap();
             check_all(&index, &rows[..6 * 200], 6);
-            index.insert(view(&rows[6 * 200..], 6), NewKeys::Next).unwrap();
+            index.insert(view(&rows[6 * 200..], 6), NewKeys::NEXT).unwrap();
             check_all(&index, &rows, 6);
             index.delete(&(0..90).collect::<Vec<_>>()).unwrap();
             index.consolidate().unwrap();
@@ -167,7 +167,7 @@ fn a_hundred_thousand_copies_come_and_go() {
     let filtered = SearchParams::new(1).filter(&one);
     assert_eq!(keys(&index.search(&rows[..4], filtered).unwrap()), [7]);
     let copies = rows[..4].repeat(COPIES);
-    let report = index.insert(view(&copies, 4), NewKeys::Next).unwrap();
+    let report = index.insert(view(&copies, 4), NewKeys::NEXT).unwrap();
     assert_eq!((report.duplicates, index.stats().live_vertices), (COPIES, 300));
     let nearest = index.search(&rows[..4], SearchParams::new(3)).unwrap();
     assert_eq!(keys(&nearest), [0, 300, 301]);
@@ -191,7 +191,7 @@ fn a_quarter_of_copies_hides_nobody() {
         rows.copy_within(from..from + 8, to);
     }
     let index = small(Metric::L2).max_degree(16).build(view(&rows[..8 * 2000], 8)).unwrap();
-    index.insert(view(&rows[8 * 2000..], 8), NewKeys::Next).unwrap();
+    index.insert(view(&rows[8 * 2000..], 8), NewKeys::NEXT).unwrap();
     assert!(index.stats().live_vertices <= 3000 - 720);
     check_all(&index, &rows, 8);
     // There are more copies than the frontier holds, and a few other rows.
@@ -214,7 +214,7 @@ fn zero_vectors<T: Element>() {
     assert!(matches!(error.downcast_ref(), Some(VectorError::ZeroVector { row: 20 })), "{error}");
     let index = small(Metric::Cosine).build(view(&rows, 4)).unwrap();
     let before = bytes_of(&index);
-    let error = index.insert(view(&with_zero, 4), NewKeys::Next).unwrap_err();
+    let error = index.insert(view(&with_zero, 4), NewKeys::NEXT).unwrap_err();
     assert!(matches!(error.downcast_ref(), Some(VectorError::ZeroVector { row: 20 })), "{error}");
     let error = index.search(&[T::default(); 4], SearchParams::new(1)).unwrap_err();
     assert!(
@@ -401,18 +401,18 @@ fn the_largest_key_is_a_key() {
     let index = small(Metric::L2).keys(&[NO_KEY - 3, 7, 9]).build(view(&rows, 4)).unwrap();
     let more = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
     assert_eq!(
-        index.insert(view(&more, 4), NewKeys::Next).unwrap().first_key,
+        index.insert(view(&more, 4), NewKeys::NEXT).unwrap().first_key,
         Some(NO_KEY - 2),
         "two keys are left"
     );
     let before = bytes_of(&index);
-    let error = index.insert(view(&[9.0; 4], 4), NewKeys::Next).unwrap_err();
+    let error = index.insert(view(&[9.0; 4], 4), NewKeys::NEXT).unwrap_err();
     assert!(
         matches!(error.downcast_ref(), Some(KeyError::NoneLeft { count: 1, last }) if *last == NO_KEY - 1)
     );
     assert!(bytes_of(&index) == before);
     assert!(index.contains(NO_KEY - 1));
-    let nothing = index.insert(view::<f32>(&[], 4), NewKeys::Next).unwrap();
+    let nothing = index.insert(view::<f32>(&[], 4), NewKeys::NEXT).unwrap();
     assert_eq!(
         (nothing.keys, nothing.first_key, index.stats().next_key),
         (0, None, NO_KEY),
@@ -526,7 +526,7 @@ fn calls_about_nothing_change_nothing() {
     let before = bytes_of(&index);
     assert_eq!(index.insert(view::<f32>(&[], 4), &[]).unwrap().keys, 0);
     assert_eq!(index.upsert(view::<f32>(&[], 4), &[]).unwrap().keys, 0);
-    assert_eq!(index.insert(view::<f32>(&[], 4), NewKeys::Next).unwrap().first_key, None);
+    assert_eq!(index.insert(view::<f32>(&[], 4), NewKeys::NEXT).unwrap().first_key, None);
     assert_eq!(index.stats().next_key, 20);
     index.delete(&[]).unwrap();
     index.undelete(&[]).unwrap();

@@ -24,7 +24,7 @@ fn changed<T: Element, F: Element>() -> Index {
     index.insert(view(&more[..100 * DIMENSION], DIMENSION), &keys).unwrap();
     index.insert(&more[100 * DIMENSION..101 * DIMENSION], &[5000]).unwrap();
     index.upsert(view(&more[101 * DIMENSION..103 * DIMENSION], DIMENSION), &[5000, 7]).unwrap();
-    index.insert(view(&more[103 * DIMENSION..], DIMENSION), NewKeys::Next).unwrap();
+    index.insert(view(&more[103 * DIMENSION..], DIMENSION), NewKeys::NEXT).unwrap();
     assert_eq!(index.vector(7), Some(floats(&more[102 * DIMENSION..103 * DIMENSION])));
     index
 }
@@ -85,6 +85,6 @@ fn a_build_takes_the_element_of_its_source() {
     let rows: Vec<f16> = rows(300, 0);
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
     let index = IndexBuilder::new(Metric::Cosine).build(Vectors::from_source(&rows)).unwrap();
-    assert_eq!(index.element(), f16::KIND);
+    assert_eq!(index.stats().element, f16::KIND);
     assert_eq!(index.stats().element, f16::KIND);
 }

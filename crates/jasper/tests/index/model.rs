@@ -101,7 +101,7 @@ impl<T: Element> Subject<T> {
             Step::InsertNext(rows) => {
                 let next = self.model.next;
                 assert_eq!(self.index.stats().next_key, next);
-                let inserted = self.index.insert(view(&stored::<T>(&rows), DIMENSION), NewKeys::Next);
+                let inserted = self.index.insert(view(&stored::<T>(&rows), DIMENSION), NewKeys::NEXT);
                 assert_eq!(inserted.unwrap().first_key, (!rows.is_empty()).then_some(next));
                 (next..).zip(rows).for_each(|(key, row)| self.model.hold(key, row));
             }
@@ -128,7 +128,7 @@ impl<T: Element> Subject<T> {
 
     /// Whether rows of one direction are stored as one.
     fn goes_by_direction(&self) -> bool {
-        self.index.metric() == Metric::Cosine && !T::EXACT_SUMS
+        self.index.stats().metric == Metric::Cosine && !T::EXACT_SUMS
     }
 
     fn are_same(&self, a: &Row, b: &Row) -> bool {
@@ -244,9 +244,9 @@ impl<T: Element> Subject<T> {
         );
         assert_eq!(hits.len(), model.live.len(), "no key is an answer twice");
         let rows: BTreeMap<Key, Vec<T>> = model.live.iter().map(|(&key, row)| (key, stored([row]))).collect();
-        assert_exact(index.metric(), &query, &hits, rows.iter().map(|(&key, row)| (key, &row[..])));
+        assert_exact(index.stats().metric, &query, &hits, rows.iter().map(|(&key, row)| (key, &row[..])));
         for (&key, row) in &rows {
-            if T::EXACT_SUMS || index.metric() != Metric::Cosine {
+            if T::EXACT_SUMS || index.stats().metric != Metric::Cosine {
                 assert_eq!(index.vector(key), Some(floats(row)));
             }
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::ErrorKind;
-use jasper::bench::Profile;
+use jasper::Profile;
 use jasper::{
     CudaSet, Device, DeviceChoice, DeviceOptions, Distances, Element, ElementKind, Hit, Index, IndexBuilder,
     KeyFilter, MemorySpace, Metric, NewKeys, Quantization, SearchParams, Target,
@@ -31,7 +31,7 @@ fn compare<T: Element>(host: &Index, index: &Index, queries: &[T], params: Searc
     let queries = view(queries, DIMENSION);
     let expected = host.search_hits(queries, params).unwrap();
     let found = index.search_hits(queries, params).unwrap();
-    let exact = T::EXACT_SUMS && host.metric() != Metric::Cosine;
+    let exact = T::EXACT_SUMS && host.stats().metric != Metric::Cosine;
     for (found, expected) in found.iter().zip(&expected) {
         let near = (found.distance - expected.distance).abs() <= 1e-5 * (1.0 + expected.distance.abs());
         assert!(
@@ -102,7 +102,7 @@ fn changes_do_not_depend_on_the_device() {
     let device = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
-        let first = |index: &Index| index.insert(part(from, to), NewKeys::Next).unwrap().first_key;
+        let first = |index: &Index| index.insert(part(from, to), NewKeys::NEXT).unwrap().first_key;
         assert_eq!(first(&host), first(&device));
         let keys: Vec<u64> = (0..900).filter(|key| key % 3 == round as u64 && host.contains(*key)).collect();
         host.delete(&keys).unwrap();
@@ -148,8 +148,8 @@ fn a_large_batch_does_not_depend_on_the_device() {
     let device = built().to_device(Device::Cuda(0)).unwrap();
     let host = built();
     let rows: Vec<u8> = set.rows_of(&[3; 17_000], 1);
-    host.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
-    device.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
+    host.insert(view(&rows, DIMENSION), NewKeys::NEXT).unwrap();
+    device.insert(view(&rows, DIMENSION), NewKeys::NEXT).unwrap();
     assert!(bytes_of(&device.to_device(Device::Cpu).unwrap()) == bytes_of(&host));
 }
 
@@ -175,9 +175,9 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
             compare(&host, &apart, &queries, params);
         }
         let part = view(&rows[round * 300 * DIMENSION..][..300 * DIMENSION], DIMENSION);
-        let first = apart.insert(part, NewKeys::Next).unwrap().first_key.unwrap();
+        let first = apart.insert(part, NewKeys::NEXT).unwrap().first_key.unwrap();
         assert_eq!(
-            [&host, &there].map(|index| index.insert(part, NewKeys::Next).unwrap().first_key),
+            [&host, &there].map(|index| index.insert(part, NewKeys::NEXT).unwrap().first_key),
             [Some(first); 2]
         );
         let gone: Vec<u64> = (first..first + 40).collect();
@@ -278,7 +278,7 @@ fn searches_go_on_while_the_index_changes() {
             });
         }
         for chunk in rows.chunks(300 * DIMENSION) {
-            let first = index.insert(view(chunk, DIMENSION), NewKeys::Next).unwrap().first_key.unwrap();
+            let first = index.insert(view(chunk, DIMENSION), NewKeys::NEXT).unwrap().first_key.unwrap();
             index.delete(&[first, first + 1]).unwrap();
             index.consolidate().unwrap();
         }

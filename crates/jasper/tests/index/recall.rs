@@ -33,10 +33,10 @@ fn a_stream_is_as_good_as_a_build(what: &str, labels: &[usize]) {
     let queries: Vec<f32> = set.rows(300, 1);
     let built = builder(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
     let at_once = builder(Metric::L2).empty(ElementKind::F32, DIMENSION).unwrap();
-    at_once.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
+    at_once.insert(view(&rows, DIMENSION), NewKeys::NEXT).unwrap();
     let by_and_by = builder(Metric::L2).empty(ElementKind::F32, DIMENSION).unwrap();
     for rows in rows.chunks(100 * DIMENSION) {
-        by_and_by.insert(view(rows, DIMENSION), NewKeys::Next).unwrap();
+        by_and_by.insert(view(rows, DIMENSION), NewKeys::NEXT).unwrap();
     }
     for beam_width in [12, 24, 48] {
         let [built, at_once, by_and_by] = [&built, &at_once, &by_and_by]
@@ -74,7 +74,7 @@ fn few_rows_apart_are_found() {
             row[i] += 1.0;
         }
     }
-    index.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap();
+    index.insert(view(&rows, DIMENSION), NewKeys::NEXT).unwrap();
     assert!(index.check().unwrap().is_sound());
     for (number, burst) in [2, 4, 8, 16].into_iter().enumerate() {
         let first = 100 + 200 * number;
@@ -150,7 +150,7 @@ fn inner_products_of_uneven_rows_are_found() {
     let built = recall(&index, &rows, &numbers(&rows), &queries, 64);
     // Three times as long as any before: every edge was chosen for another largest length.
     let long = uneven(&set.rows::<f32>(400, 2), |row| 20.0 + row as f32 / 100.0);
-    index.insert(view(&long, DIMENSION), NewKeys::Next).unwrap();
+    index.insert(view(&long, DIMENSION), NewKeys::NEXT).unwrap();
     let all = [rows, long].concat();
     let grown = recall(&index, &all, &numbers(&all), &queries, 64);
     println!("inner product of uneven rows: {built:.4}, with longer ones {grown:.4}");

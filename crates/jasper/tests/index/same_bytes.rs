@@ -32,7 +32,7 @@ fn life<T: Element>(metric: Metric, threads: usize, mut pause: impl FnMut(Index)
     index.consolidate().unwrap();
     states.push(bytes_of(&index));
     index = pause(index);
-    index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap();
+    index.insert(view(&more, DIMENSION), NewKeys::NEXT).unwrap();
     states.push(bytes_of(&index));
     index.delete(&(BUILT as Key..BUILT as Key + 700).filter(|key| key % 2 == 0).collect::<Vec<_>>()).unwrap();
     index = pause(index);

@@ -25,7 +25,7 @@ fn options(spread: Spread) -> DeviceOptions {
 
 fn change<T: Element>(index: &Index) {
     let more: Vec<T> = Clusters::new(DIMENSION, 40).rows(400, 2);
-    index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap();
+    index.insert(view(&more, DIMENSION), NewKeys::NEXT).unwrap();
     index.delete(&(100..300).collect::<Vec<_>>()).unwrap();
     index.upsert(view(&more, DIMENSION), &(700..1100).collect::<Vec<_>>()).unwrap();
     index.consolidate().unwrap();

@@ -95,7 +95,7 @@ fn changes_go_where_the_keys_are() {
     };
     let more = vectors::<u8>(400, 2);
     each(&|index| {
-        assert_eq!(index.insert(view(&more, DIMENSION), NewKeys::Next).unwrap().first_key, Some(800))
+        assert_eq!(index.insert(view(&more, DIMENSION), NewKeys::NEXT).unwrap().first_key, Some(800))
     });
     each(&|index| assert_eq!(index.delete(&(100..250).collect::<Vec<_>>()).unwrap(), 150));
     each(&|index| index.undelete(&[110, 111]).unwrap());
@@ -181,7 +181,7 @@ fn errors_name_the_row_of_the_caller() {
     let built = builder(Metric::L2, 3).build(view(&rows, DIMENSION));
     assert!(built.unwrap_err().to_string().starts_with("row 321 holds"));
     let index = builder(Metric::L2, 3).empty(ElementKind::F32, DIMENSION).unwrap();
-    let error = index.insert(view(&rows, DIMENSION), NewKeys::Next).unwrap_err();
+    let error = index.insert(view(&rows, DIMENSION), NewKeys::NEXT).unwrap_err();
     assert!(error.to_string().starts_with("row 321 holds"), "{error}");
     assert!(index.is_empty());
 }

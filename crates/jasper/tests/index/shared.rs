@@ -126,7 +126,7 @@ fn an_insert_that_fails_midway_was_never_there() {
     let (open, open_receiver) = mpsc::channel();
     let gate = Gate { rows: more, reached: reached_sender, open: Mutex::new(open_receiver) };
     thread::scope(|scope| {
-        let insert = scope.spawn(|| index.insert(Vectors::from_source(&gate), NewKeys::Next));
+        let insert = scope.spawn(|| index.insert(Vectors::from_source(&gate), NewKeys::NEXT));
         reached.recv_timeout(FOREVER).expect("the insert gets to its last rows");
         assert_eq!(in_time("a search", || index.search(&first[..DIMENSION], params).unwrap()), before);
         drop(open);
@@ -377,7 +377,7 @@ fn small_changes_of_many_threads_are_made_together_and_answered_each() {
                             assert!(!index.contains(key) && index.delete(&[key]).is_err());
                         }
                         let next = index
-                            .insert(view(row(key + 2), DIMENSION), NewKeys::Next)
+                            .insert(view(row(key + 2), DIMENSION), NewKeys::NEXT)
                             .unwrap()
                             .first_key
                             .unwrap();

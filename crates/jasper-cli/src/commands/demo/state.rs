@@ -53,7 +53,7 @@ impl State {
 
     /// Inserts entries under the next keys.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
-        let report = self.index.insert(entries.view(), NewKeys::Next)?;
+        let report = self.index.insert(entries.view(), NewKeys::NEXT)?;
         self.vectors.extend_from_slice(&entries.vectors);
         self.keys.extend((report.first_key.unwrap_or(0)..).take(report.keys));
         Ok(())

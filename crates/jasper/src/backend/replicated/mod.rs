@@ -34,7 +34,6 @@ use super::sources::SharedRows;
 use super::vote::Vote;
 use super::{Backend, StartedSearch, joined_names};
 use crate::Device;
-use crate::bench::DevicePeaks;
 use crate::error::Error;
 use jasper_core::DeviceError;
 use jasper_vamana::UpdateError;
@@ -418,9 +417,5 @@ impl<T: Element> Backend<T> for Replicated<T> {
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         self.first().backend.profile(queries, params)
-    }
-
-    fn peak_rates(&self) -> Result<Option<DevicePeaks>, DeviceError> {
-        self.first().backend.peak_rates()
     }
 }

@@ -66,7 +66,7 @@ fn every_change_leaves_replicas_equal_to_one_index() {
         assert_equal(&three, &one);
     };
     each(&|index| {
-        index.insert(view(&rows[900 * DIMENSION..][..300 * DIMENSION]), NewKeys::Next).unwrap();
+        index.insert(view(&rows[900 * DIMENSION..][..300 * DIMENSION]), NewKeys::NEXT).unwrap();
     });
     each(&|index| assert_eq!(index.delete(&(100..250).collect::<Vec<_>>()).unwrap(), 150));
     each(&|index| index.undelete(&[110, 111]).unwrap());
@@ -207,7 +207,7 @@ fn the_others_go_on_without_a_device_that_faults() {
     // The first one faults in the middle of a change, which the last one makes.
     controls[0].fault();
     for index in [&one, &three] {
-        index.insert(view(&queries[..100 * DIMENSION]), NewKeys::Next).unwrap();
+        index.insert(view(&queries[..100 * DIMENSION]), NewKeys::NEXT).unwrap();
     }
     assert_eq!((three.device(), three.device_info().faults.len()), (Device::Cuda(2), 2));
     assert_equal(&three, &one);
@@ -232,7 +232,7 @@ fn a_replica_without_memory_for_a_change_is_left_out() {
         ErrorKind::Device
     );
     assert!(index.device_info().faults.is_empty());
-    index.insert(view(&rows[600 * DIMENSION..]), NewKeys::Next).unwrap();
+    index.insert(view(&rows[600 * DIMENSION..]), NewKeys::NEXT).unwrap();
     assert_eq!((index.len(), index.device_info().faults.len()), (900, 1));
     assert!(index.check().unwrap().is_sound());
 }

@@ -90,7 +90,7 @@ fn insert(index: &Index, keys: Option<Range<u64>>) -> Result<(), Error> {
     let rows = MatrixView::new(&rows, 2).unwrap();
     match keys {
         Some(keys) => index.insert(rows, &keys.collect::<Vec<_>>()).map(drop),
-        None => index.insert(rows, NewKeys::Next).map(drop),
+        None => index.insert(rows, NewKeys::NEXT).map(drop),
     }
 }
 
@@ -212,7 +212,7 @@ fn what_is_logged_is_what_is_inserted() {
         let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
         let index = durable(empty(1), &disk, folder.path());
         let source = Fickle { rows, reads: AtomicU64::new(0), fails: false };
-        let inserted = index.insert(Vectors::from_source(&source), NewKeys::Next);
+        let inserted = index.insert(Vectors::from_source(&source), NewKeys::NEXT);
         if is_large {
             assert!(
                 matches!(&inserted, Err(error) if matches!(error.downcast_ref(), Some(UpdateError::Read(_)))),
@@ -221,7 +221,7 @@ fn what_is_logged_is_what_is_inserted() {
         } else {
             inserted.unwrap();
         }
-        let failing = index.insert(Vectors::from_source(&Fickle { fails: true, ..source }), NewKeys::Next);
+        let failing = index.insert(Vectors::from_source(&Fickle { fails: true, ..source }), NewKeys::NEXT);
         assert!(
             matches!(failing.as_ref().unwrap_err().downcast_ref(), Some(UpdateError::Read(error)) if error.kind() == io::ErrorKind::PermissionDenied),
             "{failing:?}"
@@ -242,7 +242,7 @@ fn more() -> MatrixView<'static, u8> {
 const WITH_COMMIT_POINT: [MakeChange; 4] = [
     |index| index.insert(more(), &(300..330).collect::<Vec<_>>()).map(drop),
     |index| index.upsert(more(), &(20..50).collect::<Vec<_>>()).map(drop),
-    |index| index.insert(more(), NewKeys::Next).map(drop),
+    |index| index.insert(more(), NewKeys::NEXT).map(drop),
     |index| index.consolidate().map(drop),
 ];
 
