@@ -5,12 +5,12 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use jasper_attributes::AttributeError;
-use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
-use jasper_data::KnnError;
+use jasper_attributes::{AttributeError, ExpressionError};
+use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError, ParseMetricError};
+use jasper_data::{KnnError, ReadCause, ReadError, WriteError};
 use jasper_graph::{FileError, FileFault, KeyError, VectorError};
-use jasper_quant::TrainError;
-use jasper_vamana::{CheckpointError, PlanError, PoolError, SearchError, UpdateError};
+use jasper_quant::{ParseQuantizationError, TrainError};
+use jasper_vamana::{CheckpointError, ParseMemorySpaceError, PlanError, PoolError, SearchError, UpdateError};
 
 use crate::builder::BuildError;
 use crate::device::MoveError;
@@ -35,9 +35,9 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// # Errors of other crates
 ///
-/// The crates that Jasper is made of have errors of their own, such as `jasper_vamana::SearchError`, which an error of the
-/// same kind may hold. [`Self::downcast_ref`] returns it, with the values that the message names. They convert to this type
-/// by `?`.
+/// The crates that Jasper is made of have errors of their own, such as `jasper_vamana::SearchError`. They convert to this
+/// type by `?`, and [`Self::downcast_ref`] returns the one that an error was made of, with the values that its message
+/// names.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -75,7 +75,7 @@ pub enum ErrorKind {
     Cancelled,
     /// A file, a journal or a source of vectors cannot be read or written.
     Io,
-    /// A file or a folder is not that of an index, is damaged, or was written by a later release.
+    /// A file or a folder is of another kind than expected, is damaged, or was written by a later release.
     InvalidFile,
     /// The folder has an index or other files already.
     AlreadyExists,
@@ -176,9 +176,14 @@ kinds! {
     AttributeError => InvalidInput;
     Cancelled => Cancelled;
     MatrixError => InvalidInput;
+    ExpressionError => InvalidInput;
     ParamError => InvalidParameter;
+    ParseMemorySpaceError => InvalidParameter;
+    ParseMetricError => InvalidParameter;
+    ParseQuantizationError => InvalidParameter;
     PlanError => OutOfMemory;
     TrainError => InvalidInput;
+    WriteError => Io;
     io::Error => Io;
 }
 
@@ -187,6 +192,16 @@ impl From<PoolError> for Error {
         let kind = match error {
             PoolError::Zero => ErrorKind::InvalidParameter,
             _ => ErrorKind::OutOfThreads,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        let kind = match error.cause() {
+            ReadCause::Io(_) => ErrorKind::Io,
+            _ => ErrorKind::InvalidFile,
         };
         Self::new(kind, error)
     }

@@ -34,8 +34,8 @@ impl Index {
     /// # Errors
     /// Fails with [`ErrorKind::Io`] if the file cannot be written, [`ErrorKind::Device`] if edges cannot be copied from the
     /// device, [`ErrorKind::InvalidFile`] if the folder for shards has other files, or [`ErrorKind::Cancelled`]. The old file
-    /// is unchanged, unless the message says that the new one is written and cannot be synced: then it may be lost if the
-    /// system fails.
+    /// is unchanged, except after an error whose message says that the new one is written and cannot be synced
+    /// (`jasper_graph::FileFault::NotSynced`): it is complete, but may be lost if the system fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats> {
         self.save_to(path.as_ref())
     }

@@ -39,6 +39,7 @@ mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
 mod model;
+mod names;
 mod on_device;
 mod recall;
 mod same_bytes;
