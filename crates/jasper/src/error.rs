@@ -475,3 +475,31 @@ convert! {
     UpdateError => BuildError::Input;
     QuantizeError => BuildError::Quantize;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_the_message_and_the_cause_of_what_it_was_made_of() {
+        let full = || UpdateError::Journal(io::ErrorKind::StorageFull.into());
+        let error = Error::from(full());
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Io, true));
+        assert_eq!(error.to_string(), full().to_string());
+        assert_eq!(error.source().unwrap().to_string(), full().source().unwrap().to_string());
+        let error = error.downcast::<SearchError>().unwrap_err().into_index().unwrap_err();
+        assert!(matches!(error.downcast(), Ok(UpdateError::Journal(_))));
+    }
+
+    #[test]
+    fn the_innermost_error_is_kept() {
+        let of_build = BuildError::Input(UpdateError::Key(KeyError::Unknown(7)));
+        let error = Error::from(of_build);
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::UnknownKey, false));
+        assert_eq!(error.downcast_ref(), Some(&KeyError::Unknown(7)));
+        let of_query = SearchError::Vector(VectorError::ZeroVector { row: 0 });
+        let error = Error::from(TuneError::Search(of_query));
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().starts_with("query: row 0 is a zero vector"), "{error}");
+    }
+}

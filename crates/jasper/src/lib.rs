@@ -3,9 +3,9 @@
 //!
 //! ```
 //! use jasper::{Index, IndexBuilder, MatrixView, Metric, SearchParams};
-//! use jasper_core::synthetic::Clusters;
 //!
-//! let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0); // 2000 vectors of 32 coordinates.
+//! // 2,000 vectors of 32 coordinates, one after another.
+//! let vectors: Vec<f32> = (0..2_000 * 32_u64).map(|i| (i * i % 65_521) as f32 / 65_521.0).collect();
 //! let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 32)?)?;
 //!
 //! let hits = index.search(&vectors[..32], SearchParams::new(10))?;
