@@ -101,7 +101,8 @@ impl BuildParams {
         defaults::MAX_CANDIDATES.max(self.max_degree)
     }
 
-    /// Beam width of build searches (L).
+    /// Build beam width (L): that of searches for the neighbors of a new vertex, in a bulk build
+    /// [of two](Self::bulk_beam_width).
     pub fn build_beam_width(&self) -> usize {
         self.build_beam_width
     }
@@ -115,14 +116,14 @@ impl BuildParams {
         }
     }
 
-    /// Whether [`build_beam_width`](Self::build_beam_width) is 512 or more, which is for data whose neighbors are hard to
-    /// find.
+    /// Whether [`build_beam_width`](Self::build_beam_width) is 512 or more, which is for data whose neighbors are hard
+    /// to find.
     pub fn is_wide(&self) -> bool {
         self.build_beam_width >= WIDE_BUILD_BEAM
     }
 
-    /// The same parameters with another beam width, of at least 1 and at most four times this one, and another alpha, of
-    /// at least 1.
+    /// The same parameters with another beam width, of at least 1 and at most four times this one, and another alpha,
+    /// of at least 1.
     #[must_use]
     pub fn with_effort(self, build_beam_width: usize, alpha: f32) -> Self {
         Self { build_beam_width, alpha, ..self }
@@ -169,7 +170,7 @@ impl BuildParamsBuilder {
         self
     }
 
-    /// Sets the beam width of build searches (L), 1 to 4096. A wider beam raises recall and build time.
+    /// Sets the build beam width (L), 1 to 4096. A wider beam raises recall and build time.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.0.build_beam_width = build_beam_width;
         self

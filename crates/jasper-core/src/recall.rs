@@ -45,8 +45,8 @@ pub fn recall_at<I: Copy + Into<u64>>(k: usize, found: &[u64], truth: Truth<'_, 
     hits.min(expected) as f64 / expected as f64
 }
 
-/// Mean recall@k of a batch, from 0 to 1: `keys` are those found, `k` per query, of which [`NO_KEY`] ends a query's, and
-/// `truth` returns the true neighbors of the query of a number. See [`recall_at`].
+/// Mean recall@k of a batch, from 0 to 1: `keys` are those found, `k` per query, of which [`NO_KEY`] ends a query's,
+/// and `truth` returns the true neighbors of the query of a number. See [`recall_at`].
 ///
 /// ```
 /// use jasper_core::NO_KEY;

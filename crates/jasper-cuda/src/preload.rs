@@ -14,7 +14,7 @@ use gpu_kernels::graph::DistanceForm;
 use gpu_kernels::knn::{Rank, Scan};
 use gpu_kernels::prune::{Merge, PruneNew, PublishRows, Rescore, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, QuantizeSq4, QuantizeSq8};
-use gpu_kernels::search::{QuantizedSearch, Search};
+use gpu_kernels::search::{MAX_BEAM_WIDTH, QuantizedSearch, Search};
 use jasper_core::sync::lock;
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
@@ -38,6 +38,9 @@ pub struct KernelSet {
 /// Threads that load the kernels of a set. With more, a set takes no less time: about that of its longest kernel
 /// (docs/notebook/experiments.md#gpu-kernels-compiled-while-others-run).
 const MAX_THREADS: usize = 4;
+
+/// Vertices that a build searches for to measure what searches miss.
+const SAMPLE: usize = 1024;
 
 /// The name of these threads.
 const THREAD: &str = "jasper-kernels";
@@ -224,19 +227,24 @@ fn build_kernels<T: Element>(
     let (form, beam_width) =
         (DistanceForm::new(spec.metric, T::EXACT_SUMS), spec.params.bulk_beam_width(spec.metric) as u32);
     let row_bytes = row_bytes::<T>(spec.dimension);
-    let search = |batch| {
+    let search = |beam_width, batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
         KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
     };
-    let (few, many) = (search(1), search(usize::MAX));
-    let (searches, if_sq4_is_refused) =
-        if quantized.is_some() && spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION {
-            let sq4 = Search::for_sq4(form.op(), sq4_row_bytes(spec.dimension), beam_width);
-            let rescore = Rescore::for_sq8(form.op(), row_bytes);
-            (vec![KernelId::of(&QuantizeSq4), few, KernelId::of(&sq4), KernelId::of(&rescore)], Some(many))
-        } else {
-            (vec![few, many], None)
-        };
+    // The sample after the first pass, and passes with a wider beam.
+    let wider = [(4, SAMPLE), (16, SAMPLE), (2, usize::MAX), (4, usize::MAX)]
+        .map(|(times, batch)| ((times * beam_width).min(MAX_BEAM_WIDTH), batch));
+    let (few, many) = (search(beam_width, 1), search(beam_width, usize::MAX));
+    let (searches, later) = if quantized.is_some() && spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION {
+        let sq4_row_bytes = sq4_row_bytes(spec.dimension);
+        let sq4 = |beam_width| KernelId::of(&Search::for_sq4(form.op(), sq4_row_bytes, beam_width));
+        let rescore = KernelId::of(&Rescore::for_sq8(form.op(), row_bytes));
+        let mut later: Vec<_> = wider.map(|(beam_width, _)| sq4(beam_width)).into();
+        later.push(many);
+        (vec![KernelId::of(&QuantizeSq4), few, sq4(beam_width), rescore], later)
+    } else {
+        (vec![few, many], wider.map(|(beam_width, batch)| search(beam_width, batch)).into())
+    };
     // Those of the trial, which quantizes all vectors and searches them, come first.
     let trial = quantized.into_iter().flat_map(|element| {
         let metric = sq8_metric(spec.metric);
@@ -250,7 +258,7 @@ fn build_kernels<T: Element>(
         KernelId::of(&Reach),
         KernelId::of(&FindRowWithRoom),
     ];
-    trial.chain(searches).chain(link).chain(publishing_kernels()).chain(if_sq4_is_refused).collect()
+    trial.chain(searches).chain(link).chain(publishing_kernels()).chain(later).collect()
 }
 
 #[cfg(test)]

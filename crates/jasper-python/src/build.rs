@@ -42,9 +42,10 @@ impl Index {
     /// max_degree
     ///     Largest number of edges of a vector, 64 by default.
     /// build_beam_width
-    ///     Beam width of the searches of the build, 128 by default.
+    ///     Build beam width, L. By default 128, doubled once or twice if searches miss neighbors.
     /// alpha
-    ///     Factor of pruning, 1.2 by default; a larger one keeps more edges.
+    ///     Factor of pruning; a larger one keeps more edges. By default 1.2, and 2 where searches miss many neighbors
+    ///     and rows have few edges.
     /// max_batch_share
     ///     Largest batch as a share of the vectors before it, 0.04 by default. No batch has more than 200,000 vectors.
     /// seed

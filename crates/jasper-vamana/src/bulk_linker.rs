@@ -5,7 +5,7 @@
 //! raise the beam width if the graph misses neighbors                                      (effort)
 //! choose the edges of each vertex again; its search begins at the vertex, and the edges
 //!     that it has are candidates too                                                      (LinkMode::Refine)
-//! add the reversed edges that rows lack                                                   (LinkMode::Reverse)
+//! prune each row again, and add the reversed edges of what is left where rows lack them    (LinkMode::Reverse)
 //! reconnect what is unreachable
 //! ```
 //!
@@ -65,9 +65,9 @@ pub(crate) fn batch_len(linked: usize, share: f32, max_doubling: usize) -> usize
 }
 
 impl<'a> BulkLinker<'a> {
-    /// The linker of the vertices of `order`. If there is a checkpoint, it goes on from there, with the edges restored in
-    /// `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam width. Uses the threads of
-    /// the current pool.
+    /// The linker of the vertices of `order`. If there is a checkpoint, it goes on from there, with the edges restored
+    /// in `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam width. Uses the
+    /// threads of the current pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
@@ -88,8 +88,8 @@ impl<'a> BulkLinker<'a> {
         Ok(Self { order, done, cost, writer: Some(writer), effort })
     }
 
-    /// Runs the passes on `graph`, with any executor. Between batches it reports progress, and
-    /// writes a checkpoint if one is due or the report cancels the build.
+    /// Runs the passes on `graph`, with any executor. Between batches it reports progress, and writes a checkpoint if
+    /// one is due or the report cancels the build.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.
@@ -100,9 +100,10 @@ impl<'a> BulkLinker<'a> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
         let (order, passes) = (self.order, passes(graph.host().metric()));
-        let total = passes.len() * order.len();
         loop {
-            let state = Progress { stage: Stage::Linking, done: self.done, total };
+            // In vertices, as if all passes went over them together.
+            let done = self.done / passes.len();
+            let state = Progress { stage: Stage::Linking, done, total: order.len() };
             let reported = state.report(progress);
             if let Some(writer) = &mut self.writer
                 && writer.is_due(self.done, reported.is_err())
@@ -111,20 +112,15 @@ impl<'a> BulkLinker<'a> {
                 writer.write(graph.host(), self.done, self.cost)?;
             }
             reported?;
-            if self.done <= order.len() {
-                // Searches of the build need them too: from the medoid alone, some do not find their cluster.
-                let linked = &order[..self.done];
-                graph
-                    .change_host(|host| start::set_start_points(host, linked))
-                    .map_err(UpdateError::device)?;
-            }
-            if self.done == total {
+            let linked = &order[..self.done.min(order.len())];
+            // Searches of the build need them too: from the medoid alone, some do not find their cluster.
+            graph.change_host(|host| start::set_start_points(host, linked)).map_err(UpdateError::device)?;
+            if self.done == passes.len() * order.len() {
                 break;
             }
             let (mode, left) = (passes[self.done / order.len()], &order[self.done % order.len()..]);
-            let linked = self.done.min(order.len());
             // The medoid is not in the order and counts as linked.
-            let batch = largest_batch(1 + linked, graph.host().params()).min(left.len());
+            let batch = largest_batch(1 + linked.len(), graph.host().params()).min(left.len());
             let batch = &left[..batch];
             self.cost += link_batch(executor, &mut graph, batch, mode).map_err(UpdateError::device)?.cost;
             let before = self.done;

@@ -151,8 +151,8 @@ pub(crate) struct CheckpointWriter<'a> {
 
 impl<'a> CheckpointWriter<'a> {
     /// Reads the last checkpoint, if there is one, and restores its edges in `graph`. Returns the writer of the next
-    /// ones, how many vertices out of `total` all passes have processed, and the cost of that. Uses the threads of the
-    /// current pool.
+    /// ones, how many vertices out of `total` all passes have processed, and the cost of that. Uses the threads of
+    /// the current pool.
     ///
     /// Reads the vectors once for their checksum, and the checkpoint once.
     ///
@@ -167,45 +167,45 @@ impl<'a> CheckpointWriter<'a> {
     ) -> Result<(Self, usize, OperationCounts), CheckpointError> {
         let rows_checksum = rows_checksum(graph, quantizer);
         let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params(), effort)?;
-        let (mut linked, mut cost) = (0, OperationCounts::default());
+        let (mut done, mut cost) = (0, OperationCounts::default());
         if let Some(file) = file {
             let checkpoint = *file.checkpoint();
             let is_same = checkpoint.rows_checksum == rows_checksum
                 && file.info().slots == graph.slots()
-                && checkpoint.linked <= total as u64;
+                && checkpoint.done <= total as u64;
             if !is_same {
                 return Err(CheckpointError::Vectors { path: checkpoints.path.to_owned() });
             }
             let params = &file.info().params;
             graph.set_effort(params.build_beam_width(), params.alpha());
             file.restore(graph).map_err(CheckpointError::Open)?;
-            (linked, cost) = (checkpoint.linked as usize, bytemuck::cast(checkpoint.cost));
+            (done, cost) = (checkpoint.done as usize, bytemuck::cast(checkpoint.cost));
         }
-        Ok((Self { checkpoints, rows_checksum, written: (linked, Instant::now()) }, linked, cost))
+        Ok((Self { checkpoints, rows_checksum, written: (done, Instant::now()) }, done, cost))
     }
 
-    /// Whether to write a checkpoint now that all passes have processed `linked` vertices. True if there are new edges, and the
-    /// interval has passed or the build `ends` here.
-    pub(crate) fn is_due(&self, linked: usize, ends: bool) -> bool {
+    /// Whether to write a checkpoint now that all passes have processed `done` vertices. True if there are new edges,
+    /// and the interval has passed or the build `ends` here.
+    pub(crate) fn is_due(&self, done: usize, ends: bool) -> bool {
         let (vertices, then) = self.written;
-        linked > vertices && (ends || then.elapsed() >= self.checkpoints.every)
+        done > vertices && (ends || then.elapsed() >= self.checkpoints.every)
     }
 
     /// Writes a checkpoint with the edges of `graph`.
     pub(crate) fn write<T: Element>(
         &mut self,
         graph: &Graph<T>,
-        linked: usize,
+        done: usize,
         cost: OperationCounts,
     ) -> Result<(), CheckpointError> {
         let checkpoint = Checkpoint {
             rows_checksum: self.rows_checksum,
             release: release(),
-            linked: linked as u64,
+            done: done as u64,
             cost: bytemuck::cast(cost),
         };
         graph.save_checkpoint(self.checkpoints.path, &checkpoint).map_err(CheckpointError::Save)?;
-        self.written = (linked, Instant::now());
+        self.written = (done, Instant::now());
         Ok(())
     }
 }

@@ -5,12 +5,15 @@
 //!     wide   <- its 10 nearest found with a beam of 8 L
 //!     missed += those of wide that are not among its 10 nearest found with a beam of 2 L
 //! if more than 3 in 1,000 were missed: double L
-//! if more than 6 in 100:               double it again; if rows are thin, widen alpha
+//! if more than 6 in 100:               double it again; if prunes leave few edges, widen alpha
 //! ```
 //!
-//! Under inner products there is one pass. Then this is decided whenever the number of linked vertices has doubled, from
-//! 16,384 on, by a sample of those that are linked next: L is doubled if more than 3 in 10,000 were missed, and to 512 if
-//! more than 3 in 1,000.
+//! The sample are the vertices that were linked last. Their rows hold what their prune kept, and hardly any edges that
+//! later vertices would have added.
+//!
+//! Under inner products there is one pass. Then this is decided whenever the number of linked vertices has doubled,
+//! from 16,384 on, by a sample of those that are linked next: L is doubled if more than 3 in 10,000 were missed, and
+//! to 512 if more than 3 in 1,000.
 //!
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
 //! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider
@@ -46,29 +49,38 @@ const CHECKED: usize = 256;
 const CHECKED_BEAM: usize = 256;
 /// L is not raised beyond this.
 const WIDEST: usize = 512;
-/// Rows are thin if they have fewer than this share of the edges that they could have.
+/// Rows are thin if prunes leave them fewer than this share of the edges that they could have.
 const THIN: f64 = 0.6;
 
-/// The beam width of a bulk build, and what was decided about it.
+/// The beam width and alpha of a bulk build, and what was decided about them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort {
+    /// Whether L may be raised.
     is_adaptive: bool,
+    /// Whether alpha may be raised with it.
+    may_widen: bool,
     /// The share of neighbors that the last sample missed.
     missed: Option<f64>,
 }
 
 impl Effort {
-    /// L stays as the parameters say.
+    /// L and alpha stay as the parameters say.
     pub fn fixed() -> Self {
         Self::default()
     }
 
-    /// L starts as the parameters say, and is raised up to 512 if searches miss neighbors.
+    /// L and alpha start as the parameters say, and are raised, L up to 512, if searches miss neighbors.
     pub fn adaptive() -> Self {
-        Self { is_adaptive: true, missed: None }
+        Self { is_adaptive: true, may_widen: true, missed: None }
     }
 
-    /// The widest L of a build of `vertices` vertices that starts with `beam_width`.
+    /// The same for L, with alpha as the parameters say.
+    #[must_use]
+    pub fn with_fixed_alpha(self) -> Self {
+        Self { may_widen: false, ..self }
+    }
+
+    /// An upper bound of L in a build of `vertices` vertices that starts with `beam_width`.
     pub fn widest(&self, vertices: usize, mut beam_width: usize) -> usize {
         while self.is_adaptive && vertices > MIN_VERTICES && 2 * beam_width <= WIDEST {
             beam_width *= 2;
@@ -78,7 +90,7 @@ impl Effort {
 
     /// Whether alpha may become [`defaults::WIDE_ALPHA`] in a build that starts with `alpha`.
     pub(crate) fn may_widen(&self, alpha: f32) -> bool {
-        self.is_adaptive && alpha == defaults::ALPHA
+        self.may_widen && alpha < defaults::WIDE_ALPHA
     }
 
     /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed, when it was last
@@ -87,8 +99,8 @@ impl Effort {
         self.missed
     }
 
-    /// Raises L if a decision is due, now that the vertices `linked` of the order were linked as well, and searches miss
-    /// neighbors.
+    /// Raises L if a decision is due, now that the vertices `linked` of the order were linked as well, and searches
+    /// miss neighbors.
     pub(crate) fn adapt<T: Element, E: Executor<T>>(
         &mut self,
         executor: &E,
@@ -138,8 +150,9 @@ impl Effort {
     }
 }
 
-/// The difficulty of the data of a graph. Of the 10 nearest neighbors of a sample of its vertices, this is the share that
-/// a beam of 1,024 finds and one of 256 misses: 0 where neighbors are easily found, 0.01 where few searches find all. `None` if there are fewer than two vertices, or no vectors.
+/// The difficulty of the data of a graph. Of the 10 nearest neighbors of a sample of its vertices, this is the share
+/// that a beam of 1,024 finds and one of 256 misses: 0 where neighbors are easily found, 0.01 where few searches find
+/// all. `None` if there are fewer than two vertices, or no vectors.
 ///
 /// Cost: 512 searches. Runs on the threads of the executor.
 pub fn missed_neighbors<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<f64> {

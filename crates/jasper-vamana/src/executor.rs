@@ -62,8 +62,8 @@ pub trait Executor<T: Element> {
         Ok(())
     }
 
-    /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector expands in
-    /// the current graph.
+    /// The candidates of every vertex of `chunk`, which is ascending: the vertices that a search for its vector expands
+    /// in the current graph.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -108,8 +108,8 @@ pub trait Executor<T: Element> {
         sampling: PeerSampling,
     ) -> Result<Self::Candidates, Self::Error>;
 
-    /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none. If vertices
-    /// are linked `again`, the edges that they have are candidates too; without [peers](Self::add_peers).
+    /// Prunes the candidates of each vertex to its edges. A [duplicate](Self::find_duplicates) gets none. If
+    /// `with_rows`, the edges that vertices have are candidates too; without [peers](Self::add_peers).
     ///
     /// # Errors
     /// Returns the device's error.
@@ -117,7 +117,7 @@ pub trait Executor<T: Element> {
         &self,
         graph: &Self::Graph,
         candidates: Self::Candidates,
-        again: bool,
+        with_rows: bool,
     ) -> Result<ChunkEdges<Self::Edges>, Self::Error>;
 
     /// Writes the rows of a batch, given in chunks, in place of those that the vertices have.

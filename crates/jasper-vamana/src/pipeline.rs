@@ -15,7 +15,7 @@ pub enum LinkMode {
     /// The same vertices in the second pass, once all are linked: each search begins at its vertex, and the edges that
     /// vertices have are candidates too.
     Refine,
-    /// The same vertices in the third pass: the edges that they have are reversed, and their own rows stay.
+    /// The same vertices in the third pass: the edges that a prune of their rows keeps are reversed, and the rows stay.
     Reverse,
     /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
     /// vertices of a batch are candidates of each other, as far as they are compared.

@@ -55,8 +55,8 @@ impl DeviceChoice {
     /// The chosen device. `None` for [`Self::Auto`], which depends on the work.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Device`] if the device does not exist; the [source](std::error::Error::source) says what is
-    /// missing. An index may still be too large for a device that exists.
+    /// Fails with [`ErrorKind::Device`] if the device does not exist; the [source](std::error::Error::source) says what
+    /// is missing. An index may still be too large for a device that exists.
     pub fn resolve(self) -> Result<Option<Device>> {
         Ok(self.find()?)
     }

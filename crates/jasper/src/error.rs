@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::iter;
 use std::sync::Arc;
 
 use jasper_attributes::{AttributeError, ExpressionError};
@@ -35,9 +36,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// # Errors of other crates
 ///
-/// The crates that Jasper is made of have errors of their own, such as `jasper_vamana::SearchError`. They convert to this
-/// type by `?`, and [`Self::downcast_ref`] returns the one that an error was made of, with the values that its message
-/// names.
+/// The crates that Jasper is made of have errors of their own, such as `jasper_vamana::SearchError`. They convert to
+/// this type by `?`, and [`Self::downcast_ref`] returns them, with the values that the message names.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -61,11 +61,12 @@ pub enum ErrorKind {
     UnknownKey,
     /// A key is in the index already, or is given twice.
     DuplicateKey,
-    /// The index cannot do this as it is: it has no codes, its vectors were dropped, or it follows another.
+    /// The index cannot do this as it is: it has no codes or no journal, its vectors were dropped, it follows another,
+    /// or it has the maximum number of vectors.
     Unsupported,
     /// No search reaches the recall that was asked for.
     RecallNotReached,
-    /// There is not enough memory, on the host or on the device, or the index has the maximum number of vectors.
+    /// There is not enough memory, on the host or on the device.
     OutOfMemory,
     /// The operating system refused a thread.
     OutOfThreads,
@@ -81,8 +82,8 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The folder of a durable index is open already, in this process or another.
     InUse,
-    /// An index that [follows](crate::OpenOptions::follow) another is behind by more than the journal has: the folder is to
-    /// be opened again.
+    /// An index that [follows](crate::OpenOptions::follow) another is behind by more than the journal has: the folder
+    /// is to be opened again.
     Behind,
 }
 
@@ -102,17 +103,19 @@ impl Error {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later, when memory, threads or disk space are free again, or when the index that
-    /// has the folder open is dropped.
+    /// Whether the same call may succeed later, when memory, threads or disk space are free again, or when the index
+    /// that has the folder open is dropped.
     pub fn is_retryable(&self) -> bool {
-        let is_journal = matches!(self.downcast_ref(), Some(UpdateError::Journal(_)));
+        use io::ErrorKind::{Interrupted, QuotaExceeded, ResourceBusy, StorageFull, TimedOut, WouldBlock};
         let kinds = [ErrorKind::OutOfMemory, ErrorKind::OutOfThreads, ErrorKind::InUse];
-        is_journal || kinds.contains(&self.kind())
+        let passing = [Interrupted, QuotaExceeded, ResourceBusy, StorageFull, TimedOut, WouldBlock];
+        kinds.contains(&self.kind())
+            || self.downcast_ref::<io::Error>().is_some_and(|error| passing.contains(&error.kind()))
     }
 
-    /// The index that the call took or made, in host memory if it had to leave its device: [`Index::to_device`] gives it back
-    /// if it cannot be moved, and so do [`IndexBuilder::build`](crate::IndexBuilder::build) and [`Index::rebuild`] if the
-    /// index was built.
+    /// The index that the call took or made, in host memory if it had to leave its device: [`Index::to_device`] gives
+    /// it back if it cannot be moved, and so do [`IndexBuilder::build`](crate::IndexBuilder::build) and
+    /// [`Index::rebuild`] if the index was built.
     ///
     /// ```no_run
     /// # use jasper::{Device, Index};
@@ -130,15 +133,19 @@ impl Error {
         self.0.index.take().ok_or(self)
     }
 
-    /// The error of another crate, if there is one and it is an `E`.
+    /// The first error of type `E` among the error of another crate that this one was made of, and its sources.
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
-        self.0.cause.downcast_ref()
+        let first: &(dyn StdError + 'static) = &*self.0.cause;
+        iter::successors(Some(first), |&error| error.source()).find_map(|error| {
+            let shared = error.downcast_ref::<Arc<DeviceError>>().map(|shared| &**shared as &dyn StdError);
+            shared.unwrap_or(error).downcast_ref()
+        })
     }
 
-    /// The error of another crate.
+    /// The error of another crate that this one was made of.
     ///
     /// # Errors
-    /// Returns the error as it is if there is none, or it is no `E`.
+    /// Returns the error as it is if it was made of none, or that is no `E`.
     pub fn downcast<E: StdError + 'static>(self) -> Result<E> {
         let Inner { kind, cause, index } = *self.0;
         match cause.downcast() {
@@ -173,7 +180,6 @@ macro_rules! kinds {
 }
 
 kinds! {
-    AttributeError => InvalidInput;
     Cancelled => Cancelled;
     MatrixError => InvalidInput;
     ExpressionError => InvalidInput;
@@ -182,9 +188,50 @@ kinds! {
     ParseMetricError => InvalidParameter;
     ParseQuantizationError => InvalidParameter;
     PlanError => OutOfMemory;
-    TrainError => InvalidInput;
     WriteError => Io;
-    io::Error => Io;
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::new(io_kind(&error), error)
+    }
+}
+
+fn io_kind(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+        _ => ErrorKind::Io,
+    }
+}
+
+impl From<AttributeError> for Error {
+    fn from(error: AttributeError) -> Self {
+        Self::new(attribute_kind(&error), error)
+    }
+}
+
+fn attribute_kind(error: &AttributeError) -> ErrorKind {
+    match error {
+        AttributeError::UnknownKey(_) => ErrorKind::UnknownKey,
+        AttributeError::DuplicateKey(_) => ErrorKind::DuplicateKey,
+        AttributeError::Read { source, .. } => io_kind(source),
+        _ => ErrorKind::InvalidInput,
+    }
+}
+
+impl From<TrainError> for Error {
+    fn from(error: TrainError) -> Self {
+        Self::new(train_kind(&error), error)
+    }
+}
+
+fn train_kind(error: &TrainError) -> ErrorKind {
+    match error {
+        TrainError::Bits(_) | TrainError::Sectors(_) | TrainError::BoundSigmas(_) => {
+            ErrorKind::InvalidParameter
+        }
+        _ => ErrorKind::InvalidInput,
+    }
 }
 
 impl From<PoolError> for Error {
@@ -200,7 +247,8 @@ impl From<PoolError> for Error {
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         let kind = match error.cause() {
-            ReadCause::Io(_) => ErrorKind::Io,
+            ReadCause::Io(error) => io_kind(error),
+            ReadCause::Memory { .. } => ErrorKind::OutOfMemory,
             _ => ErrorKind::InvalidFile,
         };
         Self::new(kind, error)
@@ -211,6 +259,7 @@ impl From<KnnError> for Error {
     fn from(error: KnnError) -> Self {
         let kind = match error {
             KnnError::Cancelled(_) => ErrorKind::Cancelled,
+            KnnError::K { .. } => ErrorKind::InvalidParameter,
             _ => ErrorKind::InvalidInput,
         };
         Self::new(kind, error)
@@ -225,8 +274,8 @@ impl From<VectorError> for Error {
 
 fn vector_kind(error: &VectorError) -> ErrorKind {
     match error {
-        VectorError::Memory(_) | VectorError::Full => ErrorKind::OutOfMemory,
-        VectorError::NoVectors => ErrorKind::Unsupported,
+        VectorError::Memory(_) => ErrorKind::OutOfMemory,
+        VectorError::NoVectors | VectorError::Full => ErrorKind::Unsupported,
         VectorError::Read(_) => ErrorKind::Io,
         _ => ErrorKind::InvalidInput,
     }
@@ -308,15 +357,16 @@ impl From<SearchError> for Error {
 
 impl From<UpdateError> for Error {
     fn from(error: UpdateError) -> Self {
+        let kind = update_kind(&error);
         match error {
-            UpdateError::Vector(error) => error.into(),
-            UpdateError::Key(error) => error.into(),
-            UpdateError::Attributes(error) => error.into(),
-            UpdateError::Quantize(error) => error.into(),
-            UpdateError::Checkpoint(error) => error.into(),
-            UpdateError::Device(error) => error.into(),
-            UpdateError::Cancelled(error) => error.into(),
-            error => Self::new(update_kind(&error), error),
+            UpdateError::Vector(error) => Self::new(kind, error),
+            UpdateError::Key(error) => Self::new(kind, error),
+            UpdateError::Attributes(error) => Self::new(kind, error),
+            UpdateError::Quantize(error) => Self::new(kind, error),
+            UpdateError::Checkpoint(error) => Self::new(kind, error),
+            UpdateError::Device(error) => Self::new(kind, error),
+            UpdateError::Cancelled(error) => Self::new(kind, error),
+            error => Self::new(kind, error),
         }
     }
 }
@@ -325,13 +375,15 @@ fn update_kind(error: &UpdateError) -> ErrorKind {
     match error {
         UpdateError::Vector(error) => vector_kind(error),
         UpdateError::Key(error) => key_kind(error),
+        UpdateError::Attributes(error) => attribute_kind(error),
+        UpdateError::Quantize(error) => train_kind(error),
         UpdateError::Checkpoint(error) => checkpoint_kind(error),
         UpdateError::Device(error) => device_kind(error),
         UpdateError::Cancelled(_) => ErrorKind::Cancelled,
         UpdateError::RepeatedKey(_) => ErrorKind::DuplicateKey,
         UpdateError::NoCodes | UpdateError::Follower => ErrorKind::Unsupported,
         UpdateError::Thread(_) => ErrorKind::OutOfThreads,
-        UpdateError::Read(_) | UpdateError::Journal(_) => ErrorKind::Io,
+        UpdateError::Read(error) | UpdateError::Journal(error) => io_kind(error),
         _ => ErrorKind::InvalidInput,
     }
 }
@@ -350,8 +402,8 @@ impl From<FileFault> for Error {
 
 fn file_kind(fault: &FileFault) -> ErrorKind {
     match fault {
-        FileFault::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
-        FileFault::Io(_) | FileFault::Folder | FileFault::Write(_) | FileFault::NotSynced(_) => ErrorKind::Io,
+        FileFault::Io(error) | FileFault::Write(error) => io_kind(error),
+        FileFault::Folder | FileFault::NotSynced(_) => ErrorKind::Io,
         FileFault::Cancelled(_) => ErrorKind::Cancelled,
         FileFault::Device(error) => device_kind(error),
         _ => ErrorKind::InvalidFile,
@@ -364,7 +416,8 @@ impl From<JournalError> for Error {
             JournalFault::InUse => ErrorKind::InUse,
             JournalFault::Exists | JournalFault::NotEmpty => ErrorKind::AlreadyExists,
             JournalFault::Behind => ErrorKind::Behind,
-            JournalFault::Journal(_) => ErrorKind::Io,
+            JournalFault::Journal(error) => io_kind(error),
+            JournalFault::NoJournal => ErrorKind::Unsupported,
             JournalFault::NotDurable
             | JournalFault::OneShard
             | JournalFault::Unconverted
@@ -478,6 +531,8 @@ convert! {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -501,5 +556,29 @@ mod tests {
         let error = Error::from(TuneError::Search(of_query));
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().starts_with("query: row 0 is a zero vector"), "{error}");
+    }
+
+    #[test]
+    fn what_passes_can_be_tried_again() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let file = |fault| Error::from(FileError::new(Path::new("x.jasper"), fault));
+        assert!(file(FileFault::Write(full())).is_retryable());
+        assert!(!file(FileFault::Write(io::ErrorKind::PermissionDenied.into())).is_retryable());
+        assert!(
+            Error::from(CheckpointError::Save(FileError::new(Path::new("x"), FileFault::Io(full()))))
+                .is_retryable()
+        );
+        assert!(!Error::from(UpdateError::Journal(io::ErrorKind::BrokenPipe.into())).is_retryable());
+        assert!(!Error::from(VectorError::Full).is_retryable());
+    }
+
+    #[test]
+    fn the_cause_is_found_behind_others() {
+        let lost = || DeviceError::OnCpu;
+        let error = Error::new(ErrorKind::Device, Built { source: lost() });
+        assert!(
+            error.downcast_ref::<DeviceError>().is_some() && error.downcast_ref::<SearchError>().is_none()
+        );
+        assert!(Error::from(Arc::new(lost())).downcast_ref::<DeviceError>().is_some());
     }
 }

@@ -80,8 +80,8 @@
 //! | [`Error`], [`ErrorKind`] | what failed |
 //! | [`Profile`] | what searches cost |
 //!
-//! Many of these items come from other crates of Jasper, and their examples name those crates. You need to depend on one
-//! of them only for what is not listed here:
+//! Many of these items come from other crates of Jasper, and their examples name those crates. You need to depend on
+//! one of them only for what is not listed here:
 //!
 //! | crate | has |
 //! | --- | --- |

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::journal::{self, DurableInfo};
 use crate::typed::{is_sharded, shard_files};
 
-/// An index in the file system: a file, the folder of a [sharded index](crate::IndexBuilder::shards), or the folder of a
-/// [durable index](crate::Index::save_durable).
+/// An index in the file system: a file, the folder of a [sharded index](crate::IndexBuilder::shards), or the folder of
+/// a [durable index](crate::Index::save_durable).
 ///
 /// ```
 /// use jasper::{ElementKind, Index, IndexBuilder, IndexInfo, Metric, StoredIndex};
@@ -34,13 +34,14 @@ pub struct StoredIndex {
 }
 
 impl StoredIndex {
-    /// Finds the files of the index at `path`, and changes nothing there. Another process may be changing a durable index.
-    /// A path that is no folder is the only file, and is not read: [`IndexInfo`](crate::IndexInfo) reads it.
+    /// Finds the files of the index at `path`, and changes nothing there. Another process may be changing a durable
+    /// index. A path that is no folder is the only file, and is not read: [`IndexInfo`](crate::IndexInfo) reads it.
     ///
     /// Reads the manifest of a sharded index, and the journal of a durable one once.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::InvalidFile`](crate::ErrorKind::InvalidFile) if a file is missing, or is not the one that was saved with the others.
+    /// Fails with [`ErrorKind::InvalidFile`](crate::ErrorKind::InvalidFile) if a file is missing, or is not the one
+    /// that was saved with the others.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let (snapshot, changes) = if Self::is_durable(path) {
@@ -64,8 +65,8 @@ impl StoredIndex {
     }
 
     /// Checks that [`Index::save_durable`](crate::Index::save_durable) can write to `folder`, as far as what is there
-    /// decides it: the folder need not exist, and may be empty, or have what a process left that was killed while it wrote
-    /// there. Hidden files do not count.
+    /// decides it: the folder need not exist, and may be empty, or have what a process left that was killed while it
+    /// wrote there. Hidden files do not count.
     ///
     /// ```
     /// use jasper::StoredIndex;
@@ -79,7 +80,8 @@ impl StoredIndex {
     /// ```
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the folder has a durable index or other files.
+    /// Fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the folder has a durable index or
+    /// other files.
     pub fn check_new_durable(folder: impl AsRef<Path>) -> Result<()> {
         Ok(journal::check_new_durable(folder.as_ref())?)
     }

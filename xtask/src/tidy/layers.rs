@@ -218,7 +218,7 @@ mod tests {
             code("jasper-core", "jasper-graph"),
             ["Cargo.toml: jasper-core may use [] of this workspace, not jasper-graph"]
         );
-        assert_eq!(code("jasper-cli", "jasper-vamana").len(), 1);
+        assert_eq!(code("jasper-cli", "gpu-kernels").len(), 1);
         assert_eq!(objections("jasper-core", "jasper-data", DependencyKind::Build).len(), 1);
     }
 

@@ -11,14 +11,14 @@ pub struct GraphArgs {
     /// Maximum number of edges per vertex: higher recall for more memory and build time
     #[arg(long, value_name = "R", default_value_t = 64)]
     max_degree: usize,
-    /// Beam width of build searches: higher recall for more build time; by default 128, doubled up to 512 while searches
-    /// miss neighbors
+    /// Build beam width: higher recall for more build time; by default 128, doubled once or twice if searches miss
+    /// neighbors
     #[arg(long, value_name = "L")]
     build_beam_width: Option<usize>,
     /// Slack of pruning on squared distances: larger values keep more edges, which makes searches slower and deletes
-    /// more robust
-    #[arg(long, default_value_t = 1.2)]
-    alpha: f32,
+    /// more robust; by default 1.2, and 2 where searches miss many neighbors and rows have few edges
+    #[arg(long)]
+    alpha: Option<f32>,
     /// Seed of the order of linking; on the CPU, the same data, parameters and seed give the same index
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -31,12 +31,13 @@ pub struct GraphArgs {
 impl GraphArgs {
     /// Starts a build.
     pub fn builder<'a>(&self) -> IndexBuilder<'a> {
-        let mut builder = IndexBuilder::new(self.metric)
-            .max_degree(self.max_degree)
-            .alpha(self.alpha)
-            .exact_linking(self.exact_linking);
+        let mut builder =
+            IndexBuilder::new(self.metric).max_degree(self.max_degree).exact_linking(self.exact_linking);
         if let Some(build_beam_width) = self.build_beam_width {
             builder = builder.build_beam_width(build_beam_width);
+        }
+        if let Some(alpha) = self.alpha {
+            builder = builder.alpha(alpha);
         }
         match self.seed {
             Some(seed) => builder.seed(seed),

@@ -191,7 +191,14 @@ impl Args {
             "output": output.to_string(),
         });
         let failed = not_quantized.as_ref().map(|error| json!({ "not_quantized": error }));
-        let json = merge(merge(report, index.stats().params), merge(json, merge(&quantized, failed)));
+        let params = index.stats().params;
+        // The report has the parameters that the build chose.
+        let params = json!({
+            "max_degree": params.max_degree(),
+            "seed": params.seed(),
+            "max_batch_share": params.max_batch_share(),
+        });
+        let json = merge(merge(report, params), merge(json, merge(&quantized, failed)));
 
         let on = if device == Device::Cpu { format!("{threads} threads") } else { device.to_string() };
         let (took, rate, vectors) =

@@ -1,11 +1,11 @@
 //! The candidates of the vertices of a batch, in device memory.
 
 use gpu_kernels::graph::NO_SLOT;
-use gpu_kernels::prune::{COUNTERS, CandidateArgs};
+use gpu_kernels::prune::{COUNTERS, CandidateArgs, Rescore, RescoreArgs};
 use gpu_kernels::{DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Neighbor, Slot};
 
-use crate::graph::{EdgeRows, GraphId, WORD_ALIGN};
+use crate::graph::{EdgeRows, GraphId, KernelGraph, WORD_ALIGN};
 
 /// Words of the counters.
 pub(super) const COUNTER_WORDS: usize = COUNTERS * 2;
@@ -106,6 +106,22 @@ impl<S: Stream> Candidates<S> {
             vertices_len: self.len(),
             stride: self.stride,
         }
+    }
+
+    /// Replaces the distances of SQ4 vectors, which the search wrote, by those of SQ8 vectors.
+    ///
+    /// # Safety
+    /// `input` is of the graph that was searched, with the SQ8 vectors of its slots.
+    pub(super) unsafe fn rescore(&mut self, stream: &S, input: &KernelGraph) -> Result<(), S::Error> {
+        let args = RescoreArgs {
+            graph: input.args,
+            form: input.form,
+            candidates: self.args(stream),
+            entries: self.outputs(stream).0,
+        };
+        let kernel = Rescore::for_sq8(input.form.op(), input.args.shape.row_bytes());
+        // SAFETY: the arrays are those of the search; the caller upholds the rest.
+        unsafe { stream.launch(&kernel, args) }
     }
 
     /// Whether the array has room for the rows of a [small batch](SMALL_BATCH).

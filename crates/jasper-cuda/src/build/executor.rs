@@ -12,8 +12,7 @@ use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::prune::{
     COUNTERS, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, Merge, MergeArgs,
-    PruneArgs, PruneNew, PruneNewArgs, Repair, RepairArgs, Rescore, RescoreArgs, ReverseEdges,
-    ReverseEdgesArgs,
+    PruneArgs, PruneNew, PruneNewArgs, Repair, RepairArgs, ReverseEdges, ReverseEdgesArgs,
 };
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
@@ -220,15 +219,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };
         if sq4.is_some() {
-            let args = RescoreArgs {
-                graph: input.args,
-                form: input.form,
-                candidates: candidates.args(stream),
-                entries: candidates.outputs(stream).0,
-            };
-            let kernel = Rescore::for_sq8(input.form.op(), input.args.shape.row_bytes());
-            // SAFETY: the arrays are those of the search; the graph has the SQ8 vectors of its slots.
-            unsafe { stream.launch(&kernel, args)? };
+            // SAFETY: the graph has the SQ8 vectors of its slots.
+            unsafe { candidates.rescore(stream, &input)? };
         }
         Ok(candidates)
     }
@@ -291,7 +283,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &HostAndDeviceGraph<T, S>,
         mut candidates: Candidates<S>,
-        again: bool,
+        with_rows: bool,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
         let (host, graph) = (graph.host(), self.device_graph(graph));
         self.assert_same_graph(graph, candidates.graph);
@@ -306,7 +298,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             prune,
             candidates: args,
             peers: peers.as_ref().map_or(DevicePtr::null(), |entries| stream.input(entries)),
-            with_rows: again.into(),
+            with_rows: with_rows.into(),
             duplicate_of,
             row_vertices: DevicePtrMut::null(),
             neighbors: DevicePtrMut::null(),
@@ -329,7 +321,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             let words = stream.download(rows.array())?;
             rows.set_on_host(&words);
             let on_host = words[first..].to_vec();
-            let distances = OrderedDistances::AfterRows { first, on_host, are_new: !again, room };
+            let distances = OrderedDistances::AfterRows { first, on_host, are_new: !with_rows, room };
             let counters = Candidates::<S>::counters_in(&words);
             let duplicates = Candidates::<S>::duplicates_in(&words, len);
             let edges = Edges { rows, distances, slot_bits, graph: graph.id };

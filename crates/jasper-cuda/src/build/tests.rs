@@ -124,10 +124,11 @@ fn agrees_on<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, params: Build
     assert_eq!(device_report.reconnected, report.reconnected, "{name}");
     // On the CPU, several kept neighbors are compared with a candidate at once, which may compute more distances. On a
     // device, deferred candidates are compared as neighbors are kept, but on the CPU only if the row has room for them,
-    // which under inner products it often does not.
+    // which under inner products it often does not, and under other metrics sometimes, in the rows of later passes.
     let (on_device, on_cpu) = (device_report.cost.prune_distances, report.cost.prune_distances);
     println!("{name}: {on_device} distances in prunes, {on_cpu} on the CPU");
-    assert!(on_device <= if metric == Metric::InnerProduct { on_cpu * 4 / 3 } else { on_cpu }, "{name}");
+    let without_room = if metric == Metric::InnerProduct { on_cpu / 3 } else { on_cpu / 50 };
+    assert!(on_device <= on_cpu + without_room, "{name}");
     assert!(device_report.cost.distances >= report.cost.distances, "{name}");
     report.reconnected
 }

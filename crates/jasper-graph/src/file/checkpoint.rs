@@ -25,9 +25,9 @@ pub struct Checkpoint {
     pub rows_checksum: u32,
     /// The release, in ASCII padded with zeros: another release may build a different graph.
     pub release: [u8; 12],
-    /// Vertices linked, in the order of the build.
-    pub linked: u64,
-    /// Cost of linking them, in the units of the build.
+    /// Vertices that the passes of the build have processed so far, each counted once per pass.
+    pub done: u64,
+    /// Cost of that, in the units of the build.
     pub cost: [u64; 3],
 }
 

@@ -252,13 +252,13 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         candidates: NeighborLists,
-        again: bool,
+        with_rows: bool,
     ) -> Result<ChunkEdges<NeighborLists>, Infallible> {
         let params = graph.params();
         let mut edges =
             link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), edges| {
                 buffers.candidates.clear();
-                if again {
+                if with_rows {
                     let row = graph.adjacency().neighbors(vertex);
                     buffers.compute(vectors, vertex, row.iter().copied());
                     edges.cost.prune_distances += row.len() as u64;

@@ -145,12 +145,16 @@ impl BuildSpec {
     fn linking_bytes(&self) -> usize {
         let params = &self.params;
         let batch = largest_batch(self.rows, params);
-        let expanded = params.bulk_beam_width(self.metric) * 7 / 6 + params.max_degree().min(16);
-        let candidates = batch.min(SEARCH_CHUNK) * expanded * size_of::<Neighbor>();
+        let candidates = |beam_width: usize| {
+            let expanded = beam_width * 7 / 6 + params.max_degree().min(16);
+            batch.min(SEARCH_CHUNK) * expanded * size_of::<Neighbor>()
+        };
         let edges = batch * params.max_degree();
         let lists = edges * (size_of::<Neighbor>() + size_of::<(Slot, Neighbor)>());
         let new_rows = edges.min(MERGE_CHUNK) * params.max_degree() * size_of::<Slot>();
-        self.rows * size_of::<Slot>() + candidates + lists + new_rows
+        let linking = candidates(params.bulk_beam_width(self.metric)) + lists + new_rows;
+        // Unreachable vertices are searched for with all of it.
+        self.rows * size_of::<Slot>() + linking.max(candidates(params.build_beam_width()))
     }
 }
 

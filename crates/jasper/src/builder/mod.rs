@@ -85,7 +85,7 @@ pub struct IndexBuilder<'a> {
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
     exact_linking: bool,
-    fixed_effort: bool,
+    effort: Effort,
     skip_zero_vectors: bool,
     keep_on_host: bool,
     progress: Callback,
@@ -106,7 +106,7 @@ impl<'a> IndexBuilder<'a> {
             checkpoints: None,
             quantize: None,
             exact_linking: false,
-            fixed_effort: false,
+            effort: Effort::adaptive(),
             skip_zero_vectors: false,
             keep_on_host: false,
             progress: Callback::default(),
@@ -125,19 +125,22 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Beam width of build searches, L. A wider beam costs build time and raises recall.
+    /// The build beam width, L: that of searches for the neighbors of a new vector. A bulk build with L2 or cosine
+    /// searches twice with half of it. A wider beam costs build time and raises recall.
     ///
-    /// By default it is 128, and a build doubles it, up to 512, while its searches miss neighbors: see
-    /// [`BuildReport::build_beam_width`]. Later inserts search with the width that the build has reached.
+    /// By default it is 128, and a build doubles it once or twice if its searches miss neighbors: see
+    /// [`BuildReport::build_beam_width`]. Later inserts search with the width that the build has chosen.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.params = self.params.build_beam_width(build_beam_width);
-        self.fixed_effort = true;
+        self.effort = Effort::fixed();
         self
     }
 
-    /// The factor alpha of robust pruning, on squared distances; 1.2 by default. A larger one keeps more edges.
+    /// The factor alpha of robust pruning, on squared distances. A larger one keeps more edges. By default it is 1.2,
+    /// and a build raises it to 2 where that finds more: see [`BuildReport::alpha`].
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.params = self.params.alpha(alpha);
+        self.effort = self.effort.with_fixed_alpha();
         self
     }
 
@@ -325,8 +328,8 @@ impl<'a> IndexBuilder<'a> {
     /// checkpoint, the build resumes from it, even if the process was killed. The index is that of an uninterrupted
     /// build, byte for byte, if sums are exact integers or the device is the same and has as much free memory.
     ///
-    /// The file takes up to 4 bytes per edge. [`Self::remove_checkpoint`] removes it, which is best done after the index is
-    /// saved.
+    /// The file takes up to 4 bytes per edge. [`Self::remove_checkpoint`] removes it, which is best done after the
+    /// index is saved.
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, Stage};
@@ -342,7 +345,7 @@ impl<'a> IndexBuilder<'a> {
     ///     _ => ControlFlow::Continue(()),
     /// };
     /// assert!(builder.clone().with_progress(stop).build(vectors).is_err() && path.exists());
-    /// let index = builder.build(vectors)?; // The second half.
+    /// let index = builder.build(vectors)?; // The rest.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn checkpoint(mut self, path: &'a (impl AsRef<Path> + ?Sized), every: Duration) -> Self {
@@ -350,7 +353,8 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Removes the [checkpoint](Self::checkpoint), if there is one, and the temporary file of one that was being written.
+    /// Removes the [checkpoint](Self::checkpoint), if there is one, and the temporary file of one that was being
+    /// written.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Io`] if a file cannot be removed.
@@ -368,15 +372,14 @@ impl<'a> IndexBuilder<'a> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
         let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
         if let Some(checkpoints) = self.checkpoints {
-            let effort = self.effort();
             checkpoints
-                .check::<T>(spec.metric, spec.dimension, &spec.params, effort)
+                .check::<T>(spec.metric, spec.dimension, &spec.params, self.effort)
                 .map_err(UpdateError::from)?;
         }
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
         let mut ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
-        ingested.effort = self.effort();
+        ingested.effort = self.effort;
         let quantized = match &cuda {
             Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
             _ => None,
@@ -410,15 +413,11 @@ impl<'a> IndexBuilder<'a> {
             mean_degree: edges as f64 / (vectors - duplicates).max(1) as f64,
             exact_linking,
             build_beam_width: graph.params().build_beam_width(),
+            alpha: graph.params().alpha(),
             missed_neighbors: effort.missed(),
             cost,
         };
         Ok((graph, report))
-    }
-
-    /// How wide the searches of a build become.
-    fn effort(&self) -> Effort {
-        if self.fixed_effort { Effort::fixed() } else { Effort::adaptive() }
     }
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
@@ -453,12 +452,13 @@ impl<'a> IndexBuilder<'a> {
     /// - [`ErrorKind::InvalidParameter`] if a parameter is out of its bounds, or options exclude each other;
     /// - [`ErrorKind::InvalidInput`] or [`ErrorKind::DuplicateKey`] for vectors, keys and attributes that
     ///   [`Index::insert`] refuses, and for a quantization that [`Index::quantize`] refuses;
-    /// - [`ErrorKind::OutOfMemory`] before anything is allocated, if there is less memory than [`Self::memory_plan`] says;
-    /// - [`ErrorKind::OutOfThreads`] or [`ErrorKind::Io`] if threads cannot be started, or vectors or the checkpoint cannot
-    ///   be read;
+    /// - [`ErrorKind::OutOfMemory`] before anything is allocated, if there is less memory than [`Self::memory_plan`]
+    ///   says;
+    /// - [`ErrorKind::OutOfThreads`] or [`ErrorKind::Io`] if threads cannot be started, or vectors or the checkpoint
+    ///   cannot be read;
     /// - [`ErrorKind::InvalidFile`] if the checkpoint is damaged, or that of another build;
-    /// - [`ErrorKind::Device`], or [`ErrorKind::OutOfMemory`], if the device cannot be used or has no room: the error [has
-    ///   the index](crate::Error::into_index) if it was built;
+    /// - [`ErrorKind::Device`], or [`ErrorKind::OutOfMemory`], if the device cannot be used or has no room: the error
+    ///   [has the index](crate::Error::into_index) if it was built;
     /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn build<'v>(&self, vectors: impl Into<Vectors<'v>>) -> Result<Index> {
         self.build_any(vectors.into())

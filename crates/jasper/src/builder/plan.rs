@@ -127,7 +127,7 @@ impl IndexBuilder<'_> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked.map_err(UpdateError::from)?;
-        let widest = self.effort().widest(spec.rows, spec.params.build_beam_width());
+        let widest = self.effort.widest(spec.rows, spec.params.build_beam_width());
         let spec = &BuildSpec { params: spec.params.with_effort(widest, spec.params.alpha()), ..*spec };
         let plan = match cuda {
             Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,

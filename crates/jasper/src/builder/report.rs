@@ -26,12 +26,15 @@ pub struct BuildReport {
     /// Whether edges were chosen by exact distances, not by those of SQ8 vectors: see
     /// [`IndexBuilder::exact_linking`](crate::IndexBuilder::exact_linking).
     pub exact_linking: bool,
-    /// Beam width of the last searches of the build, L: that of the builder or, by default, 128, doubled up to twice
-    /// because searches missed neighbors.
+    /// The build beam width, L: that of the builder or, by default, 128, doubled once or twice if searches missed
+    /// neighbors.
     pub build_beam_width: usize,
-    /// The share of the 10 nearest neighbors that searches with a beam of 2 L missed before L was chosen, measured on a
-    /// sample whenever the graph had doubled: the difficulty of the data. `None` if L was given, or for no
-    /// more than 16,384 vectors.
+    /// The factor of robust pruning: that of the builder or, by default, 1.2, raised to 2 if searches missed many
+    /// neighbors and pruning left few edges.
+    pub alpha: f32,
+    /// The share of the 10 nearest neighbors of a sample that searches with a beam of 2 L missed before L was chosen:
+    /// the difficulty of the data. `None` if L was given, for no more than 16,384 vectors, or if the build resumed from
+    /// a checkpoint later.
     pub missed_neighbors: Option<f64>,
     /// The cost of linking.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -53,6 +56,7 @@ impl BuildReport {
         self.reconnected += other.reconnected;
         self.exact_linking |= other.exact_linking;
         self.build_beam_width = self.build_beam_width.max(other.build_beam_width);
+        self.alpha = self.alpha.max(other.alpha);
         self.missed_neighbors =
             [self.missed_neighbors, other.missed_neighbors].into_iter().flatten().reduce(f64::max);
         self.cost += other.cost;

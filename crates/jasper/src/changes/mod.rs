@@ -462,7 +462,7 @@ impl<T: Element> Changes<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<(), JournalError> {
         let Some(journal) = self.journal.get() else {
-            return Err(JournalError::new(Path::new("<index>"), JournalFault::NotDurable));
+            return Err(JournalError::new(Path::new("<index>"), JournalFault::NoJournal));
         };
         journal.snapshot(only_if_due, |path, is_copied| self.save_copy(path, is_copied, progress))
     }

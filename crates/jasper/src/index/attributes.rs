@@ -25,15 +25,17 @@ impl Index {
     /// ```
     ///
     /// # Errors
-    /// The index is unchanged. Fails with [`ErrorKind::InvalidInput`] if there is not one row per key, a key is not in the
-    /// index, a value has another type than its column, or an id is that of another key; with [`ErrorKind::DuplicateKey`] if
-    /// a key is given twice; and with [`ErrorKind::Io`] if the index is durable and its journal cannot be written.
+    /// The index is unchanged. Fails with [`ErrorKind::InvalidInput`] if there is not one row per key, a value has
+    /// another type than its column, or an id is that of another key; with [`ErrorKind::UnknownKey`] if a key is not in
+    /// the index; with [`ErrorKind::DuplicateKey`] if one is given twice; with [`ErrorKind::Unsupported`] if the index
+    /// follows another; with [`ErrorKind::Io`] if it is durable and its journal cannot be written; and with
+    /// [`ErrorKind::Device`].
     pub fn set_attributes(&self, keys: &[Key], attributes: &Frame) -> Result<()> {
         Ok(typed!(self, index => index.changes.set_attributes(keys, attributes))?)
     }
 
-    /// Returns the attributes of keys, such as those of hits, a row for each: null for keys that are not in the index. The
-    /// frame has all columns, also for no keys.
+    /// Returns the attributes of keys, such as those of hits, a row for each: null for keys that are not in the index.
+    /// The frame has all columns, also for no keys.
     pub fn attributes(&self, keys: &[Key]) -> Frame {
         typed!(self, index => index.attributes(keys))
     }

@@ -85,7 +85,8 @@ impl Index {
     /// existing codes; changes wait.
     ///
     /// # Errors
-    /// The index is unchanged, but has no codes if several were tried, or if the device had no room for them. Fails with
+    /// The index is unchanged, but has no codes if several were tried, or if the device had no room for them. Fails
+    /// with
     /// - [`ErrorKind::InvalidInput`] if codes are refused, or there are too few vectors to train on or to try;
     /// - [`ErrorKind::Unsupported`] if vectors were [dropped](Self::drop_vectors);
     /// - [`ErrorKind::Device`] if the device failed, or several quantizations are to be tried and the index has several
@@ -104,8 +105,8 @@ impl Index {
     /// estimated distances, and keys can be deleted and restored; inserts, consolidation and quantizing are refused.
     ///
     /// # Errors
-    /// The index is unchanged. Fails with [`ErrorKind::Unsupported`] if there are no codes, or with [`ErrorKind::Io`] if the
-    /// index is durable and its journal cannot be written.
+    /// The index is unchanged. Fails with [`ErrorKind::Unsupported`] if there are no codes, or with [`ErrorKind::Io`]
+    /// if the index is durable and its journal cannot be written.
     pub fn drop_vectors(&self) -> Result<()> {
         Ok(typed!(self, index => index.drop_vectors())?)
     }

@@ -36,9 +36,9 @@ impl Index {
     /// A filter or tombstones can leave fewer than `k` hits: no exact scan completes them.
     ///
     /// # Errors
-    /// As [`Index::search`], but queries are not checked; with [`ErrorKind::InvalidInput`] if they have another element type
-    /// than the index or an array has another length, and with [`ErrorKind::Device`] if the index is on the CPU or has several
-    /// shards.
+    /// As [`Index::search`], but queries are not checked; with [`ErrorKind::InvalidInput`] if they have another element
+    /// type than the index or an array has another length, and with [`ErrorKind::Device`] if the index is on the CPU or
+    /// has several shards.
     ///
     /// # Panics
     /// Panics if another stream allocated one of the arrays, or `stream` belongs to another device.
@@ -55,7 +55,8 @@ impl Index {
     /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::InvalidInput`] if a query cannot be searched for, or `T` is not the element type of the index.
+    /// Fails with [`ErrorKind::InvalidInput`] if a query cannot be searched for, or `T` is not the element type of the
+    /// index.
     pub fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>> {
         let (index, queries) = (self.of::<T>().map_err(SearchError::from)?, queries.into());
         let prepared = queries.with_matrix(|queries| index.prepare_queries(queries));

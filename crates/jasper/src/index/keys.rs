@@ -3,9 +3,9 @@
 use jasper_attributes::Frame;
 use jasper_core::Key;
 
-/// The keys of vectors that are [inserted](crate::Index::insert), and their attributes. A slice, an array or a `Vec` gives one
-/// key per vector, all different. With a [`Frame`], there are attributes: a row for each vector. A frame alone means
-/// [`Self::NEXT`] with these attributes.
+/// The keys of vectors that are [inserted](crate::Index::insert), and their attributes. A slice, an array or a `Vec`
+/// gives one key per vector, all different. With a [`Frame`], there are attributes: a row for each vector. A frame
+/// alone means [`Self::NEXT`] with these attributes.
 ///
 /// ```
 /// # use jasper::{ElementKind, IndexBuilder, MatrixView, Metric, SearchParams};

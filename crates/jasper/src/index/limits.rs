@@ -55,7 +55,8 @@ impl SearchLimits {
     /// Checks a search for `queries` queries, as the methods of an index do. For callers that split a batch.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::InvalidParameter`](crate::ErrorKind::InvalidParameter) for the first value that is too large.
+    /// Fails with [`ErrorKind::InvalidParameter`](crate::ErrorKind::InvalidParameter) for the first value that is too
+    /// large.
     pub fn check(&self, params: &SearchParams<'_>, queries: usize) -> Result<()> {
         Ok(self.find_exceeded(params, queries)?)
     }

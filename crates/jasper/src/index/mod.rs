@@ -139,16 +139,16 @@ pub(crate) fn vector_error(error: std::io::Error) -> VectorError {
 }
 
 impl Index {
-    /// Runs `read` on the graph: vectors, edges and keys, with the [element](crate::IndexStats::element) of the index. Searches continue
-    /// meanwhile. Changes wait: `read` deadlocks if it changes the index.
+    /// Runs `read` on the graph: vectors, edges and keys, with the [element](crate::IndexStats::element) of the index.
+    /// Searches continue meanwhile. Changes wait: `read` deadlocks if it changes the index.
     ///
     /// On the CPU, this does not wait for a change in progress: `read` sees the graph between two writes of the change,
     /// and the next write waits for `read`. On a CUDA device it waits for the change, then copies the edges to the host if
     /// they have changed or [were freed](Self::to_device) there.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::InvalidInput`] if `T` is not the element of the index, or with [`ErrorKind::Device`] if the
-    /// device failed or the index has several shards.
+    /// Fails with [`ErrorKind::InvalidInput`] if `T` is not the element of the index, or with [`ErrorKind::Device`] if
+    /// the device failed or the index has several shards.
     pub fn read_graph<T: Element, R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R> {
         Ok(self.of::<T>().map_err(SearchError::from)?.read_graph(read)?)
     }
@@ -167,7 +167,8 @@ impl Index {
     /// changes behave as in [`Self::read_graph`].
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Device`] if the device failed, or with [`ErrorKind::Cancelled`] by the progress callback.
+    /// Fails with [`ErrorKind::Device`] if the device failed, or with [`ErrorKind::Cancelled`] by the progress
+    /// callback.
     pub fn check(&self) -> Result<CheckReport> {
         typed!(self, index => index.check(&mut self.progress.report()))
     }

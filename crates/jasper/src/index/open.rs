@@ -1,12 +1,12 @@
 //! Opening index files.
 
-use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 
 use jasper_core::{DeviceError, Element, ElementKind, Progress, with_element};
-use jasper_graph::{FileError, FileFault, Graph, IndexInfo, TunedSearch};
+use jasper_graph::{FileError, Graph, IndexInfo, TunedSearch};
 use jasper_vamana::CpuExecutor;
 
 use super::{Callback, Index, typed};
@@ -121,7 +121,8 @@ impl OpenOptions {
     /// # Errors
     /// Fails with
     /// - [`ErrorKind::Io`] if a file or the journal cannot be read, or threads cannot be started;
-    /// - [`ErrorKind::InvalidFile`] if there is no index, or it is damaged, or a durable index of one shard is to be divided;
+    /// - [`ErrorKind::InvalidFile`] if there is no index, or it is damaged, or a durable index of one shard is to be
+    ///   divided;
     /// - [`ErrorKind::InUse`] if the folder of a durable index is open, in this process or another;
     /// - [`ErrorKind::OutOfMemory`] or [`ErrorKind::Device`] if there is no room, or the device cannot be used;
     /// - [`ErrorKind::Cancelled`] by the progress callback.
@@ -150,8 +151,8 @@ impl OpenOptions {
         let _opening = self.open_device()?;
         let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
         let index = with_element!(element, T => {
-            let graph = Graph::<T>::read_from(bytes, &mut self.progress.report());
-            graph.and_then(|graph| self.index(graph)).map_err(in_bytes)?.into()
+            let graph = Graph::<T>::read_from(bytes, &mut self.progress.report()).map_err(in_bytes)?;
+            self.index(graph, Path::new("<bytes>"))?.into()
         });
         self.move_to_device(index)
     }
@@ -162,7 +163,7 @@ impl OpenOptions {
     /// As [`Self::open`], with `<graph>` for a path.
     pub fn open_graph<T: Element>(&self, graph: Graph<T>) -> Result<Index> {
         self.refuse_to_follow("<graph>")?;
-        let index = self.index(graph).map_err(|fault| FileError::new(Path::new("<graph>"), fault))?;
+        let index = self.index(graph, Path::new("<graph>"))?;
         self.move_to_device(index.into())
     }
 
@@ -226,22 +227,24 @@ impl OpenOptions {
             if self.is_mapped { Graph::map(path) } else { Graph::open(path, &mut self.progress.report()) }
         };
         if !is_sharded(path) {
-            return Ok(self.index(open(path)?).map_err(|fault| FileError::new(path, fault))?);
+            return self.index(open(path)?, path);
         }
         let graphs = shard_files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
-        let start = || -> Result<_, FileFault> {
-            graphs.iter().try_for_each(|graph| TunedSearch::stored(graph).map(drop))?;
-            Ok(Arc::new(CpuExecutor::new(self.threads).map_err(io::Error::other)?))
-        };
-        let executor = start().map_err(|fault| FileError::new(path, fault))?;
+        let executor = self.executor(&graphs, path)?;
         Ok(TypedIndex::from_shards(graphs, executor, self.exact_linking))
     }
 
-    /// An index over a graph that was read.
-    fn index<T: Element>(&self, graph: Graph<T>) -> Result<TypedIndex<T>, FileFault> {
-        let executor = CpuExecutor::new(self.threads).map_err(io::Error::other)?;
-        TunedSearch::stored(&graph)?;
-        Ok(TypedIndex::new(graph, Arc::new(executor), self.exact_linking))
+    /// An index over a graph that was read from `path`.
+    fn index<T: Element>(&self, graph: Graph<T>, path: &Path) -> Result<TypedIndex<T>> {
+        let executor = self.executor(slice::from_ref(&graph), path)?;
+        Ok(TypedIndex::new(graph, executor, self.exact_linking))
+    }
+
+    /// The executor of an index over graphs that were read from `path`. Checks that their tuned searches can be read.
+    fn executor<T: Element>(&self, graphs: &[Graph<T>], path: &Path) -> Result<Arc<CpuExecutor>> {
+        let check = |graph: &Graph<T>| TunedSearch::stored(graph).map(drop);
+        graphs.iter().try_for_each(check).map_err(|fault| FileError::new(path, fault))?;
+        Ok(Arc::new(CpuExecutor::new(self.threads)?))
     }
 
     /// Starts to open the device, if there is one, while the caller reads the index.

@@ -33,8 +33,8 @@ impl Index {
     /// [`Self::save`], copy them back.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Device`] or [`ErrorKind::OutOfMemory`]. The error [has the index](Error::into_index), in host
-    /// memory if it had to leave its device.
+    /// Fails with [`ErrorKind::Device`] or [`ErrorKind::OutOfMemory`]. The error [has the index](Error::into_index), in
+    /// host memory if it had to leave its device.
     ///
     /// # Panics
     /// Panics if an index [with a callback](Self::with_progress), which borrows this one, was forgotten by
@@ -81,8 +81,9 @@ impl Index {
 }
 
 impl DeviceOptions {
-    /// The memory that an index would take on one CUDA device and on the host, with its vectors stored where these options
-    /// [say](Self::vector_storage), or else on the device. The device need not exist. `None` without the feature `cuda`.
+    /// The memory that an index would take on one CUDA device and on the host, with its vectors stored where these
+    /// options [say](Self::vector_storage), or else on the device. The device need not exist. `None` without the
+    /// feature `cuda`.
     pub fn memory_plan(&self, index: &Index) -> Option<MemoryPlan> {
         let storage = self.vector_storage.unwrap_or(MemorySpace::Device);
         typed!(index, index => index.memory_plan_on_device(storage))

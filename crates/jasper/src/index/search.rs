@@ -20,12 +20,13 @@ impl Index {
     ///
     /// # Errors
     /// Fails with
-    /// - [`ErrorKind::InvalidInput`] if the query has another dimension or a value that is not finite or that the element type
-    ///   cannot hold, is too long for distances to be finite, or is zero under the cosine metric; if the filter does not
-    ///   fit the attributes; or if more keys are within the radius of the target than the limits, or the widest beam of a CUDA
-    ///   device, allow to find;
+    /// - [`ErrorKind::InvalidInput`] if the query has another dimension or a value that is not finite or that the
+    ///   element type cannot hold, is too long for distances to be finite, or is zero under the cosine metric; if the
+    ///   filter does not fit the attributes; or if more keys are within the radius of the target than the limits, or
+    ///   the widest beam of a CUDA device, allow to find;
     /// - [`ErrorKind::InvalidParameter`] if `k` or the beam width is 0, or above [that of the
-    ///   device](crate::DeviceInfo::max_beam_width) or the [limits](Self::set_limits), or launch parameters are out of range;
+    ///   device](crate::DeviceInfo::max_beam_width) or the [limits](Self::set_limits), or launch parameters are out of
+    ///   range;
     /// - [`ErrorKind::UnknownKey`] if the key of the target is not in the index;
     /// - [`ErrorKind::Unsupported`] if estimated distances are requested of an index without codes, or exact ones of an
     ///   index without vectors;
@@ -82,8 +83,8 @@ impl Index {
     /// there are fewer. Returns the hops and distances of the whole batch.
     ///
     /// # Errors
-    /// As [`Self::search`], or with [`ErrorKind::InvalidInput`] if an array has another length. The contents of the arrays are
-    /// then unspecified.
+    /// As [`Self::search`], or with [`ErrorKind::InvalidInput`] if an array has another length. The contents of the
+    /// arrays are then unspecified.
     pub fn search_batch_into<'a>(
         &self,
         queries: impl Into<Vectors<'a>>,
@@ -162,9 +163,10 @@ impl Index {
     /// ```
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::InvalidInput`] for a filter that the future cannot own or a vector that cannot be converted,
-    /// [`ErrorKind::InvalidParameter`] beyond the [limits](Self::set_limits), or [`ErrorKind::OutOfThreads`] if the threads
-    /// that search cannot be started: then there is no future. The future returns the other errors of [`Self::search`].
+    /// Fails with [`ErrorKind::InvalidInput`] for a filter that the future cannot own or a vector that cannot be
+    /// converted, [`ErrorKind::InvalidParameter`] beyond the [limits](Self::set_limits), or [`ErrorKind::OutOfThreads`]
+    /// if the threads that search cannot be started: then there is no future. The future returns the other errors of
+    /// [`Self::search`].
     pub fn submit<'a>(
         &self,
         query: impl Into<Vectors<'a>>,

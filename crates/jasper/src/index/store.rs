@@ -22,8 +22,8 @@ impl Index {
     }
 
     /// Writes the index to `path`. A file that is there is replaced in one step, when the new one is complete. If it
-    /// differs from the index only in codes and tuned searches, [these alone are written](jasper_graph::Graph::save), as after
-    /// [`Self::quantize`] or [`Self::tune`]; that is one step as well.
+    /// differs from the index only in codes and tuned searches, [these alone are written](jasper_graph::Graph::save),
+    /// as after [`Self::quantize`] or [`Self::tune`]; that is one step as well.
     ///
     /// If it has several [shards](IndexBuilder::shards), `path` is a folder, of one file per shard and a manifest that is
     /// written last.
@@ -32,10 +32,10 @@ impl Index {
     /// time.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Io`] if the file cannot be written, [`ErrorKind::Device`] if edges cannot be copied from the
-    /// device, [`ErrorKind::InvalidFile`] if the folder for shards has other files, or [`ErrorKind::Cancelled`]. The old file
-    /// is unchanged, except after an error whose message says that the new one is written and cannot be synced
-    /// (`jasper_graph::FileFault::NotSynced`): it is complete, but may be lost if the system fails.
+    /// Fails with [`ErrorKind::Io`] if the file cannot be written, [`ErrorKind::Device`] if edges cannot be copied from
+    /// the device, [`ErrorKind::InvalidFile`] if the folder for shards has other files, or [`ErrorKind::Cancelled`].
+    /// The old file is unchanged, except after an error whose message says that the new one is written and cannot be
+    /// synced (`jasper_graph::FileFault::NotSynced`): it is complete, but may be lost if the system fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<SaveStats> {
         self.save_to(path.as_ref())
     }
@@ -100,8 +100,9 @@ impl Index {
     /// may [follow](OpenOptions::follow) the one that has the folder open.
     ///
     /// # Errors
-    /// What this call wrote is removed. Fails with [`ErrorKind::AlreadyExists`] if the folder has a durable index or other
-    /// files, which stay as they are, with [`ErrorKind::InUse`] if a durable index is open there, or as [`Self::save`].
+    /// What this call wrote is removed. Fails with [`ErrorKind::AlreadyExists`] if the folder has a durable index or
+    /// other files, which stay as they are, with [`ErrorKind::InUse`] if a durable index is open there, or as
+    /// [`Self::save`].
     pub fn save_durable(&self, folder: impl AsRef<Path>) -> Result<SaveStats> {
         self.save_durable_to(folder.as_ref())
     }
@@ -118,8 +119,8 @@ impl Index {
     /// end. Searches do not wait.
     ///
     /// # Errors
-    /// The changes are on disk still. Fails with [`ErrorKind::InvalidFile`] if the index was not opened from such a folder, or
-    /// as [`Self::save`].
+    /// The changes are on disk still. Fails with [`ErrorKind::Unsupported`] if the index was not opened from such a
+    /// folder, or as [`Self::save`].
     pub fn snapshot(&self) -> Result<()> {
         Ok(typed!(self, index => index.snapshot(&mut self.progress.report()))?)
     }
@@ -129,9 +130,9 @@ impl Index {
     /// made since the last call. Returns 0 if the index follows no other.
     ///
     /// # Errors
-    /// The index is as before, or has some of the changes. Fails with [`ErrorKind::Behind`] if the folder is to be opened
-    /// again, with [`ErrorKind::Io`] or [`ErrorKind::InvalidFile`] if the journal cannot be read, or with the error of a change
-    /// that cannot be made again.
+    /// The index is as before, or has some of the changes. Fails with [`ErrorKind::Behind`] if the folder is to be
+    /// opened again, with [`ErrorKind::Io`] or [`ErrorKind::InvalidFile`] if the journal cannot be read, or with the
+    /// error of a change that cannot be made again.
     pub fn catch_up(&self) -> Result<usize> {
         Ok(typed!(self, index => index.changes.follower.get().map_or(Ok(0), Follower::catch_up))?)
     }

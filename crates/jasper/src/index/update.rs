@@ -41,14 +41,15 @@ impl Index {
     /// # Errors
     /// The index is unchanged. Fails with
     /// - [`ErrorKind::DuplicateKey`] if a key is in the index, or given twice;
-    /// - [`ErrorKind::InvalidInput`] if a key is [`NO_KEY`](crate::NO_KEY), which new keys may reach, there is not one key per
-    ///   vector, or attributes do not fit; and if a vector has another dimension or a value that is not finite or that the
-    ///   element type cannot hold, is too long for distances to be finite, or is zero under the cosine metric;
+    /// - [`ErrorKind::InvalidInput`] if a key is [`NO_KEY`](crate::NO_KEY), which new keys may reach, there is not one
+    ///   key per vector, or attributes do not fit; and if a vector has another dimension or a value that is not finite
+    ///   or that the element type cannot hold, is too long for distances to be finite, or is zero under the cosine
+    ///   metric;
     /// - [`ErrorKind::OutOfMemory`] if the index is full, or memory cannot be allocated;
     /// - [`ErrorKind::Unsupported`] if vectors were [dropped](Self::drop_vectors), or the index
     ///   [follows](crate::OpenOptions::follow) another;
-    /// - [`ErrorKind::Io`] if the source of the vectors cannot be read, or the index is durable and its journal cannot be
-    ///   written;
+    /// - [`ErrorKind::Io`] if the source of the vectors cannot be read, or the index is durable and its journal cannot
+    ///   be written;
     /// - [`ErrorKind::Device`] if the device failed;
     /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn insert<'a>(
@@ -114,8 +115,8 @@ impl Index {
     ///
     /// # Errors
     /// No key is deleted. Fails with
-    /// - [`ErrorKind::UnknownKey`] if a key is not in the index or deleted already, and [`ErrorKind::DuplicateKey`] if it is
-    ///   given twice, unless the keys are [`DeleteKeys::Present`];
+    /// - [`ErrorKind::UnknownKey`] if a key is not in the index or deleted already, and [`ErrorKind::DuplicateKey`] if
+    ///   it is given twice, unless the keys are [`DeleteKeys::Present`];
     /// - [`ErrorKind::Unsupported`] if the index [follows](crate::OpenOptions::follow) another;
     /// - [`ErrorKind::Io`] if the index is durable and its journal cannot be written;
     /// - [`ErrorKind::Device`] if the device failed.
@@ -134,8 +135,8 @@ impl Index {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::OutOfThreads`] if the thread that makes the changes cannot be started, or with
-    /// [`ErrorKind::InvalidInput`] if a vector cannot be converted: then there is no future. The future returns the other
-    /// errors of [`Self::insert`], [`Self::upsert`] and [`Self::delete`].
+    /// [`ErrorKind::InvalidInput`] if a vector cannot be converted: then there is no future. The future returns the
+    /// other errors of [`Self::insert`], [`Self::upsert`] and [`Self::delete`].
     pub fn submit_update<R: 'static>(&self, update: Update<'_, R>) -> Result<Pending<R>> {
         let Update { change, result } = update;
         Ok(typed!(self, index => match change {
@@ -151,8 +152,8 @@ impl Index {
     ///
     /// # Errors
     /// No key is restored. Fails with [`ErrorKind::UnknownKey`] if a key is not deleted or can no longer be restored,
-    /// [`ErrorKind::DuplicateKey`] if it is in the index or given twice, or [`ErrorKind::InvalidInput`] if another key has its
-    /// id; and as [`Self::delete`].
+    /// [`ErrorKind::DuplicateKey`] if it is in the index or given twice, or [`ErrorKind::InvalidInput`] if another key
+    /// has its id; and as [`Self::delete`].
     pub fn undelete(&self, keys: &[Key]) -> Result<()> {
         Ok(typed!(self, index => index.undelete(keys))?)
     }
@@ -164,9 +165,9 @@ impl Index {
     /// none, but files of other libraries may have them.
     ///
     /// # Errors
-    /// The index is unchanged. Fails with [`ErrorKind::Device`] if the device failed, [`ErrorKind::Unsupported`] if vectors were
-    /// [dropped](Self::drop_vectors), [`ErrorKind::Io`] if the index is durable and its journal cannot be written, or
-    /// [`ErrorKind::Cancelled`].
+    /// The index is unchanged. Fails with [`ErrorKind::Device`] if the device failed, [`ErrorKind::Unsupported`] if
+    /// vectors were [dropped](Self::drop_vectors), [`ErrorKind::Io`] if the index is durable and its journal cannot be
+    /// written, or [`ErrorKind::Cancelled`].
     pub fn consolidate(&self) -> Result<ConsolidateReport> {
         Ok(typed!(self, index => index.consolidate(&mut self.progress.report()))?)
     }
@@ -178,9 +179,9 @@ impl Index {
     /// memory is kept for later inserts. A progress callback can cancel it until vectors begin to move.
     ///
     /// # Errors
-    /// The index is unchanged. Fails with [`ErrorKind::OutOfMemory`], [`ErrorKind::Io`] if the index is durable and its journal
-    /// cannot be written, [`ErrorKind::Cancelled`], or [`ErrorKind::Device`] if the device failed: if a CUDA device fails while
-    /// vectors move, the index is unusable there and its edges are lost.
+    /// The index is unchanged. Fails with [`ErrorKind::OutOfMemory`], [`ErrorKind::Io`] if the index is durable and its
+    /// journal cannot be written, [`ErrorKind::Cancelled`], or [`ErrorKind::Device`] if the device failed: if a CUDA
+    /// device fails while vectors move, the index is unusable there and its edges are lost.
     pub fn compact(&self) -> Result<CompactReport> {
         Ok(typed!(self, index => index.compact(&mut self.progress.report()))?)
     }

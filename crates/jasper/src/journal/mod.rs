@@ -107,6 +107,9 @@ pub(crate) enum JournalFault {
         "is not the folder of a durable index; make one with `Index::save_durable` or `jasper build --durable`"
     )]
     NotDurable,
+    /// The index is in memory only.
+    #[error("has no journal; `Index::save_durable` makes a durable one, to be opened from its folder")]
+    NoJournal,
     /// The folder has a durable index already.
     #[error("has a durable index already; remove the folder first, or name another")]
     Exists,

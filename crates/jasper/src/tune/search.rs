@@ -22,8 +22,8 @@ const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_BUCKETS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
 impl<T: Element> TypedIndex<T> {
-    /// The fastest search that reaches the goal, for each of [`TuneReport::BATCHES`]. `fingerprint` is that of the graph before
-    /// queries were held out.
+    /// The fastest search that reaches the goal, for each of [`TuneReport::BATCHES`]. `fingerprint` is that of the
+    /// graph before queries were held out.
     pub(super) fn fastest_searches(
         &self,
         goal: Goal,

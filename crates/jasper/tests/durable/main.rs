@@ -332,7 +332,7 @@ fn a_folder_is_open_once_and_made_once() {
     assert_fails(Index::open(&path), ErrorKind::InUse, "is open already");
     let copy = Index::open(path.join("index-0.jasper")).unwrap();
     assert_fails(copy.save_durable(&path), ErrorKind::InUse, "is open already");
-    assert_fails(copy.snapshot(), ErrorKind::InvalidFile, "is not the folder of a durable index");
+    assert_fails(copy.snapshot(), ErrorKind::Unsupported, "has no journal");
     let index = index.to_device(Device::Cpu).unwrap();
     index.insert(&rows(9, 1), &[1000]).unwrap();
     drop(index);

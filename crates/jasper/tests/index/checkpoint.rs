@@ -14,7 +14,8 @@ use jasper_core::synthetic::Clusters;
 use crate::common::{bytes_of, for_each_element, view};
 
 const DIMENSION: usize = 9;
-const ROWS: usize = 900;
+/// Enough for a second start point.
+const ROWS: usize = 2200;
 
 fn rows<T: Element>(seed: u64) -> Vec<T> {
     let mut rows: Vec<T> = Clusters::new(DIMENSION, seed).rows(ROWS, 0);
@@ -50,7 +51,8 @@ fn goes_on<T: Element>() {
         let index = builder(metric).build(view(&rows, DIMENSION)).unwrap();
         let whole = index.build_report().unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
-            for linked in [1, 300, 301, ROWS / 2, ROWS - 100] {
+            // In each pass over the vertices, and between two.
+            for linked in [1, 300, ROWS / 3, ROWS / 2, ROWS / 3 * 2, ROWS - 100] {
                 stopped(builder(metric), &rows, &path, linked, every);
             }
             let first = Arc::new(OnceLock::<usize>::new());
@@ -148,14 +150,14 @@ fn a_damaged_checkpoint_is_refused_and_its_section_named() {
     let rows = rows::<f32>(3);
     stopped(builder(Metric::L2), &rows, &path, 500, Duration::MAX);
     let whole = fs::read(&path).unwrap();
-    // Header, params, checkpoint and degrees take a page each; links the rest.
+    // Header, params and checkpoint take a page each, degrees two; edges the rest.
     for (at, named) in [
         (9, "version"),
         (40, "damaged header"),
         (4096 + 10, "section `params` is damaged"),
         (2 * 4096 + 10, "section `checkpoint` is damaged"),
         (3 * 4096 + 100, "section `degrees` is damaged"),
-        (4 * 4096 + 100, "section `edges`"),
+        (5 * 4096 + 100, "section `edges`"),
         (whole.len() - 1, "section `edges` is damaged"),
     ] {
         let mut damaged = whole.clone();

@@ -80,7 +80,8 @@ fn every_change_leaves_replicas_equal_to_one_index() {
         index.compact().unwrap();
     });
     each(&|index| drop(index.quantize(Quantization::Rabitq { bits: 4 }).unwrap()));
-    let found = |index: &Index| index.search_batch(view(&rows), SearchParams::new(2)).unwrap();
+    let params = SearchParams::new(2).beam_width(4);
+    let found = |index: &Index| index.search_batch(view(&rows), params).unwrap();
     let held_out: Vec<Slot> =
         three.of::<u8>().unwrap().backend.read(|graph| graph.keys().live_slots().step_by(9).collect());
     let without = |index: &Index| {
