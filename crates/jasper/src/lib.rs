@@ -154,12 +154,24 @@ pub mod attributes {
     pub use jasper_attributes::{ColumnKind, Expression, Frame, Value, column};
 }
 
-/// The examples of the README run with those of this crate.
+/// The examples of the README and of the book run with those of this crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod pages {
+    macro_rules! pages {
+        ($($Page:ident: $path:literal,)*) => {$(
+            #[doc = include_str!(concat!("../../../", $path))]
+            struct $Page;
+        )*};
+    }
 
-/// The examples of the page on filters.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/filters.md")]
-struct Filters;
+    pages! {
+        Readme: "README.md",
+        QuickStart: "docs/src/quick-start.md",
+        Filters: "docs/src/filters.md",
+        Updates: "docs/src/updates.md",
+        Tuning: "docs/src/tuning.md",
+        Gpu: "docs/src/gpu.md",
+        SeveralGpus: "docs/src/several-gpus.md",
+        Security: "docs/src/security.md",
+    }
+}
