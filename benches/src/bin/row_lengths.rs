@@ -13,10 +13,8 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result};
-use jasper::Profile;
-use jasper::{Device, Element, ElementKind, Index, Key, Metric, OpenOptions, SearchParams};
-use jasper_core::BuildParams;
-use jasper_core::{MatrixView, Slot, padded_len, with_element};
+use jasper::{Device, Element, ElementKind, Index, Key, Metric, OpenOptions, Profile, SearchParams};
+use jasper_core::{BuildParams, MatrixView, Slot, padded_len, with_element};
 use jasper_graph::Graph;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

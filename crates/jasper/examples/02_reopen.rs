@@ -2,8 +2,7 @@
 
 use std::error::Error;
 
-use jasper::IndexInfo;
-use jasper::{Index, IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams, VectorFile};
+use jasper::{Index, IndexBuilder, IndexInfo, MatrixView, Metric, OpenOptions, SearchParams, VectorFile};
 use jasper_core::synthetic::Clusters;
 use jasper_data::write_vectors;
 

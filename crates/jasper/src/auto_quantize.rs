@@ -25,12 +25,12 @@ use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
 use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, SearchReport};
 
+use crate::error::{Error, Result};
 use crate::journal::{Change, Record};
-use crate::tune::error::QuantizeError;
+use crate::tune::error::TuneError;
 use crate::tune::{HeldOut, least_width};
 use crate::typed::TypedIndex;
 use crate::{Device, DeviceChoice, backend};
-use jasper_vamana::UpdateError;
 
 /// The result of [`Index::quantize`](crate::Index::quantize).
 #[derive(Clone, Debug, PartialEq)]
@@ -190,7 +190,7 @@ impl<T: Element> TypedIndex<T> {
         &self,
         device: DeviceChoice,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, QuantizeError> {
+    ) -> Result<QuantizeReport> {
         self.change_codes(progress, |change, progress| {
             self.choose_codes(CostUnit::of(device), change, progress)
         })
@@ -203,7 +203,7 @@ impl<T: Element> TypedIndex<T> {
         &self,
         unit: CostUnit,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(f64, f64, Vec<TriedQuantization>), QuantizeError> {
+    ) -> Result<(f64, f64, Vec<TriedQuantization>)> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, |queries, k| {
             let params = SearchParams::new(k).beam_width(WIDEST).distances(Distances::Exact);
@@ -212,7 +212,7 @@ impl<T: Element> TypedIndex<T> {
             Ok(matches.iter().map(|hits| hits.map(|hit| (hit.key, hit.distance)).collect()).collect())
         })?;
         if held_out.len() < 2 {
-            return Err(QuantizeError::TooFew);
+            return Err(TuneError::TooFew.into());
         }
         self.without_edges(&vertices, || {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
@@ -229,9 +229,9 @@ impl<T: Element> TypedIndex<T> {
                     if reaches {
                         last.set(Some(report));
                     }
-                    Ok::<_, QuantizeError>(reaches)
+                    Ok::<_, Error>(reaches)
                 })?;
-                Ok::<_, QuantizeError>(width.zip(last.take()))
+                Ok::<_, Error>(width.zip(last.take()))
             };
             // The cost of a query, if a visited vertex costs `visited`.
             let cost = |report: &SearchReport, visited: f64| {
@@ -301,10 +301,10 @@ impl<T: Element> TypedIndex<T> {
         unit: CostUnit,
         change: &mut Change<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, QuantizeError> {
+    ) -> Result<QuantizeReport> {
         let index = self;
-        index.backend.require_one_graph("trying quantizations").map_err(UpdateError::from)?;
-        index.backend.read(|graph| graph.require_vectors()).map_err(UpdateError::from)?;
+        index.backend.require_one_graph("trying quantizations")?;
+        index.backend.read(|graph| graph.require_vectors())?;
         let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = index.backend.read(quantizer);
         let tried = index.try_candidates(unit, progress);

@@ -16,7 +16,7 @@ use jasper_vamana::{CheckpointError, ParseMemorySpaceError, PlanError, PoolError
 use crate::builder::BuildError;
 use crate::device::MoveError;
 use crate::journal::{JournalError, JournalFault};
-use crate::tune::error::{QuantizeError, TuneError};
+use crate::tune::error::TuneError;
 use crate::{Device, Index};
 
 /// The result of a call.
@@ -113,6 +113,11 @@ impl Error {
             || self.downcast_ref::<io::Error>().is_some_and(|error| passing.contains(&error.kind()))
     }
 
+    /// Whether it was made of an `E`.
+    pub(crate) fn is<E: StdError + 'static>(&self) -> bool {
+        self.0.cause.is::<E>()
+    }
+
     /// The index that the call took or made, in host memory if it had to leave its device: [`Index::to_device`] gives
     /// it back if it cannot be moved, and so do [`IndexBuilder::build`](crate::IndexBuilder::build) and
     /// [`Index::rebuild`] if the index was built.
@@ -183,6 +188,7 @@ kinds! {
     Cancelled => Cancelled;
     MatrixError => InvalidInput;
     ExpressionError => InvalidInput;
+    BuildError => InvalidParameter;
     ParamError => InvalidParameter;
     ParseMemorySpaceError => InvalidParameter;
     ParseMetricError => InvalidParameter;
@@ -433,45 +439,11 @@ impl From<JournalError> for Error {
 impl From<TuneError> for Error {
     fn from(error: TuneError) -> Self {
         let kind = match error {
-            TuneError::Search(error) => return error.into(),
-            TuneError::Update(error) => return error.into(),
-            TuneError::Device(error) => return error.into(),
-            TuneError::Cancelled(error) => return error.into(),
             TuneError::Recall(_) => ErrorKind::InvalidParameter,
             TuneError::Unreached { .. } => ErrorKind::RecallNotReached,
             _ => ErrorKind::InvalidInput,
         };
         Self::new(kind, error)
-    }
-}
-
-impl From<QuantizeError> for Error {
-    fn from(error: QuantizeError) -> Self {
-        match error {
-            QuantizeError::Search(error) => error.into(),
-            QuantizeError::Update(error) => error.into(),
-            QuantizeError::Device(error) => error.into(),
-            QuantizeError::Cancelled(error) => error.into(),
-            error @ QuantizeError::TooFew => Self::new(ErrorKind::InvalidInput, error),
-        }
-    }
-}
-
-impl From<BuildError> for Error {
-    fn from(error: BuildError) -> Self {
-        match error {
-            BuildError::Param(error) => error.into(),
-            BuildError::Matrix(error) => error.into(),
-            BuildError::Memory(error) => error.into(),
-            BuildError::Threads(error) => error.into(),
-            BuildError::Input(error) => error.into(),
-            BuildError::Quantize(error) => error.into(),
-            BuildError::Device(error) => error.into(),
-            BuildError::Cancelled(error) => error.into(),
-            error @ (BuildError::Empty(_) | BuildError::Shards(_) | BuildError::Sharded(_)) => {
-                Self::new(ErrorKind::InvalidParameter, error)
-            }
-        }
     }
 }
 
@@ -504,31 +476,6 @@ pub(crate) fn built(error: MoveError<Index>) -> Error {
     Error::new(device_kind(&source), Built { source }).with_index(index)
 }
 
-/// Converts errors of inner calls. Failures of the device and cancellation keep their own variant, so that callers
-/// match them in one place.
-macro_rules! convert {
-    ($($Inner:ident => $Outer:ident::$Variant:ident;)*) => {$(
-        impl From<$Inner> for $Outer {
-            fn from(error: $Inner) -> Self {
-                match error {
-                    $Inner::Cancelled(error) => Self::Cancelled(error),
-                    $Inner::Device(error) => Self::Device(error),
-                    error => Self::$Variant(error),
-                }
-            }
-        }
-    )*};
-}
-
-convert! {
-    SearchError => TuneError::Search;
-    UpdateError => TuneError::Update;
-    SearchError => QuantizeError::Search;
-    UpdateError => QuantizeError::Update;
-    UpdateError => BuildError::Input;
-    QuantizeError => BuildError::Quantize;
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -548,12 +495,11 @@ mod tests {
 
     #[test]
     fn the_innermost_error_is_kept() {
-        let of_build = BuildError::Input(UpdateError::Key(KeyError::Unknown(7)));
-        let error = Error::from(of_build);
+        let error = Error::from(UpdateError::Key(KeyError::Unknown(7)));
         assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::UnknownKey, false));
         assert_eq!(error.downcast_ref(), Some(&KeyError::Unknown(7)));
         let of_query = SearchError::Vector(VectorError::ZeroVector { row: 0 });
-        let error = Error::from(TuneError::Search(of_query));
+        let error = Error::from(of_query);
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().starts_with("query: row 0 is a zero vector"), "{error}");
     }

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use jasper::Profile;
-use jasper::{Index, QuantizeMode, SearchParams};
+use jasper::{Index, Profile, QuantizeMode, SearchParams};
 use jasper_benches::front::{Measured, Reached, rate_at};
 use jasper_core::with_element;
 use jasper_data::GroundTruth;

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use jasper::Profile;
-use jasper::{Device, Element, Index, IndexBuilder, LaunchParams, Matches, MatrixView, SearchParams};
+use jasper::{
+    Device, Element, Index, IndexBuilder, LaunchParams, Matches, MatrixView, Profile, SearchParams,
+};
 use jasper_cuda::MAX_BEAM_WIDTH;
 use serde_json::json;
 

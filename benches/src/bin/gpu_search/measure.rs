@@ -1,8 +1,7 @@
 //! One setting of a search on a device, and its measurement.
 
 use anyhow::{Context as _, Result};
-use jasper::Profile;
-use jasper::{Distances, Element, Index, LaunchParams, Matches, MatrixView, SearchParams};
+use jasper::{Distances, Element, Index, LaunchParams, Matches, MatrixView, Profile, SearchParams};
 use jasper_benches::front::Measured;
 use jasper_core::padded_len;
 use jasper_cuda::{Context, Stream, copy_bandwidth};

@@ -16,9 +16,8 @@ mod truth;
 use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use jasper::ErrorKind;
 use jasper::{
-    DeviceChoice, Distances, Element, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
+    DeviceChoice, Distances, Element, ErrorKind, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
     Quantization, SearchParams, Spread, Vectors,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder};

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use jasper::{CheckReport, IndexStats, OpenOptions};
-use jasper_graph::FileFault;
-use jasper_graph::{FileReport, check_file};
+use jasper_graph::{FileFault, FileReport, check_file};
 use jasper_vamana::CodeReport;
 use serde_json::{Value, json};
 

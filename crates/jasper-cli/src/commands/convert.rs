@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use jasper::{Element, IndexInfo, Key, MatrixView, Metric, Progress, Stage, StoredIndex};
-use jasper_core::BuildParams;
+use jasper_core::{BuildParams, with_element};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
 use jasper_graph::Graph;
 use jasper_interop::{diskann, faiss, hnswlib, parlay};
@@ -15,7 +15,6 @@ use crate::error::Usage;
 use crate::format::Format;
 use crate::terminal::Terminal;
 use crate::units;
-use jasper_core::with_element;
 
 /// Convert vector files, ground-truth files and graphs
 ///

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use jasper::{Device, DeviceChoice, Element, MatrixView, Metric, SearchParams};
+use jasper_core::with_element;
 use jasper_data::{GroundTruth, VectorFile, exact_knn, pool_builder};
 use serde_json::json;
 
@@ -12,7 +13,6 @@ use crate::command_files::{Content, Files};
 use crate::files::read_queries_as;
 use crate::terminal::{Terminal, timed};
 use crate::units;
-use jasper_core::with_element;
 
 /// Compute the exact nearest neighbors of queries by brute force
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jasper_core::{Element, MatrixView, ProgressFn, Slot, sync};
+use jasper_core::{DeviceError, Element, MatrixView, ProgressFn, Slot, sync};
 pub(crate) use jasper_cuda::DeviceGraph;
 use jasper_cuda::{
     Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, GraphSnapshot, HostAndDeviceGraph,
@@ -21,7 +21,6 @@ use jasper_vamana::{
 
 use super::{Backend, StartedSearch};
 use crate::{Device, DeviceChoice};
-use jasper_core::DeviceError;
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {

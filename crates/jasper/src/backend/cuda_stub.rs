@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
-use jasper_core::{Element, ProgressFn};
+use jasper_core::{DeviceError, Element, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
@@ -12,7 +12,6 @@ use jasper_vamana::{
 
 use super::Backend;
 use crate::DeviceChoice;
-use jasper_core::DeviceError;
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))

@@ -7,17 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::Slot;
+use jasper_core::{DeviceError, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, MatchesMut,
-    MemorySpace, NewVectors, SearchError, SearchParams, SearchReport,
+    MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, UpdateError,
 };
 
 use super::{Backend, HostBackend, StartedSearch};
 use crate::Device;
-use jasper_core::DeviceError;
-use jasper_vamana::UpdateError;
 
 /// A backend whose device may fault, be slow, or be out of memory for changes.
 pub(crate) struct Faulty {

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use jasper_core::{Element, Slot};
+use jasper_core::{DeviceError, Element, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, HostGraph, InsertReport,
-    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, compact, cpu_name,
+    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, UpdateError, compact,
+    cpu_name,
 };
 
 use super::Backend;
 use crate::Device;
-use jasper_core::DeviceError;
-use jasper_vamana::UpdateError;
 
 /// A graph in host memory, searched and changed by the CPU.
 pub(crate) struct HostBackend<T: Element> {

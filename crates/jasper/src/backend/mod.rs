@@ -20,12 +20,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Element, Key, MatrixView, ProgressFn, Slot};
+use jasper_core::{DeviceError, Element, Key, MatrixView, ProgressFn, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, Explanation, Filter, Hit, InsertReport, Matches,
     MatchesMut, MemorySpace, NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams,
-    SearchReport,
+    SearchReport, UpdateError,
 };
 
 use crate::Device;
@@ -35,8 +35,6 @@ pub(crate) use cuda::{
     upload_graph,
 };
 pub(crate) use host::HostBackend;
-use jasper_core::DeviceError;
-use jasper_vamana::UpdateError;
 pub(crate) use replicated::Replicated;
 pub(crate) use sharded::{MAX_SHARDS, Sharded, shard_of};
 pub(crate) use sources::{RowsByShard, ShardVectors, SharedRows};

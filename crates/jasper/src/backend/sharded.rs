@@ -13,19 +13,17 @@ use std::mem;
 use std::ops::{AddAssign, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
-use jasper_core::{Element, Key, Slot, sync};
+use jasper_core::{DeviceError, Element, Key, Slot, sync};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, Matches,
-    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport,
+    MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, UpdateError,
 };
 
 use super::sources::{RowsByShard, ShardVectors, SharedRows};
 use super::vote::Vote;
 use super::{Backend, at_once, joined_names};
 use crate::Device;
-use jasper_core::DeviceError;
-use jasper_vamana::UpdateError;
 
 /// Maximum number of shards.
 pub(crate) const MAX_SHARDS: usize = 256;

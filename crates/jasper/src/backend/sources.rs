@@ -6,9 +6,9 @@ use std::{io, iter};
 use jasper_core::{Element, Key, MatrixView, VectorSource};
 use jasper_data::parallel;
 use jasper_graph::VectorError;
+use jasper_vamana::UpdateError;
 
 use super::sharded::shard_of;
-use jasper_vamana::UpdateError;
 
 /// All vectors of a source, in memory.
 pub(crate) struct SharedRows<'a, T> {

@@ -1,36 +1,10 @@
-//! Errors of builds.
-
-use jasper_core::{Cancelled, DeviceError, MatrixError, ParamError};
-use jasper_vamana::{PlanError, PoolError, UpdateError};
+//! Options of a build that exclude each other.
 
 use crate::backend::MAX_SHARDS;
-use crate::tune::error::QuantizeError;
 
-/// An index could not be built.
+/// Options of a build exclude each other.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
-    /// A parameter is out of its bounds.
-    #[error(transparent)]
-    Param(#[from] ParamError),
-    /// The device cannot be used, or failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The dimension is out of range.
-    #[error(transparent)]
-    Matrix(#[from] MatrixError),
-    /// The build needs more memory than there is.
-    #[error(transparent)]
-    Memory(#[from] PlanError),
-    /// The threads could not be started.
-    #[error(transparent)]
-    Threads(#[from] PoolError),
-    /// Vectors, keys or a checkpoint are invalid or cannot be read, or vectors cannot be quantized: the errors of
-    /// [`Index::insert`](crate::Index::insert) and [`Index::quantize`](crate::Index::quantize).
-    #[error(transparent)]
-    Input(UpdateError),
-    /// No quantization suits the vectors.
-    #[error(transparent)]
-    Quantize(QuantizeError),
     /// An option that needs vectors was set for [`IndexBuilder::empty`](crate::IndexBuilder::empty).
     #[error("{0} needs vectors, and the index is empty; leave it out, or build from vectors")]
     Empty(&'static str),
@@ -40,9 +14,6 @@ pub(crate) enum BuildError {
     /// An option was set that shards do not have.
     #[error("{0} is not supported with several shards; leave it out, or build one graph")]
     Sharded(&'static str),
-    /// The progress callback cancelled the build.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
 }
 
 #[cfg(test)]

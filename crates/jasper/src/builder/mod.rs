@@ -368,13 +368,11 @@ impl<'a> IndexBuilder<'a> {
         executor: &Arc<CpuExecutor>,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Graph<T>, BuildReport), BuildError> {
+    ) -> Result<(Graph<T>, BuildReport)> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
         let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
         if let Some(checkpoints) = self.checkpoints {
-            checkpoints
-                .check::<T>(spec.metric, spec.dimension, &spec.params, self.effort)
-                .map_err(UpdateError::from)?;
+            checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params, self.effort)?;
         }
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
@@ -426,7 +424,7 @@ impl<'a> IndexBuilder<'a> {
         &self,
         spec: &BuildSpec,
         device: &'c BuildDevice,
-    ) -> Result<Option<&'c BuildDevice>, BuildError> {
+    ) -> Result<Option<&'c BuildDevice>> {
         let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
         match plan_build::<T>(spec, true, device.ordinal())?.check(free) {
             Ok(()) => Ok(Some(device)),
@@ -495,7 +493,7 @@ impl<'a> IndexBuilder<'a> {
         self.placed(index)
     }
 
-    pub(crate) fn empty_typed<T: Element>(&self, dimension: usize) -> Result<TypedIndex<T>, BuildError> {
+    pub(crate) fn empty_typed<T: Element>(&self, dimension: usize) -> Result<TypedIndex<T>> {
         let params = self.params.build()?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let graph = || Graph::new(self.metric, dimension, params);
@@ -531,7 +529,7 @@ impl IndexBuilder<'_> {
         &self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>, BuildError> {
+    ) -> Result<TypedIndex<T>> {
         if self.skip_zero_vectors && self.metric == Metric::Cosine {
             self.build_nonzero(vectors, progress)
         } else {
@@ -544,7 +542,7 @@ impl IndexBuilder<'_> {
         &self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>, BuildError> {
+    ) -> Result<TypedIndex<T>> {
         let next;
         let entries = match (self.attributes, self.keys) {
             (Some(attributes), Some(keys)) => Some((keys, attributes)),
@@ -555,7 +553,7 @@ impl IndexBuilder<'_> {
             (None, _) => None,
         };
         if let Some((keys, attributes)) = entries {
-            Attributes::default().check(keys, attributes, false).map_err(UpdateError::from)?;
+            Attributes::default().check(keys, attributes, false)?;
         }
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
         let (mut index, report) = match self.shard_count()? {

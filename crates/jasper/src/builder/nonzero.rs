@@ -7,7 +7,8 @@ use jasper_attributes::AttributeError;
 use jasper_core::{Element, Key, ProgressFn, VectorSource};
 use jasper_vamana::UpdateError;
 
-use super::{BuildError, IndexBuilder};
+use super::IndexBuilder;
+use crate::error::Result;
 use crate::typed::TypedIndex;
 
 /// Vectors read at a time to find those of length zero.
@@ -19,7 +20,7 @@ impl IndexBuilder<'_> {
         &self,
         vectors: &dyn VectorSource<T>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>, BuildError> {
+    ) -> Result<TypedIndex<T>> {
         let nonzero = Nonzero::new(vectors).map_err(UpdateError::Read)?;
         let skipped = vectors.len() - nonzero.len();
         if skipped == 0 {

@@ -1,16 +1,16 @@
 //! Where a build runs, and the memory that it takes.
 
-use jasper_core::{Element, ElementKind, with_element};
+use jasper_core::{DeviceError, Element, ElementKind, with_element};
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildSpec, Bytes, MemoryPlan, MemorySpace, SCRATCH, SKETCHES, UpdateError, free_host_memory,
-    training_bytes,
+    BuildSpec, Bytes, MemoryPlan, MemorySpace, PlanError, SCRATCH, SKETCHES, free_host_memory, training_bytes,
 };
 
-use super::{BuildError, IndexBuilder, QuantizeStep};
+use super::{IndexBuilder, QuantizeStep};
 use crate::auto_quantize::{QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
-use crate::{Device, DeviceChoice, Error, QuantizeMode};
+use crate::error::Result;
+use crate::{Device, DeviceChoice, QuantizeMode};
 #[cfg(doc)]
 use crate::{ErrorKind, Index};
 
@@ -24,20 +24,11 @@ impl IndexBuilder<'_> {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::InvalidParameter`] if a parameter is out of bounds.
-    pub fn memory_plan(
-        &self,
-        element: ElementKind,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, Error> {
+    pub fn memory_plan(&self, element: ElementKind, count: usize, dimension: usize) -> Result<MemoryPlan> {
         Ok(with_element!(element, T => self.plan_typed::<T>(count, dimension))?)
     }
 
-    pub(super) fn plan_typed<T: Element>(
-        &self,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, BuildError> {
+    pub(super) fn plan_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan> {
         let shards = self.shard_count()?;
         if shards > 1 {
             return self.plan_shards::<T>(count, dimension, shards);
@@ -57,16 +48,11 @@ impl IndexBuilder<'_> {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::OutOfMemory`] if there is not enough memory, or as [`Self::memory_plan`].
-    pub fn check_memory(
-        &self,
-        element: ElementKind,
-        count: usize,
-        dimension: usize,
-    ) -> Result<MemoryPlan, Error> {
+    pub fn check_memory(&self, element: ElementKind, count: usize, dimension: usize) -> Result<MemoryPlan> {
         Ok(with_element!(element, T => self.check_typed::<T>(count, dimension))?)
     }
 
-    fn check_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan, BuildError> {
+    fn check_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan> {
         match self.shard_count()? {
             1 => Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory),
             shards => self.check_shards::<T>(count, dimension, shards),
@@ -82,13 +68,13 @@ impl IndexBuilder<'_> {
     }
 
     /// Where a build runs, and whether by exact distances, because there is no memory for SQ8 vectors.
-    pub(super) fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan, BuildError> {
+    pub(super) fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan> {
         let choose = |exact_linking| {
             let plan = self.choose_device::<T>(spec, exact_linking)?;
             check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
         };
         match choose(self.links_exactly::<T>()) {
-            Err(BuildError::Memory(_)) if !self.links_exactly::<T>() => choose(true),
+            Err(error) if error.is::<PlanError>() && !self.links_exactly::<T>() => choose(true),
             chosen => chosen,
         }
     }
@@ -98,7 +84,7 @@ impl IndexBuilder<'_> {
         &self,
         spec: &BuildSpec,
         exact_linking: bool,
-    ) -> Result<BuildPlan, BuildError> {
+    ) -> Result<BuildPlan> {
         let cuda = match self.device.find()? {
             Some(device) => device.cuda_ordinals().first().copied().map(BuildDevice::open).transpose()?,
             None => first_available(|ordinal| {
@@ -108,8 +94,7 @@ impl IndexBuilder<'_> {
                 let Ok(plan) = self.plan::<T>(spec, exact_linking, Some(ordinal)) else { return Ok(None) };
                 match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
-                    Err(BuildError::Device(error)) => Err(error),
-                    Err(_) => Ok(None),
+                    Err(error) => error.downcast::<DeviceError>().map_or(Ok(None), Err),
                 }
             })?,
         };
@@ -123,10 +108,10 @@ impl IndexBuilder<'_> {
         spec: &BuildSpec,
         exact_linking: bool,
         cuda: Option<usize>,
-    ) -> Result<MemoryPlan, BuildError> {
+    ) -> Result<MemoryPlan> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
-        checked.map_err(UpdateError::from)?;
+        checked?;
         let widest = self.effort.widest(spec.rows, spec.params.build_beam_width());
         let spec = &BuildSpec { params: spec.params.with_effort(widest, spec.params.alpha()), ..*spec };
         let plan = match cuda {
@@ -159,7 +144,7 @@ impl IndexBuilder<'_> {
 }
 
 /// Checks that there is memory for a build, if necessary without sketches.
-fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<(), BuildError> {
+fn check_free(plan: &MemoryPlan, cuda: Option<&BuildDevice>) -> Result<()> {
     let free = match cuda {
         Some(cuda) => cuda.free_memory()?,
         None => Bytes { host: free_host_memory(), device: 0 },

@@ -3,23 +3,23 @@
 use std::io;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, ProgressFn, VectorSource};
+use jasper_core::{DeviceError, Element, Key, ProgressFn, VectorSource};
 use jasper_data::parallel;
-use jasper_graph::Graph;
+use jasper_graph::{Graph, VectorError};
 use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
+use crate::error::{Error, Result};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, QuantizeMode, Spread};
-use jasper_core::DeviceError;
+use crate::{Device, DeviceChoice, ErrorKind, QuantizeMode, Spread};
 
 /// The graph of a shard.
 type Built<T> = (Graph<T>, BuildReport);
 
 impl IndexBuilder<'_> {
     /// Number of shards.
-    pub(super) fn shard_count(&self) -> Result<usize, BuildError> {
+    pub(super) fn shard_count(&self) -> Result<usize> {
         let shards = match (self.shards, self.spread) {
             (Some(shards), _) => shards,
             (None, Spread::Replicated) => 1,
@@ -33,8 +33,8 @@ impl IndexBuilder<'_> {
             ),
         ];
         match unsuitable.into_iter().find(|&(is_set, _)| is_set) {
-            _ if !(1..=MAX_SHARDS).contains(&shards) => Err(BuildError::Shards(shards)),
-            Some((_, option)) if shards > 1 => Err(BuildError::Sharded(option)),
+            _ if !(1..=MAX_SHARDS).contains(&shards) => Err(BuildError::Shards(shards).into()),
+            Some((_, option)) if shards > 1 => Err(BuildError::Sharded(option).into()),
             _ => Ok(shards),
         }
     }
@@ -56,7 +56,7 @@ impl IndexBuilder<'_> {
         count: usize,
         dimension: usize,
         shards: usize,
-    ) -> Result<MemoryPlan, BuildError> {
+    ) -> Result<MemoryPlan> {
         let rows = (0..shards).map(|shard| (count + shard) / shards);
         let devices = self.build_devices()?.into_iter().cycle();
         let plans = rows
@@ -71,7 +71,7 @@ impl IndexBuilder<'_> {
         count: usize,
         dimension: usize,
         shards: usize,
-    ) -> Result<MemoryPlan, BuildError> {
+    ) -> Result<MemoryPlan> {
         let devices = self.build_devices()?;
         let plan = self.plan_shards::<T>(count, dimension, shards)?;
         let host = Bytes { host: free_host_memory(), device: u64::MAX };
@@ -89,7 +89,7 @@ impl IndexBuilder<'_> {
         let mut checks = devices.into_iter().map(|device| move || check(device));
         let first = checks.next().expect("there is a device");
         let checked = at_once(first, checks).map_err(refused_thread)?;
-        checked.into_iter().collect::<Result<(), BuildError>>()?;
+        checked.into_iter().collect::<Result<()>>()?;
         Ok(plan)
     }
 
@@ -104,7 +104,7 @@ impl IndexBuilder<'_> {
         vectors: &dyn VectorSource<T>,
         shards: usize,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(TypedIndex<T>, BuildReport), BuildError> {
+    ) -> Result<(TypedIndex<T>, BuildReport)> {
         self.check_shards::<T>(vectors.len(), vectors.dimension(), shards)?;
         let given = self.keys.map_or(vectors.len(), <[Key]>::len);
         if given != vectors.len() {
@@ -132,11 +132,9 @@ impl IndexBuilder<'_> {
                 ..self.clone().device(devices[shard % devices.len()])
             };
             let built = builder.build_graph(executor, &vectors, progress);
-            built.map_err(|error| match error {
-                BuildError::Input(UpdateError::Vector(error)) => {
-                    BuildError::Input(UpdateError::Vector(error.map_row(|row| vectors.row_in_source(row))))
-                }
-                error => error,
+            built.map_err(|error| match error.downcast::<VectorError>() {
+                Ok(error) => error.map_row(|row| vectors.row_in_source(row)).into(),
+                Err(error) => error,
             })
         };
         let device_count = devices.len().min(shards);
@@ -145,11 +143,9 @@ impl IndexBuilder<'_> {
             shards.map(|shard| build(shard, hooks.progress)).collect::<Result<Vec<_>, _>>()
         };
         let results = Vote::make_all(device_count, true, ChangeHooks::new(progress), build_all);
-        let results: Vec<Result<Vec<Built<T>>, BuildError>> = results.map_err(refused_thread)?;
+        let results: Vec<Result<Vec<Built<T>>>> = results.map_err(refused_thread)?;
         // One device's error cancels the others.
-        let is_cancelled = |error: &BuildError| {
-            matches!(error, BuildError::Cancelled(_) | BuildError::Input(UpdateError::Cancelled(_)))
-        };
+        let is_cancelled = |error: &Error| error.kind() == ErrorKind::Cancelled;
         let (mut built, mut failed) = (Vec::new(), None);
         for result in results {
             match result {
@@ -168,6 +164,6 @@ impl IndexBuilder<'_> {
     }
 }
 
-fn refused_thread(error: io::Error) -> BuildError {
-    BuildError::Input(UpdateError::Thread(error))
+fn refused_thread(error: io::Error) -> Error {
+    UpdateError::Thread(error).into()
 }

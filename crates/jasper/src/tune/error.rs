@@ -1,11 +1,11 @@
-//! Errors of tuning and of quantizing.
+//! Why no search or no quantization is chosen.
 
-use jasper_core::{Cancelled, DeviceError};
-use jasper_vamana::{SearchError, UpdateError};
-
-/// No search was found. The index is unchanged.
+/// No search or no quantization was chosen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TuneError {
+    /// There are too few vectors for a sample.
+    #[error("there are too few vectors to try quantizations with; name one, or use none")]
+    TooFew,
     /// The recall is out of bounds.
     #[error("recall ({0}) must be above 0 and at most 1; 0.95 suits most uses")]
     Recall(f64),
@@ -46,37 +46,4 @@ pub(crate) enum TuneError {
         /// The widest beam.
         beam_width: usize,
     },
-    /// The device cannot be used, or failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// A search was refused.
-    #[error(transparent)]
-    Search(SearchError),
-    /// The searches that were found could not be stored.
-    #[error(transparent)]
-    Update(UpdateError),
-    /// The progress callback cancelled the call.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-}
-
-/// The vectors were not quantized. The index is unchanged, but has no codes if several quantizations were tried, or if the
-/// device had no room for the new ones.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum QuantizeError {
-    /// There are too few vectors for a sample.
-    #[error("there are too few vectors to try quantizations with; name one, or use none")]
-    TooFew,
-    /// The device cannot be used, or failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// A search was refused.
-    #[error(transparent)]
-    Search(SearchError),
-    /// The vectors could not be quantized.
-    #[error(transparent)]
-    Update(UpdateError),
-    /// The progress callback cancelled the call.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
 }

@@ -7,6 +7,7 @@ use jasper_data::GroundTruth;
 use jasper_vamana::{Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
+use crate::error::Result;
 use crate::typed::TypedIndex;
 
 /// Queries to tune a search with, and their true neighbors.
@@ -41,9 +42,9 @@ const VECTORS_PER_SAMPLE: usize = 32;
 impl<T: Element> HeldOut<T> {
     /// Splits queries and their true neighbors: those at even positions are for selection, those at odd ones for
     /// validation.
-    pub(super) fn given(queries: MatrixView<'_, T>, truth: &GroundTruth) -> Result<Self, TuneError> {
+    pub(super) fn given(queries: MatrixView<'_, T>, truth: &GroundTruth) -> Result<Self> {
         if truth.len() != queries.len() {
-            return Err(TuneError::Truths { queries: queries.len(), truths: truth.len() });
+            return Err(TuneError::Truths { queries: queries.len(), truths: truth.len() }.into());
         }
         let truths = (0..truth.len()).map(|query| {
             let Truth { ids, distances } = truth.truth(query);
@@ -115,10 +116,10 @@ impl<T: Element> HeldOut<T> {
     }
 
     /// Checks that each half has a query, and each query `k` neighbors.
-    pub(super) fn check(&self, k: usize) -> Result<(), TuneError> {
+    pub(super) fn check(&self, k: usize) -> Result<()> {
         match (self.len(), self.depth) {
-            (queries @ ..2, _) => Err(TuneError::Queries(queries)),
-            (_, depth) if k > depth => Err(TuneError::Depth { k, depth }),
+            (queries @ ..2, _) => Err(TuneError::Queries(queries).into()),
+            (_, depth) if k > depth => Err(TuneError::Depth { k, depth }.into()),
             _ => Ok(()),
         }
     }

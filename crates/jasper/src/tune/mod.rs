@@ -25,19 +25,18 @@ mod search;
 mod stored;
 mod width;
 
-use jasper_core::{Element, Key, MatrixView, Neighbor, ProgressFn, Slot, Vectors};
+use jasper_core::{DeviceError, Element, Key, MatrixView, Neighbor, ProgressFn, Slot, Vectors};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
 use jasper_vamana::{SearchError, SearchParams};
 
-use crate::Error;
+use crate::error::Result;
 use crate::index::vector_error;
 use crate::journal::Record;
 use crate::typed::TypedIndex;
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
-use jasper_core::DeviceError;
 pub use stored::TunedSearches;
 pub(crate) use width::least_width;
 
@@ -55,13 +54,13 @@ impl Goal {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::InvalidParameter`](crate::ErrorKind::InvalidParameter) if one of them is out of bounds.
-    pub fn check(self) -> Result<(), Error> {
-        Ok(self.find_fault()?)
-    }
-
-    fn find_fault(self) -> Result<(), TuneError> {
+    pub fn check(self) -> Result<()> {
         SearchParams::new(self.k).check()?;
-        if self.recall > 0.0 && self.recall <= 1.0 { Ok(()) } else { Err(TuneError::Recall(self.recall)) }
+        if self.recall > 0.0 && self.recall <= 1.0 {
+            Ok(())
+        } else {
+            Err(TuneError::Recall(self.recall).into())
+        }
     }
 }
 
@@ -122,8 +121,8 @@ impl<T: Element> TypedIndex<T> {
         goal: Goal,
         queries: TuneQueries<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<TuneReport, TuneError> {
-        goal.find_fault()?;
+    ) -> Result<TuneReport> {
+        goal.check()?;
         if let TuneQueries::Sampled { .. } = queries {
             self.backend.require_one_graph("tuning with sampled vectors")?;
         }

@@ -9,8 +9,9 @@ use jasper_vamana::{LaunchParams, Matches, SearchParams};
 use super::held_out::{Half, HeldOut};
 use super::width::least_width;
 use super::{Goal, TuneError, TuneReport};
-use crate::Device;
+use crate::error::{Error, Result};
 use crate::typed::TypedIndex;
+use crate::{Device, ErrorKind};
 
 /// The widest beam tried, if the device supports it.
 const WIDEST: usize = 4096;
@@ -30,7 +31,7 @@ impl<T: Element> TypedIndex<T> {
         held_out: &HeldOut<T>,
         fingerprint: u32,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Vec<TunedSearch>, TuneError> {
+    ) -> Result<Vec<TunedSearch>> {
         let launches = if self.device() == Device::Cpu { vec![None] } else { launches() };
         // Launches with the same number of expansions have the same recall.
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
@@ -47,7 +48,7 @@ impl<T: Element> TypedIndex<T> {
             let (beam_width, recall) = match self.reach(goal, held_out, group[0]) {
                 Ok(reached) => reached,
                 // More expansions per step may still reach the goal.
-                Err(error @ TuneError::Unreached { .. }) => {
+                Err(error) if error.kind() == ErrorKind::RecallNotReached => {
                     unreached = Some(error);
                     continue;
                 }
@@ -83,12 +84,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// The smallest beam width whose recall is reached on both halves, and its recall on the validation half.
-    fn reach(
-        &self,
-        goal: Goal,
-        held_out: &HeldOut<T>,
-        launch: Option<LaunchParams>,
-    ) -> Result<(usize, f64), TuneError> {
+    fn reach(&self, goal: Goal, held_out: &HeldOut<T>, launch: Option<LaunchParams>) -> Result<(usize, f64)> {
         let vertices = self.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
         // A sampled query takes one entry of the frontier itself.
         let widest = (self.backend.max_beam_width() - 1).min(WIDEST).min(vertices).max(goal.k);
@@ -98,11 +94,11 @@ impl<T: Element> TypedIndex<T> {
                 self.backend.search_matrix(queries, params.launch(launch), matches)
             })?;
             best = best.max(found);
-            Ok::<_, TuneError>(found)
+            Ok::<_, Error>(found)
         };
         let mut first = 1;
         while let Some(width) = least_width(first, widest, |width| {
-            Ok::<_, TuneError>(recall(&held_out.selection, width)? >= goal.recall)
+            Ok::<_, Error>(recall(&held_out.selection, width)? >= goal.recall)
         })? {
             let confirmed = recall(&held_out.validation, width)?;
             if confirmed >= goal.recall {
@@ -113,18 +109,18 @@ impl<T: Element> TypedIndex<T> {
             }
             first = width + 1 + width / 32;
         }
-        Err(TuneError::Unreached { k: goal.k, recall: goal.recall, found: best, beam_width: widest })
+        Err(TuneError::Unreached { k: goal.k, recall: goal.recall, found: best, beam_width: widest }.into())
     }
 
     /// Queries per second in calls of `batch` queries, by the median call.
-    fn rate(&self, queries: &[T], batch: usize, params: SearchParams<'_>) -> Result<f64, TuneError> {
+    fn rate(&self, queries: &[T], batch: usize, params: SearchParams<'_>) -> Result<f64> {
         let queries = MatrixView::new(queries, self.dimension()).expect("queries are whole rows");
         let mut matches = Matches::new(batch, params.k)?;
         let mut call = |turn: usize| {
             let first = turn * batch % (queries.len() - batch + 1);
             let begun = Instant::now();
             self.backend.search_matrix(queries.slice(first..first + batch), params, matches.as_mut())?;
-            Ok::<_, TuneError>(begun.elapsed().as_secs_f64())
+            Ok::<_, Error>(begun.elapsed().as_secs_f64())
         };
         call(0)?;
         let (begun, mut seconds) = (Instant::now(), Vec::new());

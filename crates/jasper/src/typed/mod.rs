@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, RwLock};
 
 use jasper_attributes::Frame;
-use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, sync};
+use jasper_core::{BuildParams, DeviceError, Element, Key, Metric, ProgressFn, sync};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::Quantization;
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace};
@@ -27,7 +27,6 @@ use crate::check::CheckReport;
 use crate::device::MoveError;
 use crate::error::Result;
 use crate::{Device, DeviceOptions, IndexStats, SearchLimits, Spread};
-use jasper_core::DeviceError;
 pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them

@@ -11,8 +11,8 @@ use super::TypedIndex;
 use crate::QuantizeMode;
 use crate::QuantizeReport;
 use crate::backend::Backend;
+use crate::error::Result;
 use crate::journal::{Change, Record};
-use crate::tune::error::QuantizeError;
 
 impl<T: Element> TypedIndex<T> {
     /// Encodes the vectors of each shard. The caller holds the writer lock.
@@ -109,7 +109,7 @@ impl<T: Element> TypedIndex<T> {
         &self,
         mode: QuantizeMode,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<QuantizeReport, QuantizeError> {
+    ) -> Result<QuantizeReport> {
         match mode {
             QuantizeMode::Checked(quantization) => self.quantize(quantization, progress)?,
             QuantizeMode::Forced(quantization) => self.force_quantize(quantization, progress)?,

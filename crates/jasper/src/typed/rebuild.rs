@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
 use jasper_graph::Graph;
-use jasper_vamana::UpdateError;
 
 use super::TypedIndex;
 use crate::BuildReport;
-use crate::builder::BuildError;
+use crate::error::Result;
 use crate::{DeviceChoice, IndexBuilder};
 
 impl<T: Element> TypedIndex<T> {
@@ -18,7 +17,7 @@ impl<T: Element> TypedIndex<T> {
         &self,
         device: DeviceChoice,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>, BuildError> {
+    ) -> Result<TypedIndex<T>> {
         let _writer = self.changes.lock_writer();
         let mut build =
             |graph: &Graph<T>| build_again(self.builder_like(graph).device(device), graph, progress);
@@ -55,8 +54,8 @@ pub(super) fn build_again<T: Element>(
     builder: IndexBuilder<'_>,
     graph: &Graph<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<TypedIndex<T>, BuildError> {
-    graph.require_vectors().map_err(|error| BuildError::Input(UpdateError::from(error)))?;
+) -> Result<TypedIndex<T>> {
+    graph.require_vectors()?;
     let slots = graph.keys().live_slots();
     let mut live: Vec<(Key, Slot)> =
         slots.flat_map(|slot| graph.keys().keys_of(slot).map(move |key| (key, slot))).collect();

@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 use std::thread;
 
-use jasper_core::{Element, no_progress};
+use jasper_core::{DeviceError, Element, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memory};
 
@@ -17,7 +17,6 @@ use crate::backend::{
 };
 use crate::device::MoveError;
 use crate::{Device, DeviceOptions, Spread};
-use jasper_core::DeviceError;
 
 impl<T: Element> TypedIndex<T> {
     /// An index of several graphs in host memory, each with the vectors of its shard.

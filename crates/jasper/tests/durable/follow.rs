@@ -8,8 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use jasper::ErrorKind;
-use jasper::{Device, Index, Key, NewKeys, OpenOptions, Progress, QuantizeMode, Stage};
+use jasper::{Device, ErrorKind, Index, Key, NewKeys, OpenOptions, Progress, QuantizeMode, Stage};
 
 use crate::kill::kill;
 use crate::{DIMENSION, assert_fails, bytes_of, change, create, create_with, mix, rows, view};

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use jasper::ErrorKind;
-use jasper::{ElementKind, Index, IndexBuilder, Key, Metric, OpenOptions, Progress, StoredIndex};
+use jasper::{ElementKind, ErrorKind, Index, IndexBuilder, Key, Metric, OpenOptions, Progress, StoredIndex};
 
 use crate::{DIMENSION, assert_fails, bytes_of, change, create_with, mix, rows, view};
 

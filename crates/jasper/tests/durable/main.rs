@@ -21,8 +21,7 @@ use jasper::{
     OpenOptions, Progress, Quantization, QuantizeMode, Stage, StoredIndex, VectorSource, Vectors,
 };
 use jasper_core::synthetic::Clusters;
-use jasper_graph::Graph;
-use jasper_graph::VectorError;
+use jasper_graph::{Graph, VectorError};
 use jasper_quant::TrainError;
 use jasper_vamana::UpdateError;
 

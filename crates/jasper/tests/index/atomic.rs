@@ -7,10 +7,9 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use jasper::ErrorKind;
 use jasper::{
-    Element, ElementKind, Error, Index, IndexBuilder, Key, Metric, NewKeys, Progress, Quantization, Stage,
-    VectorSource, Vectors, f16,
+    Element, ElementKind, Error, ErrorKind, Index, IndexBuilder, Key, Metric, NewKeys, Progress,
+    Quantization, Stage, VectorSource, Vectors, f16,
 };
 use jasper_core::Cancelled;
 use jasper_core::synthetic::Clusters;

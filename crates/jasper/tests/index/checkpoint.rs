@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use jasper::ErrorKind;
-use jasper::{Device, Element, Index, IndexBuilder, Metric, Progress, Stage};
+use jasper::{Device, Element, ErrorKind, Index, IndexBuilder, Metric, Progress, Stage};
 use jasper_core::synthetic::Clusters;
 
 use crate::common::{bytes_of, for_each_element, view};

@@ -1,10 +1,9 @@
 //! Codes: searches with estimated distances find what exact searches find, and codes are updated with every change.
 
-use jasper::ErrorKind;
 use jasper::{
-    CostUnit, Device, DeviceChoice, Distances, Element, ElementKind, Filter, Hit, Index, IndexBuilder,
-    KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, Quantization, QuantizeMode, QuantizeReport,
-    SearchParams, TriedQuantization, f16,
+    CostUnit, Device, DeviceChoice, Distances, Element, ElementKind, ErrorKind, Filter, Hit, Index,
+    IndexBuilder, KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, Quantization, QuantizeMode,
+    QuantizeReport, SearchParams, TriedQuantization, f16,
 };
 use jasper_core::synthetic::Clusters;
 use jasper_graph::Graph;

@@ -9,8 +9,7 @@ use jasper::{
 };
 use jasper_core::MatrixError;
 use jasper_core::synthetic::Clusters;
-use jasper_graph::Graph;
-use jasper_graph::{KeyError, VectorError};
+use jasper_graph::{Graph, KeyError, VectorError};
 use jasper_vamana::{SearchError, UpdateError};
 
 use crate::common::{SearchHits, assert_exact, bytes_of, everything, for_each_element, keys, small, view};

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
 use jasper::{Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, QuantizeMode};
-use jasper_graph::Graph;
-use jasper_graph::KeyError;
+use jasper_graph::{Graph, KeyError};
 use jasper_vamana::UpdateError;
 use proptest::prelude::*;
 

@@ -4,11 +4,9 @@ use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper::ErrorKind;
-use jasper::Profile;
 use jasper::{
-    CudaSet, Device, DeviceChoice, DeviceOptions, Distances, Element, ElementKind, Hit, Index, IndexBuilder,
-    KeyFilter, MemorySpace, Metric, NewKeys, Quantization, SearchParams, Target,
+    CudaSet, Device, DeviceChoice, DeviceOptions, Distances, Element, ElementKind, ErrorKind, Hit, Index,
+    IndexBuilder, KeyFilter, MemorySpace, Metric, NewKeys, Profile, Quantization, SearchParams, Target,
 };
 use jasper_core::DeviceError;
 use jasper_core::synthetic::Clusters;

@@ -1,8 +1,7 @@
 //! The same calls give the same file, on any number of threads and after any history of opening and saving.
 
-use jasper::ErrorKind;
 use jasper::{
-    Device, Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, VectorSource, Vectors,
+    Device, Element, ErrorKind, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, VectorSource, Vectors,
 };
 use jasper_core::synthetic::Clusters;
 

@@ -1,8 +1,7 @@
 //! An index of several shards has the results of one graph, and its folder opens only if it is whole.
 
 use jasper::ErrorKind;
-use jasper_graph::Graph;
-use jasper_graph::KeyError;
+use jasper_graph::{Graph, KeyError};
 use jasper_vamana::UpdateError;
 use std::fs;
 use std::ops::ControlFlow;

@@ -12,8 +12,7 @@ use jasper::{
     DeleteKeys, Device, Hit, Index, Key, Metric, NewKeys, SearchParams, Update, VectorSource, Vectors,
 };
 use jasper_core::synthetic::Clusters;
-use jasper_graph::Graph;
-use jasper_graph::{KeyError, VectorError};
+use jasper_graph::{Graph, KeyError, VectorError};
 
 use crate::common::{SearchHits, floats, keys, small, view};
 

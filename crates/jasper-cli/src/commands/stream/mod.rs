@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use jasper::{Element, MatrixView, SearchParams};
+use jasper_core::with_element;
 use jasper_data::VectorFile;
 use jasper_runbook::{Operation, Player, Runbook, truth_path};
 
@@ -18,7 +19,6 @@ use crate::files::read_queries_as;
 use crate::plot::{Plot, stream_chart};
 use crate::terminal::Terminal;
 use crate::units;
-use jasper_core::with_element;
 
 /// Play a runbook: inserts, deletes, replacements and searches, with recall and speed at every step
 ///

@@ -23,11 +23,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Element, MatrixView, ProgressFn, Slot, no_progress, sync};
+use jasper_core::{DeviceError, Element, MatrixView, ProgressFn, Slot, no_progress, sync};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, Explanation, Hit, InsertReport, MatchesMut, MemorySpace,
-    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport,
+    NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError,
 };
 
 use super::sources::SharedRows;
@@ -35,8 +35,6 @@ use super::vote::Vote;
 use super::{Backend, StartedSearch, joined_names};
 use crate::Device;
 use crate::error::Error;
-use jasper_core::DeviceError;
-use jasper_vamana::UpdateError;
 
 /// Fewest queries of a batch per replica that searches for them. Less would not keep a GPU busy.
 const FEWEST_QUERIES: usize = 2048;

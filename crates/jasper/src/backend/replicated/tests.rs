@@ -3,12 +3,10 @@
 use std::ops::ControlFlow;
 
 use crate::ErrorKind;
-use jasper_core::DeviceError;
 use jasper_core::synthetic::Clusters;
-use jasper_core::{MatrixView, Metric, Progress, no_progress};
+use jasper_core::{DeviceError, MatrixView, Metric, Progress, no_progress};
 use jasper_quant::Quantization;
-use jasper_vamana::SearchError;
-use jasper_vamana::{CpuExecutor, Matches};
+use jasper_vamana::{CpuExecutor, Matches, SearchError};
 
 use super::*;
 use crate::backend::faulty::{Controls, Faulty};
