@@ -20,7 +20,7 @@ impl IndexBuilder<'_> {
     /// build now.
     ///
     /// The move to a named device comes after the build and is not in the plan. It needs the memory that
-    /// [`Index::to_device`] needs; the error of the build [has the index](Error::into_index) if there is too little.
+    /// [`Index::to_device`] needs; the error of the build [has the index](crate::Error::into_index) if there is too little.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::InvalidParameter`] if a parameter is out of bounds.
