@@ -137,8 +137,9 @@ impl Index {
         Ok(typed!(self, index => index.changes.follower.get().map_or(Ok(0), Follower::catch_up))?)
     }
 
-    /// Builds a new index over the same vectors and keys, with the same parameters, shards and quantization, on
-    /// `device`, where it then [is](IndexBuilder::device).
+    /// Builds a new index over the same vectors and keys, with the same shards, quantization and parameters, of which the
+    /// build beam width [may become wider](IndexBuilder::build_beam_width), on `device`, where it then
+    /// [is](IndexBuilder::device).
     ///
     /// Only the host's copy of vectors and keys is read. If the index is on a CUDA device that failed, this saves every
     /// change that was made; only edges are lost there, and are computed again:
