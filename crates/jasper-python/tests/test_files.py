@@ -114,7 +114,7 @@ def test_a_durable_index_has_every_change(tmp_path):
     vectors = np.arange(60, dtype=np.uint8).reshape(20, 3)
     index = jasper.Index.build(vectors)
     index.save(folder, durable=True)
-    with pytest.raises(jasper.FormatError, match="not the folder of a durable index"):
+    with pytest.raises(jasper.ParameterError, match="has no journal"):
         index.snapshot()
 
     def state():
