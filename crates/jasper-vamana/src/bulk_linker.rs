@@ -5,7 +5,7 @@
 //! raise the beam width if the graph misses neighbors                                      (effort)
 //! choose the edges of each vertex again; its search begins at the vertex, and the edges
 //!     that it has are candidates too                                                      (LinkMode::Refine)
-//! prune each row again, and add the reversed edges of what is left where rows lack them    (LinkMode::Reverse)
+//! prune each row again, and add the reverse of each remaining edge                        (LinkMode::Reverse)
 //! reconnect what is unreachable
 //! ```
 //!

@@ -8,8 +8,8 @@
 //! if more than 6 in 100:               double it again; if prunes leave few edges, widen alpha
 //! ```
 //!
-//! The sample are the vertices that were linked last. Their rows hold what their prune kept, and hardly any edges that
-//! later vertices would have added.
+//! The sample consists of the vertices that were linked last. Their rows hold what their prune kept, and hardly any
+//! edges that later vertices would have added.
 //!
 //! Under inner products there is one pass. Then this is decided whenever the number of linked vertices has doubled,
 //! from 16,384 on, by a sample of those that are linked next: L is doubled if more than 3 in 10,000 were missed, and

@@ -173,46 +173,51 @@ impl StdError for Error {
     }
 }
 
-/// Converts errors of one kind.
-macro_rules! kinds {
-    ($($Cause:ty => $Kind:ident;)*) => {$(
+/// Converts errors of other crates, by the function that tells the kind of each.
+macro_rules! convert {
+    ($($Cause:ty => $kind:expr;)*) => {$(
         impl From<$Cause> for Error {
             fn from(error: $Cause) -> Self {
-                Self::new(ErrorKind::$Kind, error)
+                let kind: fn(&$Cause) -> ErrorKind = $kind;
+                Self::new(kind(&error), error)
             }
         }
     )*};
 }
 
-kinds! {
-    Cancelled => Cancelled;
-    MatrixError => InvalidInput;
-    ExpressionError => InvalidInput;
-    BuildError => InvalidParameter;
-    ParamError => InvalidParameter;
-    ParseMemorySpaceError => InvalidParameter;
-    ParseMetricError => InvalidParameter;
-    ParseQuantizationError => InvalidParameter;
-    PlanError => OutOfMemory;
-    WriteError => Io;
-}
-
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Self {
-        Self::new(io_kind(&error), error)
-    }
+convert! {
+    AttributeError => attribute_kind;
+    BuildError => |_| ErrorKind::InvalidParameter;
+    Cancelled => |_| ErrorKind::Cancelled;
+    CheckpointError => checkpoint_kind;
+    DeviceError => device_kind;
+    // Of a device that is left out, which several callers ask about.
+    Arc<DeviceError> => |error| device_kind(error);
+    ExpressionError => |_| ErrorKind::InvalidInput;
+    FileError => |error| file_kind(error.cause());
+    FileFault => file_kind;
+    JournalError => |error| journal_kind(error.cause());
+    KeyError => key_kind;
+    KnnError => knn_kind;
+    MatrixError => |_| ErrorKind::InvalidInput;
+    ParamError => |_| ErrorKind::InvalidParameter;
+    ParseMemorySpaceError => |_| ErrorKind::InvalidParameter;
+    ParseMetricError => |_| ErrorKind::InvalidParameter;
+    ParseQuantizationError => |_| ErrorKind::InvalidParameter;
+    PlanError => |_| ErrorKind::OutOfMemory;
+    PoolError => pool_kind;
+    ReadError => |error| read_kind(error.cause());
+    TrainError => train_kind;
+    TuneError => tune_kind;
+    VectorError => vector_kind;
+    WriteError => |_| ErrorKind::Io;
+    io::Error => io_kind;
 }
 
 fn io_kind(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
         _ => ErrorKind::Io,
-    }
-}
-
-impl From<AttributeError> for Error {
-    fn from(error: AttributeError) -> Self {
-        Self::new(attribute_kind(&error), error)
     }
 }
 
@@ -225,12 +230,6 @@ fn attribute_kind(error: &AttributeError) -> ErrorKind {
     }
 }
 
-impl From<TrainError> for Error {
-    fn from(error: TrainError) -> Self {
-        Self::new(train_kind(&error), error)
-    }
-}
-
 fn train_kind(error: &TrainError) -> ErrorKind {
     match error {
         TrainError::Bits(_) | TrainError::Sectors(_) | TrainError::BoundSigmas(_) => {
@@ -240,41 +239,26 @@ fn train_kind(error: &TrainError) -> ErrorKind {
     }
 }
 
-impl From<PoolError> for Error {
-    fn from(error: PoolError) -> Self {
-        let kind = match error {
-            PoolError::Zero => ErrorKind::InvalidParameter,
-            _ => ErrorKind::OutOfThreads,
-        };
-        Self::new(kind, error)
+fn pool_kind(error: &PoolError) -> ErrorKind {
+    match error {
+        PoolError::Zero => ErrorKind::InvalidParameter,
+        _ => ErrorKind::OutOfThreads,
     }
 }
 
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
-        let kind = match error.cause() {
-            ReadCause::Io(error) => io_kind(error),
-            ReadCause::Memory { .. } => ErrorKind::OutOfMemory,
-            _ => ErrorKind::InvalidFile,
-        };
-        Self::new(kind, error)
+fn read_kind(fault: &ReadCause) -> ErrorKind {
+    match fault {
+        ReadCause::Io(error) => io_kind(error),
+        ReadCause::Memory { .. } => ErrorKind::OutOfMemory,
+        _ => ErrorKind::InvalidFile,
     }
 }
 
-impl From<KnnError> for Error {
-    fn from(error: KnnError) -> Self {
-        let kind = match error {
-            KnnError::Cancelled(_) => ErrorKind::Cancelled,
-            KnnError::K { .. } => ErrorKind::InvalidParameter,
-            _ => ErrorKind::InvalidInput,
-        };
-        Self::new(kind, error)
-    }
-}
-
-impl From<VectorError> for Error {
-    fn from(error: VectorError) -> Self {
-        Self::new(vector_kind(&error), error)
+fn knn_kind(error: &KnnError) -> ErrorKind {
+    match error {
+        KnnError::Cancelled(_) => ErrorKind::Cancelled,
+        KnnError::K { .. } => ErrorKind::InvalidParameter,
+        _ => ErrorKind::InvalidInput,
     }
 }
 
@@ -287,30 +271,11 @@ fn vector_kind(error: &VectorError) -> ErrorKind {
     }
 }
 
-impl From<KeyError> for Error {
-    fn from(error: KeyError) -> Self {
-        Self::new(key_kind(&error), error)
-    }
-}
-
 fn key_kind(error: &KeyError) -> ErrorKind {
     match error {
         KeyError::Exists(_) | KeyError::Live(_) => ErrorKind::DuplicateKey,
         KeyError::Unknown(_) | KeyError::Deleted(_) => ErrorKind::UnknownKey,
         _ => ErrorKind::InvalidInput,
-    }
-}
-
-impl From<DeviceError> for Error {
-    fn from(error: DeviceError) -> Self {
-        Self::new(device_kind(&error), error)
-    }
-}
-
-/// Of a device that is left out, which several callers ask about.
-impl From<Arc<DeviceError>> for Error {
-    fn from(error: Arc<DeviceError>) -> Self {
-        Self::new(device_kind(&error), error)
     }
 }
 
@@ -325,12 +290,6 @@ fn device_kind(error: &DeviceError) -> ErrorKind {
     }
     let _ = error;
     ErrorKind::Device
-}
-
-impl From<CheckpointError> for Error {
-    fn from(error: CheckpointError) -> Self {
-        Self::new(checkpoint_kind(&error), error)
-    }
 }
 
 fn checkpoint_kind(error: &CheckpointError) -> ErrorKind {
@@ -394,18 +353,6 @@ fn update_kind(error: &UpdateError) -> ErrorKind {
     }
 }
 
-impl From<FileError> for Error {
-    fn from(error: FileError) -> Self {
-        Self::new(file_kind(error.cause()), error)
-    }
-}
-
-impl From<FileFault> for Error {
-    fn from(error: FileFault) -> Self {
-        Self::new(file_kind(&error), error)
-    }
-}
-
 fn file_kind(fault: &FileFault) -> ErrorKind {
     match fault {
         FileFault::Io(error) | FileFault::Write(error) => io_kind(error),
@@ -416,34 +363,28 @@ fn file_kind(fault: &FileFault) -> ErrorKind {
     }
 }
 
-impl From<JournalError> for Error {
-    fn from(error: JournalError) -> Self {
-        let kind = match error.cause() {
-            JournalFault::InUse => ErrorKind::InUse,
-            JournalFault::Exists | JournalFault::NotEmpty => ErrorKind::AlreadyExists,
-            JournalFault::Behind => ErrorKind::Behind,
-            JournalFault::Journal(error) => io_kind(error),
-            JournalFault::NoJournal => ErrorKind::Unsupported,
-            JournalFault::NotDurable
-            | JournalFault::OneShard
-            | JournalFault::Unconverted
-            | JournalFault::Damaged(_)
-            | JournalFault::OtherSnapshot(_) => ErrorKind::InvalidFile,
-            JournalFault::Snapshot(error) => file_kind(error.cause()),
-            JournalFault::Replay(error) => update_kind(error),
-        };
-        Self::new(kind, error)
+fn journal_kind(fault: &JournalFault) -> ErrorKind {
+    match fault {
+        JournalFault::InUse => ErrorKind::InUse,
+        JournalFault::Exists | JournalFault::NotEmpty => ErrorKind::AlreadyExists,
+        JournalFault::Behind => ErrorKind::Behind,
+        JournalFault::Journal(error) => io_kind(error),
+        JournalFault::NoJournal => ErrorKind::Unsupported,
+        JournalFault::NotDurable
+        | JournalFault::OneShard
+        | JournalFault::Unconverted
+        | JournalFault::Damaged(_)
+        | JournalFault::OtherSnapshot(_) => ErrorKind::InvalidFile,
+        JournalFault::Snapshot(error) => file_kind(error.cause()),
+        JournalFault::Replay(error) => update_kind(error),
     }
 }
 
-impl From<TuneError> for Error {
-    fn from(error: TuneError) -> Self {
-        let kind = match error {
-            TuneError::Recall(_) => ErrorKind::InvalidParameter,
-            TuneError::Unreached { .. } => ErrorKind::RecallNotReached,
-            _ => ErrorKind::InvalidInput,
-        };
-        Self::new(kind, error)
+fn tune_kind(error: &TuneError) -> ErrorKind {
+    match error {
+        TuneError::Recall(_) => ErrorKind::InvalidParameter,
+        TuneError::Unreached { .. } => ErrorKind::RecallNotReached,
+        _ => ErrorKind::InvalidInput,
     }
 }
 
