@@ -19,7 +19,7 @@ use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
 use crate::effort::Effort;
-use crate::pipeline::{LinkMode, link_batch};
+use crate::pipeline::{LinkMode, find_edges_while, publish};
 use crate::reconnect::reconnect;
 use crate::{
     CheckpointError, Checkpoints, Executor, Linked, MutableGraph, OperationCounts, ScalarQuantizer,
@@ -88,8 +88,8 @@ impl<'a> BulkLinker<'a> {
         Ok(Self { order, done, cost, writer: Some(writer), effort })
     }
 
-    /// Runs the passes on `graph`, with any executor. Between batches it reports progress, and writes a checkpoint if
-    /// one is due or the report cancels the build.
+    /// Runs the passes on `graph`, with any executor. It reports progress between batches and between the parts that are
+    /// searched for together, and writes a checkpoint if one is due or the report cancels the build.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.
@@ -100,11 +100,11 @@ impl<'a> BulkLinker<'a> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
         let (order, passes) = (self.order, passes(graph.host().metric()));
+        // In vertices, as if all passes went over them together.
+        let progress_of =
+            |done: usize| Progress { stage: Stage::Linking, done: done / passes.len(), total: order.len() };
+        let mut reported = progress_of(self.done).report(progress);
         loop {
-            // In vertices, as if all passes went over them together.
-            let done = self.done / passes.len();
-            let state = Progress { stage: Stage::Linking, done, total: order.len() };
-            let reported = state.report(progress);
             if let Some(writer) = &mut self.writer
                 && writer.is_due(self.done, reported.is_err())
             {
@@ -122,12 +122,21 @@ impl<'a> BulkLinker<'a> {
             // The medoid is not in the order and counts as linked.
             let batch = largest_batch(1 + linked.len(), graph.host().params()).min(left.len());
             let batch = &left[..batch];
-            self.cost += link_batch(executor, &mut graph, batch, mode).map_err(UpdateError::device)?.cost;
+            // A batch that is cancelled here has changed nothing.
+            let goes_on = |found| {
+                reported = progress_of(self.done + found).report(progress);
+                reported.is_ok()
+            };
+            let edges = find_edges_while(executor, &graph, batch, mode, goes_on);
+            let Some(edges) = edges.map_err(UpdateError::device)? else { continue };
+            let linked = publish(executor, &mut graph, edges, mode).map_err(UpdateError::device)?;
+            self.cost += linked.cost;
             let before = self.done;
             self.done += batch.len();
             if mode == LinkMode::Bulk {
                 self.effort.adapt(executor, &mut graph, order, before..self.done)?;
             }
+            reported = progress_of(self.done).report(progress);
         }
         let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;

@@ -100,10 +100,28 @@ pub(crate) fn find_edges<T: Element, E: Executor<T>>(
     batch: &[Slot],
     mode: LinkMode,
 ) -> Result<BatchEdges<E::Edges>, E::Error> {
+    Ok(find_edges_while(executor, graph, batch, mode, |_| true)?.expect("nothing stops it"))
+}
+
+/// [`find_edges`], which asks `goes_on` with the number of vertices that have their edges, after each chunk but the last.
+/// `None` if it says no.
+///
+/// # Errors
+/// Returns the executor's error.
+pub(crate) fn find_edges_while<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &dyn GraphAccess<E::Graph>,
+    batch: &[Slot],
+    mode: LinkMode,
+    mut goes_on: impl FnMut(usize) -> bool,
+) -> Result<Option<BatchEdges<E::Edges>>, E::Error> {
     let mut batch = batch.to_vec();
     batch.sort_unstable();
     let (mut edges, mut linked) = (Vec::new(), LinkedBatch::default());
-    for chunk in batch.chunks(E::SEARCH_CHUNK) {
+    for (index, chunk) in batch.chunks(E::SEARCH_CHUNK).enumerate() {
+        if index > 0 && !goes_on(index * E::SEARCH_CHUNK) {
+            return Ok(None);
+        }
         let pruned: ChunkEdges<_> = graph.read(|graph| {
             let search = mode.search(graph.host().params(), graph.host().metric());
             let mut candidates = executor.find_candidates(graph, chunk, search)?;
@@ -117,7 +135,7 @@ pub(crate) fn find_edges<T: Element, E: Executor<T>>(
         linked.duplicates.extend(pruned.duplicates);
         linked.cost += pruned.cost;
     }
-    Ok(BatchEdges { edges, linked })
+    Ok(Some(BatchEdges { edges, linked }))
 }
 
 /// Publishes the edges of a batch, and merges the reversed ones into their targets.
