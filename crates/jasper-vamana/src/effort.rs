@@ -5,7 +5,8 @@
 //!     wide   <- its 10 nearest found with a beam of 8 L
 //!     missed += those of wide that are not among its 10 nearest found with a beam of 2 L
 //! if more than 3 in 1,000 were missed: double L
-//! if more than 6 in 100:               double it again; if prunes leave few edges, widen alpha
+//! if more than 12 in 1,000:            double it again        in proportion for rows of more than 256 dimensions
+//! if more than 6 in 100:               widen alpha, if prunes leave few edges
 //! ```
 //!
 //! The sample consists of the vertices that were linked last. Their rows hold what their prune kept, and hardly any
@@ -18,7 +19,9 @@
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
 //! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider
 //! second pass finds them. On data where neighbors are many and equally near, a narrow beam misses some too, but one of
-//! 2 L does not, and a wider L would not help (docs/notebook/experiments.md#effort-that-follows-the-data).
+//! 2 L does not, and a wider L would not help (docs/notebook/experiments.md#effort-that-follows-the-data). The second
+//! doubling pays less, and its cost grows with the length of rows
+//! (docs/notebook/experiments.md#a-second-doubling-of-l).
 
 use std::ops::Range;
 
@@ -36,8 +39,12 @@ const SAMPLE_DIVISOR: usize = 64;
 const MAX_SAMPLE: usize = 1024;
 /// Neighbors per vertex that must be found.
 const NEIGHBORS: usize = 10;
-/// The share of neighbors that searches of 2 L may miss before L is doubled, and before it is doubled again.
-const MAX_MISSED: [f64; 2] = [0.003, 0.06];
+/// The share of neighbors that searches of 2 L may miss before L is doubled, and before it is doubled again. The second is
+/// that of up to [`SHORT_DIMENSION`] dimensions, and in proportion to them beyond.
+const MAX_MISSED: [f64; 2] = [0.003, 0.012];
+const SHORT_DIMENSION: usize = 256;
+/// The share that may be missed before alpha is widened.
+const MAX_MISSED_OF_THIN: f64 = 0.06;
 /// The same while vertices are linked in one pass: the share before L is doubled, and before it becomes [`WIDEST`].
 const MAX_MISSED_IN_ONE_PASS: [f64; 2] = [0.0003, 0.003];
 /// So many may be missed by chance.
@@ -50,7 +57,7 @@ const CHECKED_BEAM: usize = 256;
 /// L is not raised beyond this.
 const WIDEST: usize = 512;
 /// Rows are thin if prunes leave them fewer than this share of the edges that they could have.
-const THIN: f64 = 0.6;
+const THIN: f64 = 0.4;
 
 /// The beam width and alpha of a bulk build, and what was decided about them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,7 +115,8 @@ impl Effort {
         order: &[Slot],
         linked: Range<usize>,
     ) -> Result<(), UpdateError> {
-        let (params, metric) = graph.read(|graph| (*graph.host().params(), graph.host().metric()));
+        let (params, metric, dimension) =
+            graph.read(|graph| (*graph.host().params(), graph.host().metric(), graph.host().dimension()));
         let doubled = 2 * params.build_beam_width();
         if !self.is_adaptive || doubled > WIDEST || linked.end < MIN_VERTICES {
             return Ok(());
@@ -118,10 +126,12 @@ impl Effort {
             Metric::InnerProduct if linked.start.checked_ilog2() < linked.end.checked_ilog2() => {
                 let next = &order[linked.end..];
                 let allowed = MAX_MISSED_IN_ONE_PASS[usize::from(doubled == WIDEST)];
-                (&next[..next.len().min(sample_len)], [allowed, f64::INFINITY])
+                (&next[..next.len().min(sample_len)], [allowed, f64::INFINITY, f64::INFINITY])
             }
             Metric::L2 | Metric::Cosine if linked.end == order.len() => {
-                (&order[order.len() - sample_len..], MAX_MISSED)
+                let [once, twice] = MAX_MISSED;
+                let twice = twice * dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
+                (&order[order.len() - sample_len..], [once, twice, MAX_MISSED_OF_THIN])
             }
             _ => return Ok(()),
         };
@@ -131,18 +141,18 @@ impl Effort {
         let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled));
         let (missed, total) = counts.map_err(UpdateError::device)?;
         self.missed = Some(missed as f64 / total);
-        let [is_missed, are_many_missed] =
+        let [once, twice, may_widen] =
             allowed.map(|allowed| missed > FEW_MISSED.max((allowed * total) as usize));
-        if !is_missed {
+        if !once {
             return Ok(());
         }
-        let (mut beam_width, mut alpha) = (doubled, params.alpha());
-        if are_many_missed && 2 * doubled <= WIDEST {
-            beam_width = 2 * doubled;
+        let beam_width = if twice && 2 * doubled <= WIDEST { 2 * doubled } else { doubled };
+        let mut alpha = params.alpha();
+        if may_widen && self.may_widen(alpha) {
             let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;
             let edges: usize = rows.iter().map(Vec::len).sum();
             let is_thin = (edges as f64) < THIN * (sample.len() * params.max_degree()) as f64;
-            if is_thin && self.may_widen(alpha) {
+            if is_thin {
                 alpha = defaults::WIDE_ALPHA;
             }
         }
