@@ -29,6 +29,20 @@ pub(crate) struct KeyLocations {
     elsewhere: KeyTable,
 }
 
+/// Parts of a [`KeyTable`].
+const PARTS: usize = 64 * 64;
+/// Bytes of a part without its buckets, and of a bucket: a key, a slot and a byte of its hash.
+const PART_BYTES: usize = size_of::<FxHashMap<Key, Slot>>() + 16;
+const BUCKET_BYTES: usize = size_of::<(Key, Slot)>() + 1;
+
+/// Bytes of the table of this many keys that do not ascend with their slots.
+pub(crate) fn table_bytes(keys: usize) -> usize {
+    let mean = keys as f64 / PARTS as f64;
+    // More than nearly all parts have. Of eight buckets, seven are filled before their number doubles.
+    let buckets = ((mean + 4.0 * mean.sqrt()) * 8.0 / 7.0) as usize;
+    PARTS * (PART_BYTES + buckets.next_power_of_two() * BUCKET_BYTES)
+}
+
 /// A hash table in 64 x 64 parts. A change copies the part, and the lists that lead to it, unless no clone shares them.
 #[derive(Clone, Debug, Default)]
 struct KeyTable(Parts<Parts<FxHashMap<Key, Slot>>>);
@@ -123,6 +137,24 @@ mod tests {
     fn entries(keys: &KeyMap) -> usize {
         let known = keys.locations.get().expect("a key was looked up");
         known.elsewhere.0.iter().flat_map(Parts::iter).map(FxHashMap::len).sum()
+    }
+
+    #[test]
+    fn the_bytes_of_the_table_are_planned() {
+        for count in [1_usize, 40_000, 300_000] {
+            let mut table = KeyTable::default();
+            let keys = (0..count as u64).map(|i| i.wrapping_mul(0x2545_F491_4F6C_DD1D));
+            for key in keys {
+                table.part_mut(key).insert(key, Slot::new(0));
+            }
+            let buckets: usize = table.0.iter().flat_map(Parts::iter).map(FxHashMap::capacity).sum();
+            let planned = table_bytes(count);
+            assert!(
+                (buckets * BUCKET_BYTES..=4 * buckets * BUCKET_BYTES + PARTS * (PART_BYTES + BUCKET_BYTES))
+                    .contains(&planned),
+                "{count}: {buckets} buckets, {planned} bytes"
+            );
+        }
     }
 
     #[test]

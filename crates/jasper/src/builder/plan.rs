@@ -1,6 +1,7 @@
 //! Where a build runs, and the memory that it takes.
 
 use jasper_core::{DeviceError, Element, ElementKind, with_element};
+use jasper_graph::KeyMap;
 use jasper_quant::Quantization;
 use jasper_vamana::{
     BuildSpec, Bytes, MemoryPlan, MemorySpace, PlanError, SCRATCH, SKETCHES, free_host_memory, training_bytes,
@@ -118,6 +119,11 @@ impl IndexBuilder<'_> {
             Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
             None if exact_linking => spec.plan_on_host::<T>(),
             None => spec.plan_sq8_on_host::<T>(),
+        };
+        let plan = if self.keys.is_some_and(|keys| !keys.is_sorted()) {
+            plan.part(MemorySpace::Host, "key table", KeyMap::table_bytes(spec.rows) as u64)
+        } else {
+            plan
         };
         if candidates.is_empty() {
             return Ok(plan);

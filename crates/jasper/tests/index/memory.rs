@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use jasper::{Device, Element, IndexBuilder, MemorySpace, Metric, Quantization, VectorFile};
+use jasper::{Device, Element, ElementKind, IndexBuilder, MemorySpace, Metric, Quantization, VectorFile};
 use jasper_core::synthetic::Clusters;
 use jasper_data::write_vectors;
 
@@ -69,6 +69,18 @@ fn check_from<T: Element>(
     drop(set);
     let (peak, estimate) = in_a_process_of_its_own(test, &file);
     assert!((least..1.1).contains(&(peak / estimate)), "peak {peak}, estimated {estimate}");
+}
+
+#[test]
+fn the_table_of_keys_that_do_not_ascend_is_planned() {
+    let keys = [5_u64, 3, 9];
+    let planned = |keys| {
+        let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).keys(keys);
+        let plan = builder.memory_plan(ElementKind::U8, 1_000_000, 16).unwrap();
+        plan.parts().iter().find(|part| part.name == "key table").map(|part| part.bytes)
+    };
+    assert_eq!(planned(&[3, 5, 9]), None);
+    assert!((17_000_000..60_000_000).contains(&planned(&keys).unwrap()));
 }
 
 #[test]
