@@ -151,10 +151,7 @@ impl<'py> Array<'py> {
             what: &str,
         ) -> PyResult<Option<PyReadonlyArrayDyn<'py, T>>> {
             let array = array.cast::<PyArrayDyn<T>>().ok();
-            array
-                .map(|array| array.try_readonly())
-                .transpose()
-                .map_err(|_| Error::new_err(format!("{what} are in use as the results of another search")))
+            array.map(|array| array.try_readonly()).transpose().map_err(|_| in_use(what))
         }
         let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
         let Some(own) = element_of(&array.dtype()) else { return Ok(None) };
@@ -403,11 +400,17 @@ impl Named {
     }
 }
 
+/// The error of an array that a search writes its results to, for as long as it runs.
+pub fn in_use(what: &str) -> PyErr {
+    Error::new_err(format!("{what} cannot be read: another search writes its results there"))
+}
+
 /// Keys given as one integer, an array or a list. Python's keys are not negative, so that -1 can mean none.
 pub fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Key>> {
     let object = interop::to_numpy(object, "keys")?;
     if let Ok(array) = object.cast::<PyArray1<i64>>() {
-        return array.readonly().as_array().iter().map(|&key| checked(key)).collect();
+        let keys = array.try_readonly().map_err(|_| in_use("keys"))?;
+        return keys.as_array().iter().map(|&key| checked(key)).collect();
     }
     let py = object.py();
     let numpy = numpy::get_array_module(py)?;

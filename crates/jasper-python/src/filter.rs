@@ -8,7 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyList, PyString};
 
-use crate::arrays::{self, key_array};
+use crate::arrays::{self, in_use, key_array};
 use crate::attributes;
 use crate::errors::ParameterError;
 use crate::index::Index;
@@ -156,7 +156,7 @@ impl Filter {
                 "mask is {dtype} of shape {shape:?}; it must be bools in one dimension"
             )));
         };
-        let mask = mask.try_readonly()?;
+        let mask = mask.try_readonly().map_err(|_| in_use("mask"))?;
         let keys =
             mask.as_array().indexed_iter().filter_map(|(key, &passes)| passes.then_some(key)).collect();
         let keys: BitSet = keys;

@@ -7,7 +7,7 @@ use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arrays::{Array, Rows, each};
+use crate::arrays::{Array, Rows, each, in_use};
 use crate::call;
 use crate::errors::{Error, Integer, ParameterError, Raise, count, parse};
 use crate::interop;
@@ -98,14 +98,14 @@ pub fn neighbors(object: &Bound<'_, PyAny>, what: &str) -> PyResult<(Vec<Key>, O
     let wrong =
         || ParameterError::new_err(format!("{what} must be Matches, or an array of keys, in two dimensions"));
     let keys = contiguous(&keys, "int64")?.cast_into::<PyArray2<i64>>().map_err(|_| wrong())?;
-    let (shape, keys) = ([keys.shape()[0], keys.shape()[1]], keys.readonly());
+    let (shape, keys) = ([keys.shape()[0], keys.shape()[1]], keys.try_readonly().map_err(|_| in_use(what))?);
     let distances = distances.map(|distances| {
         let distances =
             contiguous(&distances, "float32")?.cast_into::<PyArray2<f32>>().map_err(|_| wrong())?;
         if distances.shape() != shape {
             return Err(wrong());
         }
-        Ok(distances.readonly().as_slice()?.to_vec())
+        Ok(distances.try_readonly().map_err(|_| in_use(what))?.as_slice()?.to_vec())
     });
     Ok((bytemuck::cast_slice(keys.as_slice()?).to_vec(), distances.transpose()?, shape[1]))
 }

@@ -296,6 +296,17 @@ def test_a_search_is_not_waited_for_with_a_stream(torch, on_device, vectors):
     assert same(found, on_device.search(vectors, 5))
 
 
+def test_results_are_complete_where_they_are_read(torch, on_device, vectors):
+    expected = on_device.search(vectors, 5)
+    queries, stream = torch.from_numpy(vectors).cuda(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    for _ in range(20):
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(20_000_000)
+        # Read in the current stream, which is another.
+        assert same(on_device.search(queries, 5, stream=stream), expected)
+
+
 def test_the_current_stream_is_followed(torch, on_device, vectors):
     expected, source = on_device.search(vectors, 5), torch.from_numpy(vectors).cuda()
     for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):

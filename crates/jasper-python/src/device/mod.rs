@@ -273,9 +273,27 @@ fn handle_of(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 /// The results of a search, in device memory.
 struct Results {
-    hits: Option<Buffer<DeviceHit>>,
-    /// Keeps the stream, in whose order the memory is freed.
+    /// The hits, complete in the order of the stream, in which their memory is freed.
+    hits: Option<(Buffer<DeviceHit>, Stream)>,
+    /// Keeps the stream.
     _stream: Py<PyAny>,
+}
+
+impl Results {
+    /// Makes a stream of this number wait for the hits. As DLPack numbers them, none is the legacy default stream, and -1
+    /// asks for no wait.
+    fn wait_in(&self, consumer: Option<i64>) -> PyResult<()> {
+        let handle = consumer.unwrap_or(0).max(1) as u64;
+        if let Some((_, stream)) = &self.hits
+            && consumer != Some(-1)
+            && handle != stream.handle().max(1)
+        {
+            // SAFETY: the consumer says that this is a stream of its own, and calls from the thread that works with it.
+            let consumer = unsafe { Stream::borrow(stream.context(), handle) }.map_err(cuda)?;
+            consumer.wait_for(stream).map_err(cuda)?;
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Results {
@@ -285,7 +303,7 @@ impl Drop for Results {
 }
 
 /// An array of results in the memory of a CUDA device, for libraries that read DLPack or the CUDA array interface. It is
-/// complete in the order of the stream of its search.
+/// complete in the order of the stream of its search, and of that in which DLPack's consumer asks for it.
 #[pyclass(frozen, name = "_DeviceArray", module = "jasper._native")]
 pub struct ResultArray {
     results: Arc<Results>,
@@ -304,18 +322,19 @@ impl ResultArray {
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
-        stream: Option<&Bound<'py, PyAny>>,
+        stream: Option<i64>,
         max_version: Option<&Bound<'py, PyAny>>,
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let _ = (stream, max_version);
+        let _ = max_version;
         if copy == Some(true) || dl_device.is_some_and(|device| device != (self.device.kind, self.device.id))
         {
             return Err(PyNotImplementedError::new_err(
                 "results are exported where they are, without a copy",
             ));
         }
+        keep_current(|| self.results.wait_in(stream))?;
         let exported = Exported {
             address: self.address,
             device: self.device,
@@ -457,7 +476,10 @@ impl Index {
         })?;
         drop((rows, layout));
         let (address, device) = (results.address(), queries.device as i32);
-        let results = Arc::new(Results { hits: Some(results), _stream: stream_object.clone().unbind() });
+        let results = Arc::new(Results {
+            hits: Some((results, stream.clone())),
+            _stream: stream_object.clone().unbind(),
+        });
         let k = options.k as i64;
         let shape = if is_one { vec![k] } else { vec![len as i64, k] };
         let array = |offset, dtype: DataType| {
