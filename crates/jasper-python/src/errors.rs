@@ -35,7 +35,7 @@ const REMEDIES: [(&str, &str); 15] = [
     ("`Index::save_durable` or `jasper build --durable`", "Index.save(path, durable=True)"),
     ("(`Index::insert`, `--keys`)", "(the argument keys)"),
     ("(`Index::quantize`, `jasper quantize`)", "(Index.quantize)"),
-    ("(`TuneQueries::Given`, `--queries` and `--truth`)", "(the arguments queries and truth)"),
+    ("(`TuneQueries::Given`, `--queries`)", "(the argument queries)"),
     (
         "collect the keys into a KeyFilter, or call `search`",
         "name the keys that may be returned, or call search",

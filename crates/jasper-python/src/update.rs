@@ -241,8 +241,8 @@ impl Index {
 
     /// Finds the narrowest beam that reaches a recall at k, and keeps it with the index for search(recall=...).
     ///
-    /// Queries are a sample of the vectors of the index, or those given, of shape (n, dim). truth are then their true
-    /// neighbors, as exact_search finds them: Matches, or keys of shape (n, depth) with depth at least k.
+    /// Queries are a sample of the vectors of the index, or those given, of shape (n, dim). Their true neighbors are found
+    /// by brute force, or given as truth: Matches as of exact_search, or keys of shape (n, depth) with depth at least k.
     ///
     /// Returns a report. Raises Error if no beam reaches the recall.
     ///
@@ -269,13 +269,13 @@ impl Index {
                 let tuned = self.long(py, progress, |index| index.tune(goal, TuneQueries::sampled()))?;
                 return report(py, &tuned);
             }
-            (Some(queries), Some(truth)) => (queries, ground_truth(truth)?),
-            _ => return Err(ParameterError::new_err("give both queries and truth, or neither")),
+            (Some(queries), truth) => (queries, truth.map(ground_truth).transpose()?),
+            (None, Some(_)) => return Err(ParameterError::new_err("truth is of queries; give these too")),
         };
         let queries = Array::new(queries, "queries")?;
         let queries = queries.rows()?;
         let tuned = self.long(py, progress, |index| {
-            index.tune(goal, TuneQueries::Given { queries: queries.into(), truth: &truth })
+            index.tune(goal, TuneQueries::Given { queries: queries.into(), truth: truth.as_ref() })
         })?;
         report(py, &tuned)
     }
@@ -324,6 +324,7 @@ fn ids_of_rows(index: &jasper::Index, attributes: Option<&Frame>) -> PyResult<Ve
 fn ground_truth(truth: &Bound<'_, PyAny>) -> PyResult<GroundTruth> {
     let (keys, distances, depth) = neighbors(truth, "truth")?;
     let ids: Result<Vec<u32>, _> = keys.into_iter().map(u32::try_from).collect();
-    let ids = ids.map_err(|_| ParameterError::new_err("keys of truth must be below 2**32"))?;
+    let ids =
+        ids.map_err(|_| ParameterError::new_err("keys of truth must be below 2**32; give queries alone"))?;
     GroundTruth::new(depth, ids, distances).map_err(|error| ParameterError::new_err(error.to_string()))
 }

@@ -188,8 +188,10 @@ def test_tuned_searches(index, vectors):
     truth = jasper.exact_search(vectors, queries, k=10)
     index.tune(0.8, 5, queries=queries, truth=truth)
     assert jasper.recall(index.search(queries, 5, recall=0.8), truth.keys) >= 0.75
-    with pytest.raises(jasper.ParameterError, match="both"):
-        index.tune(queries=queries)
+    given = index.tune(0.8, 5, queries=queries, truth=truth).searches[0].beam_width
+    assert index.tune(0.8, 5, queries=queries).searches[0].beam_width == given
+    with pytest.raises(jasper.ParameterError, match="truth is of queries"):
+        index.tune(truth=truth)
 
 
 def test_many_threads_search_while_one_changes(index, vectors):

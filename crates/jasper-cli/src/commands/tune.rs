@@ -23,9 +23,7 @@ use crate::update::Target;
 ///
 /// `jasper search --recall` and `jasper eval --recall` use the result, and `jasper info` shows it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  jasper tune vectors.jasper --recall 0.95 -k 10 --queries query.fbin --truth gt.ibin"
-)]
+#[command(after_help = "Example:\n  jasper tune vectors.jasper --recall 0.95 -k 10 --queries query.fbin")]
 pub struct Args {
     /// The index file, or the folder of a durable index
     index: PathBuf,
@@ -36,9 +34,9 @@ pub struct Args {
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
     /// Queries to tune with: a vector file of the index's dimension
-    #[arg(long, value_name = "FILE", requires = "truth")]
+    #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
-    /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`
+    /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`; found by brute force if not given
     #[arg(long, value_name = "FILE", requires = "queries", alias = "groundtruth")]
     truth: Option<PathBuf>,
     /// Number of indexed vectors to tune with if no queries are given; at most a thirty-second of the index
@@ -69,16 +67,11 @@ impl Args {
         ensure!(sample >= 2, Usage(format!("--sample ({sample}) must be at least 2")));
         let target = Target::lock(&self.index, self.output, terminal)?;
         let index = self.device.open(&self.index, DistanceArgs::default(), terminal, open_index)?;
-        let given = match (&self.queries, &self.truth) {
-            (Some(queries), Some(truth)) => {
-                let queries = read_queries(queries, &index)?;
-                let truth = read_truth(truth, queries.view().len(), self.k)?;
-                Some((queries, truth))
-            }
-            _ => None,
-        };
+        let given = self.queries.as_ref().map(|queries| read_queries(queries, &index)).transpose()?;
+        let count = given.as_ref().map_or(0, |given| given.view().len());
+        let truth = self.truth.as_ref().map(|truth| read_truth(truth, count, self.k)).transpose()?;
         let (queries, kind) = match &given {
-            Some((queries, truth)) => (TuneQueries::Given { queries: queries.view(), truth }, "queries"),
+            Some(given) => (TuneQueries::Given { queries: given.view(), truth: truth.as_ref() }, "queries"),
             None => (TuneQueries::Sampled { count: self.sample, seed: self.seed }, "indexed vectors"),
         };
         let (report, seconds) = timed(|| index.with_progress(terminal.progress()).tune(goal, queries));

@@ -50,6 +50,16 @@ fn what_is_tuned_is_kept_shown_and_used() {
 }
 
 #[test]
+fn true_neighbors_of_queries_are_found_where_none_are_given() {
+    let sandbox = Sandbox::with_index();
+    let tune = [&TUNE[..], &["5", "--recall", "0.9", "--output", "tuned.jasper"]].concat();
+    let width = |given: &[&str]| sandbox.one(&[&tune[..], given].concat())["tuned"][0]["beam_width"].clone();
+    assert_eq!(width(&GIVEN[..2]), width(&GIVEN));
+    let error = sandbox.fails(2, &[&tune[..], &GIVEN[2..]].concat());
+    assert!(error.contains("--queries <FILE>"), "{error}");
+}
+
+#[test]
 fn rows_of_the_index_tune_it_where_no_queries_are_given() {
     let sandbox = Sandbox::with_index();
     let tune = [&TUNE[..], &["10", "--recall", "0.8", "--sample", "8", "--output", "tuned.jasper"]].concat();

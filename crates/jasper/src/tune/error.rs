@@ -12,7 +12,7 @@ pub(crate) enum TuneError {
     /// There are too few queries.
     #[error(
         "there are {0} queries to tune with, and 2 are needed; a sample is at most a thirty-second of the vectors, so give \
-         queries and their true neighbors (`TuneQueries::Given`, `--queries` and `--truth`)"
+         queries (`TuneQueries::Given`, `--queries`)"
     )]
     Queries(usize),
     /// The true neighbors are those of other queries.

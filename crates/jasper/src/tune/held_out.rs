@@ -36,6 +36,11 @@ struct Neighbors {
     distances: Option<Vec<f32>>,
 }
 
+/// Neighbors that are found of each query, of so many keys: more than `k`, so that ties with the k-th are recognized.
+fn depth(k: usize, keys: usize) -> usize {
+    k.saturating_mul(2).min(keys)
+}
+
 /// Minimum number of vectors of the index per sampled vector, so that the graph stays nearly the same.
 const VECTORS_PER_SAMPLE: usize = 32;
 
@@ -52,6 +57,22 @@ impl<T: Element> HeldOut<T> {
             Neighbors { keys, distances: distances.map(<[f32]>::to_vec) }
         });
         Ok(Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k()))
+    }
+
+    /// Queries that are not in the index, and their neighbors: as many as asked for of what `nearest` finds, which gets the
+    /// queries and the number of neighbors of each.
+    pub(super) fn searched(
+        index: &TypedIndex<T>,
+        queries: MatrixView<'_, T>,
+        k: usize,
+        nearest: impl FnOnce(MatrixView<'_, T>, usize) -> Result<Vec<Vec<(Key, f32)>>, SearchError>,
+    ) -> Result<Self, SearchError> {
+        let depth = depth(k, index.backend.read(|graph| graph.keys().len()));
+        let truths = nearest(queries, depth.max(1))?.into_iter().map(|nearest| {
+            let (keys, distances) = nearest.into_iter().take(depth).unzip();
+            Neighbors { keys, distances: Some(distances) }
+        });
+        Ok(Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), depth))
     }
 
     /// A sample of the index's vectors as queries, and their neighbors among all others: as many as asked for of what
@@ -83,8 +104,7 @@ impl<T: Element> HeldOut<T> {
                 sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
             Ok::<_, SearchError>((sample, rows, graph.keys().len()))
         })?;
-        // More than k neighbors are found, so that ties with the k-th are recognized.
-        let depth = k.saturating_mul(2).min(keys.saturating_sub(1));
+        let depth = depth(k, keys.saturating_sub(1));
         let queries = MatrixView::new(&rows, index.dimension()).expect("whole rows");
         let truths = nearest(queries, depth + 1)?.into_iter().zip(&sample).map(|(nearest, &(_, own))| {
             let others = nearest.into_iter().filter(|&(key, _)| key != own);

@@ -67,13 +67,13 @@ impl Goal {
 /// The queries that a search is tuned with.
 #[derive(Clone, Copy, Debug)]
 pub enum TuneQueries<'a> {
-    /// Queries that are not in the index, and their true neighbors, as [`exact_knn`](jasper_data::exact_knn) finds
-    /// them. Best are queries like those that the index will serve.
+    /// Queries that are not in the index. Best are queries like those that the index will serve.
     Given {
         /// The queries.
         queries: Vectors<'a>,
-        /// Their true neighbors by key, at least k per query.
-        truth: &'a GroundTruth,
+        /// Their true neighbors by key, at least k per query, as [`exact_knn`](jasper_data::exact_knn) finds them. `None`
+        /// to have them found by brute force among the vectors of the index, on the CPU.
+        truth: Option<&'a GroundTruth>,
     },
     /// A sample of the index's own vectors, each searched for without itself: its neighbors are found by exact search,
     /// and it has no edges while tuning runs.
@@ -123,16 +123,24 @@ impl<T: Element> TypedIndex<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<TuneReport> {
         goal.check()?;
-        if let TuneQueries::Sampled { .. } = queries {
-            self.backend.require_one_graph("tuning with sampled vectors")?;
-        }
+        let what = match queries {
+            TuneQueries::Sampled { .. } => Some("tuning with sampled vectors"),
+            TuneQueries::Given { truth: None, .. } => Some("tuning with queries alone"),
+            TuneQueries::Given { truth: Some(_), .. } => None,
+        };
+        what.map_or(Ok(()), |what| self.backend.require_one_graph(what))?;
         self.changes.change(None, progress, |change, hooks| {
             self.backend.sync_host_edges()?;
             // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
             let fingerprint = self.backend.read(|graph| graph.fingerprint());
             let (held_out, vertices) = match queries {
                 TuneQueries::Given { queries, truth } => {
-                    let given = queries.with_matrix(|queries| HeldOut::given(queries, truth));
+                    let given = queries.with_matrix(|queries| match truth {
+                        Some(truth) => HeldOut::given(queries, truth),
+                        None => Ok(HeldOut::searched(self, queries, goal.k, |queries, k| {
+                            self.true_neighbors(queries, k, hooks.progress)
+                        })?),
+                    });
                     (given.map_err(vector_error).map_err(SearchError::from)??, Vec::new())
                 }
                 TuneQueries::Sampled { count, seed } => {

@@ -9,7 +9,9 @@ use jasper_vamana::SearchError;
 
 use crate::common::{SearchHits, floats, view};
 use jasper::tune::TunedSearch;
-use jasper::{Element, Index, IndexBuilder, MatrixView, Metric, Progress, SearchParams, Stage, Vectors};
+use jasper::{
+    Element, ElementKind, Index, IndexBuilder, MatrixView, Metric, Progress, SearchParams, Stage, Vectors,
+};
 use jasper_core::no_progress;
 use jasper_core::synthetic::Clusters;
 use jasper_data::{GroundTruth, ThreadPoolBuilder, exact_knn};
@@ -62,7 +64,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let index = index::<T>(4000, metric);
     let (rows, truth) = asked::<T>(metric, 4000, 20);
     let queries = MatrixView::new(&rows, DIMENSION).unwrap();
-    let given = TuneQueries::Given { queries: queries.into(), truth: &truth };
+    let given = TuneQueries::Given { queries: queries.into(), truth: Some(&truth) };
     let before = edges::<T>(&index);
     let goal = |recall| Goal { k: 10, recall };
     let widths = [0.5, 0.9, 0.99].map(|recall| {
@@ -81,6 +83,9 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     });
     let recall = recall.sum::<f64>() / queries.len() as f64;
     assert!((0.85..0.99).contains(&recall), "{} {metric}: {recall}", T::KIND);
+    // True neighbors that are not given are found.
+    let alone = TuneQueries::Given { queries: queries.into(), truth: None };
+    assert_eq!(tuned(&index, goal(0.9), alone).beam_width, widths[1], "{} {metric}", T::KIND);
     // Rows of the index without edges are about as hard to find.
     let sampled = tuned(&index, goal(0.9), sampled(500)).beam_width;
     let near = widths[1] / 2..3 * widths[1];
@@ -135,7 +140,7 @@ fn what_cannot_be_tuned_is_told() {
     let (rows, truth) = asked::<f32>(Metric::L2, 2000, 10);
     let given = |count: usize, truth| TuneQueries::Given {
         queries: view(&rows[..count * DIMENSION], DIMENSION).into(),
-        truth,
+        truth: Some(truth),
     };
     let before = edges::<f32>(&index);
     let refused = |k, recall, queries| index.tune(Goal { k, recall }, queries).unwrap_err();
@@ -179,6 +184,14 @@ fn what_cannot_be_tuned_is_told() {
     let few = IndexBuilder::new(Metric::L2)
         .build(MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())
         .unwrap();
+    let alone = |queries| TuneQueries::Given { queries, truth: None };
+    let error = few.tune(Goal { k: 41, recall: 0.9 }, alone(view(&rows, DIMENSION).into())).unwrap_err();
+    assert!(error.to_string().starts_with("k (41) must be at most the 40 true neighbors"), "{error}");
+    let error = few.tune(Goal { k: 1, recall: 0.9 }, alone(view(&rows, 1).into())).unwrap_err();
+    assert!(error.to_string().contains("dimension"), "{error}");
+    let empty = IndexBuilder::new(Metric::L2).empty(ElementKind::F32, DIMENSION).unwrap();
+    let error = empty.tune(Goal { k: 1, recall: 0.9 }, alone(view(&rows, DIMENSION).into())).unwrap_err();
+    assert!(error.to_string().starts_with("k (1) must be at most the 0 true neighbors"), "{error}");
     let error = few.tune(Goal { k: 1, recall: 0.9 }, sampled(100)).unwrap_err();
     assert!(error.to_string().starts_with("there are 1 queries to tune with"), "{error}");
 }
@@ -187,7 +200,7 @@ fn what_cannot_be_tuned_is_told() {
 fn queries_of_any_element_tune_an_index() {
     let index = index::<u8>(1000, Metric::L2);
     let (goal, (queries, truth)) = (Goal { k: 10, recall: 0.9 }, asked::<u8>(Metric::L2, 1000, 10));
-    let tuned = |queries: Vectors<'_>| index.tune(goal, TuneQueries::Given { queries, truth: &truth });
+    let tuned = |queries: Vectors<'_>| index.tune(goal, TuneQueries::Given { queries, truth: Some(&truth) });
     let report = tuned(view(&queries, DIMENSION).into()).unwrap();
     assert_eq!(report.searches, index.tuned()[..]);
     let width =
