@@ -143,3 +143,36 @@ impl<'a> BulkLinker<'a> {
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost, effort: self.effort })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use jasper_core::{BuildParams, Cancelled, MatrixView, Metric, Progress, Stage, synthetic};
+    use rand::RngExt;
+
+    use crate::{CpuExecutor, UpdateError, bulk_build};
+
+    #[test]
+    fn a_build_is_cancelled_within_a_batch() {
+        const ROWS: usize = 55_000;
+        let mut rng = synthetic::rng(3);
+        let rows: Vec<f32> = (0..2 * ROWS).map(|_| rng.random()).collect();
+        let vectors = MatrixView::new(&rows, 2).unwrap();
+        let params = BuildParams::builder().max_degree(8).build_beam_width(8).max_batch_share(1.0);
+        // The last batch of the first pass begins behind 32,768 vertices. Passes count as thirds.
+        let within = 32_768 / 3 + 1;
+        let stop = &mut |news: Progress| match news.stage == Stage::Linking && news.done >= within {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let executor = CpuExecutor::new(2).unwrap();
+        let stopped = bulk_build::<f32>(&executor, &vectors, None, Metric::L2, params.build().unwrap(), stop);
+        match stopped.unwrap_err() {
+            UpdateError::Cancelled(Cancelled { done, .. }) => {
+                assert!((within..ROWS / 3).contains(&done), "{done}")
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
