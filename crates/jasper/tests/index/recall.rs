@@ -2,10 +2,9 @@
 
 use jasper::{Element, ElementKind, Hit, Index, IndexBuilder, Key, Metric, NewKeys, SearchParams, f16};
 use jasper_core::synthetic::Clusters;
+use jasper_vamana::unreachable_slots;
 
-use crate::common::SearchHits;
-
-use crate::common::view;
+use crate::common::{SearchHits, view};
 
 use crate::churn::{self, Churn, Round};
 
@@ -264,7 +263,7 @@ fn short_rows_stay_reachable() {
     let insert = |rows: &[f32], first: Key| {
         let keys: Vec<Key> = (first..).take(rows.len() / DIMENSION).collect();
         index.insert(view(rows, DIMENSION), &keys).unwrap();
-        let lost = index.check().unwrap().unreachable;
+        let lost = index.read_graph(unreachable_slots::<f32>).unwrap();
         assert!(lost.is_empty(), "{lost:?} cannot be found");
     };
     for (row, key) in uneven(&set.rows::<f32>(100, 2), length).chunks(DIMENSION).zip(20_000..) {
