@@ -17,7 +17,7 @@ pub mod defaults {
     /// 1.0 loses recall after consolidation.
     pub const ALPHA: f32 = 1.2;
     /// Slack of the prune rule where rows would be thin and neighbors are hard to find.
-    pub const WIDE_ALPHA: f32 = 2.0;
+    pub const WIDE_ALPHA: f32 = 1.8;
     /// Seed of the order of linking.
     pub const SEED: u64 = 0x_4A41_5350_4552;
     /// Maximum batch size as a fraction of the vertices already linked. The vertices of a batch do not find each other.

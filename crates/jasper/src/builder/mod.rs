@@ -137,7 +137,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// The factor alpha of robust pruning, on squared distances. A larger one keeps more edges. By default it is 1.2,
-    /// and a build raises it to 2 where that finds more: see [`BuildReport::alpha`].
+    /// and a build raises it to 1.8 where that finds more: see [`BuildReport::alpha`].
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.params = self.params.alpha(alpha);
         self.effort = self.effort.with_fixed_alpha();
