@@ -147,7 +147,8 @@ mod tests {
             for key in keys {
                 table.part_mut(key).insert(key, Slot::new(0));
             }
-            let buckets: usize = table.0.iter().flat_map(Parts::iter).map(FxHashMap::capacity).sum();
+            let of_part = |part: &FxHashMap<_, _>| (part.capacity() * 8).div_ceil(7).next_power_of_two();
+            let buckets: usize = table.0.iter().flat_map(Parts::iter).map(of_part).sum();
             let planned = table_bytes(count);
             assert!(
                 (buckets * BUCKET_BYTES..=4 * buckets * BUCKET_BYTES + PARTS * (PART_BYTES + BUCKET_BYTES))

@@ -120,7 +120,8 @@ impl IndexBuilder<'_> {
             None if exact_linking => spec.plan_on_host::<T>(),
             None => spec.plan_sq8_on_host::<T>(),
         };
-        let plan = if self.keys.is_some_and(|keys| !keys.is_sorted()) {
+        // Attributes are assigned by key.
+        let plan = if self.attributes.is_some() && self.keys.is_some_and(|keys| !keys.is_sorted()) {
             plan.part(MemorySpace::Host, "key table", KeyMap::table_bytes(spec.rows) as u64)
         } else {
             plan

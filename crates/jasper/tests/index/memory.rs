@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use jasper::attributes::Frame;
 use jasper::{Device, Element, ElementKind, IndexBuilder, MemorySpace, Metric, Quantization, VectorFile};
 use jasper_core::synthetic::Clusters;
 use jasper_data::write_vectors;
@@ -74,8 +75,9 @@ fn check_from<T: Element>(
 #[test]
 fn the_table_of_keys_that_do_not_ascend_is_planned() {
     let keys = [5_u64, 3, 9];
+    let frame = Frame::new(3);
     let planned = |keys| {
-        let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).keys(keys);
+        let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).keys(keys).attributes(&frame);
         let plan = builder.memory_plan(ElementKind::U8, 1_000_000, 16).unwrap();
         plan.parts().iter().find(|part| part.name == "key table").map(|part| part.bytes)
     };
