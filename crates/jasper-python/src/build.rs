@@ -44,7 +44,7 @@ impl Index {
     /// build_beam_width
     ///     Build beam width, L. By default 128, doubled once or twice if searches miss neighbors.
     /// alpha
-    ///     Factor of pruning; a larger one keeps more edges. By default 1.2, and 2 where searches miss many neighbors
+    ///     Factor of pruning; a larger one keeps more edges. By default 1.2, and 1.8 where searches miss many neighbors
     ///     and rows have few edges.
     /// max_batch_share
     ///     Largest batch as a share of the vectors before it, 0.04 by default. No batch has more than 200,000 vectors.

@@ -134,7 +134,8 @@ impl Index {
     /// stream
     ///     For queries on a device, a stream of that device: its number, or an object of torch, cupy or cuda.core. The
     ///     search is queued there and not waited for: keep the queries, and do not change them, until the stream is
-    ///     past it. By default, it follows the work of the current stream, and results are complete on return.
+    ///     past it. What the current stream does next waits for the results: keep these until it is past what reads
+    ///     them. By default, the search follows the work of the current stream, and results are complete on return.
     ///
     /// Results are arrays of the library of the queries, where they are. On a device, queries are not copied if they
     /// are contiguous, of the type of the index, rows are multiples of 16 bytes, and the metric is not "cosine" of

@@ -241,8 +241,9 @@ impl Index {
 
     /// Finds the narrowest beam that reaches a recall at k, and keeps it with the index for search(recall=...).
     ///
-    /// Queries are a sample of the vectors of the index, or those given, of shape (n, dim). Their true neighbors are found
-    /// by brute force, or given as truth: Matches as of exact_search, or keys of shape (n, depth) with depth at least k.
+    /// Queries are a sample of the vectors of the index, or those given, of shape (n, dim). Their true neighbors are
+    /// found by brute force, or given as truth: Matches as of exact_search, or keys of shape (n, depth) with depth at
+    /// least k.
     ///
     /// Returns a report. Raises Error if no beam reaches the recall.
     ///

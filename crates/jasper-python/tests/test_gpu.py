@@ -300,11 +300,15 @@ def test_results_are_complete_where_they_are_read(torch, on_device, vectors):
     expected = on_device.search(vectors, 5)
     queries, stream = torch.from_numpy(vectors).cuda(), torch.cuda.Stream()
     torch.cuda.synchronize()
-    for _ in range(20):
+    for shift in range(20):
+        # Others each time: the memory may be that of the results before.
+        shifted = torch.roll(queries, shift, 0)
+        torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             torch.cuda._sleep(20_000_000)
         # Read in the current stream, which is another.
-        assert same(on_device.search(queries, 5, stream=stream), expected)
+        found = on_device.search(shifted, 5, stream=stream)
+        assert same(found, jasper.Matches(*(np.roll(array, shift, 0) for array in expected)))
 
 
 def test_the_current_stream_is_followed(torch, on_device, vectors):

@@ -280,8 +280,8 @@ struct Results {
 }
 
 impl Results {
-    /// Makes a stream of this number wait for the hits. As DLPack numbers them, none is the legacy default stream, and -1
-    /// asks for no wait.
+    /// Makes a stream of this number wait for the hits. As DLPack numbers them, none is the legacy default stream, and
+    /// -1 asks for no wait.
     fn wait_in(&self, consumer: Option<i64>) -> PyResult<()> {
         let handle = consumer.unwrap_or(0).max(1) as u64;
         if let Some((_, stream)) = &self.hits
@@ -361,6 +361,9 @@ impl ResultArray {
         interface.set_item("typestr", if self.dtype == INT64 { "<i8" } else { "<f4" })?;
         interface.set_item("data", (self.address, false))?;
         interface.set_item("version", 3)?;
+        if let Some((_, stream)) = &self.results.hits {
+            interface.set_item("stream", stream.handle().max(1))?;
+        }
         Ok(interface)
     }
 }
