@@ -16,7 +16,7 @@ pub struct GraphArgs {
     #[arg(long, value_name = "L")]
     build_beam_width: Option<usize>,
     /// Slack of pruning on squared distances: larger values keep more edges, which makes searches slower and deletes
-    /// more robust; by default 1.2, and 2 where searches miss many neighbors and rows have few edges
+    /// more robust; by default 1.2, and 1.8 where searches miss many neighbors and rows have few edges
     #[arg(long)]
     alpha: Option<f32>,
     /// Seed of the order of linking; on the CPU, the same data, parameters and seed give the same index

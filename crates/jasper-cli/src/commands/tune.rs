@@ -36,7 +36,8 @@ pub struct Args {
     /// Queries to tune with: a vector file of the index's dimension
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
-    /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`; found by brute force if not given
+    /// True neighbors of the queries: ibin or ivecs, as written by `jasper groundtruth`; found by brute force if not
+    /// given
     #[arg(long, value_name = "FILE", requires = "queries", alias = "groundtruth")]
     truth: Option<PathBuf>,
     /// Number of indexed vectors to tune with if no queries are given; at most a thirty-second of the index

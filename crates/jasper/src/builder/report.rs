@@ -29,7 +29,7 @@ pub struct BuildReport {
     /// The build beam width, L: that of the builder or, by default, 128, doubled once or twice if searches missed
     /// neighbors.
     pub build_beam_width: usize,
-    /// The factor of robust pruning: that of the builder or, by default, 1.2, raised to 2 if searches missed many
+    /// The factor of robust pruning: that of the builder or, by default, 1.2, raised to 1.8 if searches missed many
     /// neighbors and pruning left few edges.
     pub alpha: f32,
     /// The share of the 10 nearest neighbors of a sample that searches with a beam of 2 L missed before L was chosen:

@@ -117,15 +117,16 @@ impl Index {
     /// Changes wait meanwhile. Searches do not, but their recall is slightly lower if queries are sampled, because the
     /// sampled vectors have no edges meanwhile.
     ///
-    /// The cost is dozens of searches of all queries, and a second of timing, or twenty on a GPU. For a sample, the
-    /// distance from each of its vectors to every other is also computed.
+    /// The cost is dozens of searches of all queries, and a second of timing, or twenty on a GPU. For a
+    /// sample, and for queries without their true neighbors, the distance of each to every vector is also computed.
     ///
     /// # Errors
     /// The index is unchanged. Fails with
     /// - [`ErrorKind::RecallNotReached`] if the widest beam does not reach the recall;
     /// - [`ErrorKind::InvalidParameter`] if `k` or the recall is out of bounds;
     /// - [`ErrorKind::InvalidInput`] if there are too few queries or true neighbors, or they do not match;
-    /// - [`ErrorKind::Device`] if the device failed, or queries are sampled and the index has several shards;
+    /// - [`ErrorKind::Device`] if the device failed, or the true neighbors of queries are to be found and the index has
+    ///   several shards;
     /// - [`ErrorKind::Io`] if the index is durable and its journal cannot be written;
     /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn tune(&self, goal: Goal, queries: TuneQueries<'_>) -> Result<TuneReport> {

@@ -36,6 +36,15 @@ struct Neighbors {
     distances: Option<Vec<f32>>,
 }
 
+/// Checks that there is a query for each half, and `k` neighbors of each.
+fn check(queries: usize, depth: usize, k: usize) -> Result<()> {
+    match queries {
+        ..2 => Err(TuneError::Queries(queries).into()),
+        _ if k > depth => Err(TuneError::Depth { k, depth }.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Neighbors that are found of each query, of so many keys: more than `k`, so that ties with the k-th are recognized.
 fn depth(k: usize, keys: usize) -> usize {
     k.saturating_mul(2).min(keys)
@@ -59,16 +68,17 @@ impl<T: Element> HeldOut<T> {
         Ok(Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k()))
     }
 
-    /// Queries that are not in the index, and their neighbors: as many as asked for of what `nearest` finds, which gets the
-    /// queries and the number of neighbors of each.
+    /// Queries that are not in the index, and their neighbors: as many as asked for of what `nearest` finds, which gets
+    /// the queries and the number of neighbors of each.
     pub(super) fn searched(
         index: &TypedIndex<T>,
         queries: MatrixView<'_, T>,
         k: usize,
         nearest: impl FnOnce(MatrixView<'_, T>, usize) -> Result<Vec<Vec<(Key, f32)>>, SearchError>,
-    ) -> Result<Self, SearchError> {
+    ) -> Result<Self> {
         let depth = depth(k, index.backend.read(|graph| graph.keys().len()));
-        let truths = nearest(queries, depth.max(1))?.into_iter().map(|nearest| {
+        check(queries.len(), depth, k)?;
+        let truths = nearest(queries, depth)?.into_iter().map(|nearest| {
             let (keys, distances) = nearest.into_iter().take(depth).unzip();
             Neighbors { keys, distances: Some(distances) }
         });
@@ -137,11 +147,7 @@ impl<T: Element> HeldOut<T> {
 
     /// Checks that each half has a query, and each query `k` neighbors.
     pub(super) fn check(&self, k: usize) -> Result<()> {
-        match (self.len(), self.depth) {
-            (queries @ ..2, _) => Err(TuneError::Queries(queries).into()),
-            (_, depth) if k > depth => Err(TuneError::Depth { k, depth }.into()),
-            _ => Ok(()),
-        }
+        check(self.len(), self.depth, k)
     }
 }
 

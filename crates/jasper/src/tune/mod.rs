@@ -71,8 +71,8 @@ pub enum TuneQueries<'a> {
     Given {
         /// The queries.
         queries: Vectors<'a>,
-        /// Their true neighbors by key, at least k per query, as [`exact_knn`](jasper_data::exact_knn) finds them. `None`
-        /// to have them found by brute force among the vectors of the index, on the CPU.
+        /// Their true neighbors by key, at least k per query, as [`exact_knn`](jasper_data::exact_knn) finds them.
+        /// `None` to have them found by brute force among the vectors of the index, on the CPU.
         truth: Option<&'a GroundTruth>,
     },
     /// A sample of the index's own vectors, each searched for without itself: its neighbors are found by exact search,
@@ -125,7 +125,9 @@ impl<T: Element> TypedIndex<T> {
         goal.check()?;
         let what = match queries {
             TuneQueries::Sampled { .. } => Some("tuning with sampled vectors"),
-            TuneQueries::Given { truth: None, .. } => Some("tuning with queries alone"),
+            TuneQueries::Given { truth: None, .. } => {
+                Some("tuning with queries whose true neighbors are not given")
+            }
             TuneQueries::Given { truth: Some(_), .. } => None,
         };
         what.map_or(Ok(()), |what| self.backend.require_one_graph(what))?;
@@ -137,9 +139,9 @@ impl<T: Element> TypedIndex<T> {
                 TuneQueries::Given { queries, truth } => {
                     let given = queries.with_matrix(|queries| match truth {
                         Some(truth) => HeldOut::given(queries, truth),
-                        None => Ok(HeldOut::searched(self, queries, goal.k, |queries, k| {
+                        None => HeldOut::searched(self, queries, goal.k, |queries, k| {
                             self.true_neighbors(queries, k, hooks.progress)
-                        })?),
+                        }),
                     });
                     (given.map_err(vector_error).map_err(SearchError::from)??, Vec::new())
                 }

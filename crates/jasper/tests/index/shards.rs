@@ -231,7 +231,10 @@ fn builds_are_refused_and_cancelled() {
 fn what_needs_one_graph_says_so() {
     let index = sharded(400, 2);
     let sampled = jasper::tune::TuneQueries::sampled();
+    let queries = vectors::<u8>(10, 6);
+    let alone = jasper::tune::TuneQueries::Given { queries: view(&queries, DIMENSION).into(), truth: None };
     let refused = [
+        index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, alone).unwrap_err().to_string(),
         index.read_graph(|_: &Graph<u8>| ()).unwrap_err().to_string(),
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, sampled).unwrap_err().to_string(),
         index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err().to_string(),
