@@ -88,8 +88,8 @@ impl<'a> BulkLinker<'a> {
         Ok(Self { order, done, cost, writer: Some(writer), effort })
     }
 
-    /// Runs the passes on `graph`, with any executor. It reports progress between batches and between the parts that are
-    /// searched for together, and writes a checkpoint if one is due or the report cancels the build.
+    /// Runs the passes on `graph`, with any executor. It reports progress between batches and between the parts that
+    /// are searched for together, and writes a checkpoint if one is due or the report cancels the build.
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.

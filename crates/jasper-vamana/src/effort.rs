@@ -5,7 +5,7 @@
 //!     wide   <- its 10 nearest found with a beam of 8 L
 //!     missed += those of wide that are not among its 10 nearest found with a beam of 2 L
 //! if more than 3 in 1,000 were missed: double L
-//! if more than 12 in 1,000:            double it again        in proportion for rows of more than 256 dimensions
+//! if more than 12 in 1,000:            double it again        grows with the dimension beyond 256
 //! if more than 6 in 100:               widen alpha, if prunes leave few edges
 //! ```
 //!
@@ -39,14 +39,14 @@ const SAMPLE_DIVISOR: usize = 64;
 const MAX_SAMPLE: usize = 1024;
 /// Neighbors per vertex that must be found.
 const NEIGHBORS: usize = 10;
-/// The share of neighbors that searches of 2 L may miss before L is doubled, and before it is doubled again. The second is
-/// that of up to [`SHORT_DIMENSION`] dimensions, and in proportion to them beyond.
+/// The share of neighbors that searches of 2 L may miss before L is doubled, and before it is doubled again. For rows
+/// of more than [`SHORT_DIMENSION`] dimensions the second grows in proportion.
 const MAX_MISSED: [f64; 2] = [0.003, 0.012];
 const SHORT_DIMENSION: usize = 256;
-/// The share that may be missed before alpha is widened.
-const MAX_MISSED_OF_THIN: f64 = 0.06;
 /// The same while vertices are linked in one pass: the share before L is doubled, and before it becomes [`WIDEST`].
 const MAX_MISSED_IN_ONE_PASS: [f64; 2] = [0.0003, 0.003];
+/// The share that may be missed before alpha is widened.
+const MAX_MISSED_OF_THIN: f64 = 0.06;
 /// So many may be missed by chance.
 const FEW_MISSED: usize = 2;
 /// The widest beam that finds the neighbors to compare with: the widest of a device.

@@ -103,8 +103,8 @@ pub(crate) fn find_edges<T: Element, E: Executor<T>>(
     Ok(find_edges_while(executor, graph, batch, mode, |_| true)?.expect("nothing stops it"))
 }
 
-/// [`find_edges`], which asks `goes_on` with the number of vertices that have their edges, after each chunk but the last.
-/// `None` if it says no.
+/// [`find_edges`], which asks `goes_on` with the number of vertices that have their edges, after each chunk but the
+/// last. `None` if it says no.
 ///
 /// # Errors
 /// Returns the executor's error.

@@ -41,7 +41,7 @@ pub(super) const MERGE_CHUNK: u32 = 1 << 18;
 const PEER_CHUNK: u32 = 896;
 /// More vertices than this are searched for by SQ4, if there are SQ4 vectors. Teams, which search for few, read SQ8.
 const MAX_SEARCHES_BY_SQ8: usize = 256;
-/// Candidates that a vertex has room for, at least: a block that prunes has room for one per warp.
+/// Candidates and edges that a vertex has room for, at least: a block that prunes has room for one per warp.
 const MIN_CANDIDATES: usize = 4;
 /// Number of slots that are listed at once.
 const LIST_CHUNK: u32 = 1 << 20;
@@ -189,7 +189,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         graph.check_vertices(chunk);
         let input = graph.linking_input();
         let (stream, beam) = (&self.stream, BeamSize::new(search.beam_width));
-        let stride = search.max_hops.max(MIN_CANDIDATES) as u32;
+        let room = MIN_CANDIDATES.saturating_sub(self.params.max_degree());
+        let stride = search.max_hops.max(room) as u32;
         let sq4 = graph.sq4_input().filter(|_| chunk.len() > MAX_SEARCHES_BY_SQ8);
         let searches = if sq4.is_some() { usize::MAX } else { chunk.len() };
         let launch = default_launch(searches, stream.multiprocessors(), input.args.shape.row_bytes());

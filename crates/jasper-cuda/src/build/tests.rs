@@ -169,7 +169,8 @@ fn a_device_builds_the_graph_of_the_cpu() {
     }
 }
 
-/// Rows of few edges, of short vectors and of long ones, which more warps prune. The third pass has no candidates but these.
+/// Rows of few edges, of short vectors and of long ones, which more warps prune. The third pass has no candidates but
+/// these.
 #[test]
 fn rows_of_one_to_three_edges_are_those_of_the_cpu() {
     const LONG: usize = 600;
