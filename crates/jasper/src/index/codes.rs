@@ -117,8 +117,8 @@ impl Index {
     /// Changes wait meanwhile. Searches do not, but their recall is slightly lower if queries are sampled, because the
     /// sampled vectors have no edges meanwhile.
     ///
-    /// The cost is dozens of searches of all queries, and a second of timing, or twenty on a GPU. For a
-    /// sample, and for queries without their true neighbors, the distance of each to every vector is also computed.
+    /// The cost is dozens of searches of all queries, and a second of timing, or twenty on a GPU. For a sample,
+    /// and for queries without their true neighbors, the distance of each to every vector is also computed.
     ///
     /// # Errors
     /// The index is unchanged. Fails with

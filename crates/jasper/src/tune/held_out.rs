@@ -45,7 +45,8 @@ fn check(queries: usize, depth: usize, k: usize) -> Result<()> {
     }
 }
 
-/// Neighbors that are found of each query, of so many keys: more than `k`, so that ties with the k-th are recognized.
+/// The number of neighbors to find for each query: more than `k`, if there are, so that ties with the k-th are
+/// recognized.
 fn depth(k: usize, keys: usize) -> usize {
     k.saturating_mul(2).min(keys)
 }
