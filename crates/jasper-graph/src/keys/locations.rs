@@ -35,12 +35,15 @@ const PARTS: usize = 64 * 64;
 const PART_BYTES: usize = size_of::<FxHashMap<Key, Slot>>() + 16;
 const BUCKET_BYTES: usize = size_of::<(Key, Slot)>() + 1;
 
-/// Bytes of the table of this many keys that do not ascend with their slots.
-pub(crate) fn table_bytes(keys: usize) -> usize {
-    let mean = keys as f64 / PARTS as f64;
-    // More than nearly all parts have. Of eight buckets, seven are filled before their number doubles.
-    let buckets = ((mean + 4.0 * mean.sqrt()) * 8.0 / 7.0) as usize;
-    PARTS * (PART_BYTES + buckets.next_power_of_two() * BUCKET_BYTES)
+impl KeyMap {
+    /// Bytes of the hash table that finds the slots of this many keys, once one is looked up. Keys that ascend with the
+    /// vectors of a bulk build need none.
+    pub fn table_bytes(keys: usize) -> usize {
+        let mean = keys as f64 / PARTS as f64;
+        // More than nearly all parts have. Of eight buckets, seven are filled before their number doubles.
+        let buckets = ((mean + 4.0 * mean.sqrt()) * 8.0 / 7.0) as usize;
+        PARTS * (PART_BYTES + buckets.next_power_of_two() * BUCKET_BYTES)
+    }
 }
 
 /// A hash table in 64 x 64 parts. A change copies the part, and the lists that lead to it, unless no clone shares them.
@@ -149,7 +152,7 @@ mod tests {
             }
             let of_part = |part: &FxHashMap<_, _>| (part.capacity() * 8).div_ceil(7).next_power_of_two();
             let buckets: usize = table.0.iter().flat_map(Parts::iter).map(of_part).sum();
-            let planned = table_bytes(count);
+            let planned = KeyMap::table_bytes(count);
             assert!(
                 (buckets * BUCKET_BYTES..=4 * buckets * BUCKET_BYTES + PARTS * (PART_BYTES + BUCKET_BYTES))
                     .contains(&planned),

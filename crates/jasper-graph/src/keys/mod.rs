@@ -269,12 +269,6 @@ impl KeyMap {
         found.map(Slot::from_index).or_else(|| locations.get(key))
     }
 
-    /// Bytes of the hash table that finds the slots of this many keys, once one is looked up. Keys that ascend with the
-    /// vectors of a bulk build need none.
-    pub fn table_bytes(keys: usize) -> usize {
-        locations::table_bytes(keys)
-    }
-
     /// Makes later look-ups of keys, also those of shares, as fast as they get.
     pub fn find_locations(&self) {
         if !self.first.is_empty() {
