@@ -123,14 +123,9 @@ impl<T: Element> TypedIndex<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<TuneReport> {
         goal.check()?;
-        let what = match queries {
-            TuneQueries::Sampled { .. } => Some("tuning with sampled vectors"),
-            TuneQueries::Given { truth: None, .. } => {
-                Some("tuning with queries whose true neighbors are not given")
-            }
-            TuneQueries::Given { truth: Some(_), .. } => None,
-        };
-        what.map_or(Ok(()), |what| self.backend.require_one_graph(what))?;
+        if !matches!(queries, TuneQueries::Given { truth: Some(_), .. }) {
+            self.backend.require_one_graph("tuning with queries whose true neighbors are not given")?;
+        }
         self.changes.change(None, progress, |change, hooks| {
             self.backend.sync_host_edges()?;
             // A checksum of parameters and counts, stored with the searches: it shows whether the index has changed.
