@@ -29,7 +29,6 @@ use jasper_core::distance::Neon;
 use jasper_core::distance::{SimdLevel, prefetch};
 
 use crate::factors::LOW;
-use crate::simd::simd_fn;
 use crate::{Layout, Plane, QueryCode};
 
 /// Dimensions per group.
@@ -178,76 +177,93 @@ pub(crate) fn estimates<'a>(
     out: &mut [f32],
 ) {
     match simd.min(SimdLevel::detect()) {
+        // SAFETY: this CPU supports the instructions.
         #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx512 => estimates_by(SimdLevel::Avx512, query, row, out, avx512::Avx512),
+        SimdLevel::Avx512 => unsafe { estimates_avx512(query, row, out) },
+        // SAFETY: this CPU supports the instructions.
         #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx2 => estimates_by(SimdLevel::Avx2, query, row, out, avx2::Avx2),
+        SimdLevel::Avx2 => unsafe { estimates_avx2(query, row, out) },
+        // SAFETY: this CPU supports the instructions.
         #[cfg(target_arch = "aarch64")]
-        SimdLevel::NeonDot => estimates_by(SimdLevel::NeonDot, query, row, out, Neon::<true>),
+        SimdLevel::NeonDot => unsafe { estimates_by::<Neon<true>>(query, row, out) },
+        // SAFETY: this CPU supports the instructions.
         #[cfg(target_arch = "aarch64")]
-        SimdLevel::Neon => estimates_by(SimdLevel::Neon, query, row, out, Neon::<false>),
-        _ => estimates_by(SimdLevel::Scalar, query, row, out, scalar::Scalar),
+        SimdLevel::Neon => unsafe { estimates_by::<Neon<false>>(query, row, out) },
+        // SAFETY: every CPU supports these.
+        _ => unsafe { estimates_by::<scalar::Scalar>(query, row, out) },
     }
 }
 
-simd_fn! {
-    /// [`estimates`] by the operations of one SIMD level, which the CPU supports.
-    fn estimates_by['r, F: Fn(usize) -> &'r [u32], S: Simd](
-        _ => SimdLevel,
-        query: &QueryCode,
-        row: F,
-        out: &mut [f32],
-        _operations: S,
-    ) {
-        let (layout, query_factors, QueryGroups { planes, groups }) = (query.layout(), query.factors(), query.groups());
-        let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
-        let (first_byte, second_byte) = groups.split_at(groups.len() / query_factors.level_bytes as usize);
-        let count = out.len();
-        let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(ROWS, 32);
-        for i in 0..ahead.min(count) {
-            prefetch(row(i));
+// Not by `simd_fn`, which compiles the operations of each level for all levels; with its features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn estimates_avx512<'a>(query: &QueryCode, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
+    // SAFETY: whoever calls this knows that the CPU supports the instructions.
+    unsafe { estimates_by::<avx512::Avx512>(query, row, out) };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn estimates_avx2<'a>(query: &QueryCode, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
+    // SAFETY: whoever calls this knows that the CPU supports the instructions.
+    unsafe { estimates_by::<avx2::Avx2>(query, row, out) };
+}
+
+/// [`estimates`] by the operations of one SIMD level.
+///
+/// # Safety
+/// The CPU supports the instructions.
+#[inline(always)]
+unsafe fn estimates_by<'a, S: Simd>(query: &QueryCode, row: impl Fn(usize) -> &'a [u32], out: &mut [f32]) {
+    let (layout, query_factors, QueryGroups { planes, groups }) =
+        (query.layout(), query.factors(), query.groups());
+    let (words, factor_word, has_low) = (layout.words(), layout.factor_word(), layout.factors() == 4);
+    let (first_byte, second_byte) = groups.split_at(groups.len() / query_factors.level_bytes as usize);
+    let count = out.len();
+    let ahead = (PREFETCH_BYTES / layout.bytes()).clamp(ROWS, 32);
+    for i in 0..ahead.min(count) {
+        prefetch(row(i));
+    }
+    for (block, out) in out.chunks_mut(ROWS).enumerate() {
+        let first = block * ROWS;
+        // A partial block repeats its first row.
+        let mut rows = [row(first); ROWS];
+        for (k, of_block) in rows.iter_mut().enumerate().take(out.len()) {
+            *of_block = row(first + k);
+            if first + k + ahead < count {
+                prefetch(row(first + k + ahead));
+            }
         }
-        for (block, out) in out.chunks_mut(ROWS).enumerate() {
-            let first = block * ROWS;
-            // A partial block repeats its first row.
-            let mut rows = [row(first); ROWS];
-            for (k, of_block) in rows.iter_mut().enumerate().take(out.len()) {
-                *of_block = row(first + k);
-                if first + k + ahead < count {
-                    prefetch(row(first + k + ahead));
-                }
+        let mut pointers = [rows[0].as_ptr(); ROWS];
+        let mut factors = [[0; ROWS]; 2];
+        for (k, row) in rows.into_iter().enumerate() {
+            assert_eq!(row.len(), words);
+            pointers[k] = row.as_ptr();
+            factors[0][k] = row[factor_word];
+            if has_low {
+                factors[1][k] = row[factor_word + 1];
             }
-            let mut pointers = [rows[0].as_ptr(); ROWS];
-            let mut factors = [[0; ROWS]; 2];
-            for (k, row) in rows.into_iter().enumerate() {
-                assert_eq!(row.len(), words);
-                pointers[k] = row.as_ptr();
-                factors[0][k] = row[factor_word];
-                if has_low {
-                    factors[1][k] = row[factor_word + 1];
-                }
-            }
-            let mut products = [0.0; ROWS];
-            for (byte, groups) in
-                [first_byte, second_byte].into_iter().enumerate().take(query_factors.level_bytes as usize)
-            {
-                // SAFETY: the CPU supports the instructions; `QueryGroups::new` made the groups of a byte, plane after
-                // plane, for this layout, and the rows have its words.
-                let sums = unsafe { S::products(planes, groups, pointers) };
-                for k in 0..ROWS {
-                    products[k] += query_factors.scale[byte] * (sums[k] as f32 + query_factors.offset[byte]);
-                }
-            }
-            // SAFETY: the CPU supports the instructions.
-            let ([mut adds, rescales], [_, lows]) =
-                unsafe { (S::unpack_f16(factors[0]), S::unpack_f16(factors[1])) };
+        }
+        let mut products = [0.0; ROWS];
+        for (byte, groups) in
+            [first_byte, second_byte].into_iter().enumerate().take(query_factors.level_bytes as usize)
+        {
+            // SAFETY: the CPU supports the instructions; `QueryGroups::new` made the groups of a byte, plane after
+            // plane, for this layout, and the rows have its words.
+            let sums = unsafe { S::products(planes, groups, pointers) };
             for k in 0..ROWS {
-                // This adds zero if there is no fourth factor.
-                adds[k] += lows[k] * LOW;
+                products[k] += query_factors.scale[byte] * (sums[k] as f32 + query_factors.offset[byte]);
             }
-            for (k, out) in out.iter_mut().enumerate() {
-                *out = (adds[k] * query_factors.add_unit + query_factors.add) + rescales[k] * products[k];
-            }
+        }
+        // SAFETY: the CPU supports the instructions.
+        let ([mut adds, rescales], [_, lows]) =
+            unsafe { (S::unpack_f16(factors[0]), S::unpack_f16(factors[1])) };
+        for k in 0..ROWS {
+            // This adds zero if there is no fourth factor.
+            adds[k] += lows[k] * LOW;
+        }
+        for (k, out) in out.iter_mut().enumerate() {
+            *out = (adds[k] * query_factors.add_unit + query_factors.add) + rescales[k] * products[k];
         }
     }
 }

@@ -6,6 +6,7 @@ use jasper_core::synthetic::rng;
 use rand::RngExt;
 
 use super::*;
+use crate::simd::simd_fn;
 
 /// Layouts of quantizers, and edge cases.
 fn layouts() -> Vec<Layout> {
