@@ -299,6 +299,7 @@ fn builds_follow_heavy_tails() {
     assert_eq!(index.read_graph(thin).unwrap(), 0);
     assert!(recall > 0.99, "{recall}");
     assert!(report.missed_neighbors.is_some());
+    assert!(report.build_beam_width > 128 && report.alpha > 1.2, "{report:?}");
     // A width that is given stays, and nothing is measured.
     let fixed = build(IndexBuilder::new(Metric::L2).build_beam_width(32));
     let report = fixed.build_report().unwrap();
