@@ -176,6 +176,11 @@ impl<'py> Array<'py> {
         self.shape().len() == 1
     }
 
+    /// A copy, which the caller does not change.
+    pub fn copy(&self) -> PyResult<Py<PyAny>> {
+        each!(Self(self), array => Ok(array.as_any().call_method0("copy")?.unbind()))
+    }
+
     /// The vectors.
     pub fn rows(&self) -> PyResult<Rows<'_>> {
         fn view<'a, T: Scalar>(array: &'a PyReadonlyArrayDyn<'_, T>) -> PyResult<MatrixView<'a, T>> {

@@ -12,7 +12,9 @@ use pyo3::types::{PyBytes, PyIterator, PyString};
 use crate::arrays::{self, Named, dtype_name, key_array, parse_dtype};
 use crate::call::{self, Process};
 use crate::device;
-use crate::errors::{Error, FormatError, Integer, Raise, UnknownKeyError, count, exception, message};
+use crate::errors::{
+    Error, FormatError, Integer, ParameterError, Raise, UnknownKeyError, count, exception, message,
+};
 use crate::lock;
 use crate::options::{self, DeviceArgument, builder, device_options};
 use crate::results::report;
@@ -125,6 +127,31 @@ impl Index {
         self.process.check()?;
         call::long(py, progress, |progress| {
             self.locked(|index| call(&index.with_progress(progress)).map_err(Raise::raise))
+        })
+    }
+
+    /// [`Self::long`] for a call that reads another index.
+    pub(crate) fn long_with<R: Send, E: Raise>(
+        &self,
+        py: Python<'_>,
+        other: &Self,
+        progress: Option<Py<PyAny>>,
+        call: impl FnOnce(&jasper::Index, &jasper::Index) -> Result<R, E> + Send,
+    ) -> PyResult<R> {
+        if std::ptr::eq(self, other) {
+            return Err(ParameterError::new_err("an index cannot be merged into itself"));
+        }
+        self.process.check()?;
+        call::long(py, progress, |progress| {
+            let call = |index: &jasper::Index, other: &jasper::Index| {
+                call(&index.with_progress(progress), other).map_err(Raise::raise)
+            };
+            // In one order, whichever is merged into the other, or two merges and two moves could wait for each other.
+            if std::ptr::from_ref(self) < std::ptr::from_ref(other) {
+                self.locked(|index| other.locked(|other| call(index, other)))
+            } else {
+                other.locked(|other| self.locked(|index| call(index, other)))
+            }
         })
     }
 

@@ -21,6 +21,7 @@ mod index;
 mod interop;
 mod lock;
 mod options;
+mod pages;
 mod results;
 mod search;
 mod submit;

@@ -244,21 +244,26 @@ impl Index {
         self.search_one(py, &options, |index, params| index.search(Target::key(key), params))
     }
 
-    /// Finds the keys within a distance of a query: those whose distance in the metric of the index is at most `radius`
-    /// (squared, for "l2"), nearest first, as many as there are. Some may be missed, fewer with a wider beam.
+    /// Finds the keys within a distance of a query, or of each of several: those whose distance in the metric of the
+    /// index is at most `radius` (squared, for "l2"), nearest first, as many as there are. Some may be missed, fewer
+    /// with a wider beam.
     ///
-    /// query is an array of shape (dim,). The other arguments are as of search.
+    /// queries is an array of shape (dim,) or (n, dim). For several, the results have as many columns as the most keys
+    /// of a query; where there are fewer, keys are -1 and distances inf. The other arguments are as of search.
     ///
     /// >>> import jasper, numpy as np
     /// >>> index = jasper.Index.build(np.array([[0.0], [1.0], [3.0]], dtype=np.float32))
     /// >>> index.search_within([0.0], 1.5).keys
     /// array([0, 1])
-    #[pyo3(signature = (query, radius, *, beam_width = None, filter = None, distances = "auto", rerank = None))]
+    /// >>> index.search_within([[0.0], [3.0]], 1.5).keys
+    /// array([[ 0,  1],
+    ///        [ 2, -1]])
+    #[pyo3(signature = (queries, radius, *, beam_width = None, filter = None, distances = "auto", rerank = None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn search_within<'py>(
         &self,
         py: Python<'py>,
-        query: &Bound<'py, PyAny>,
+        queries: &Bound<'py, PyAny>,
         radius: f32,
         beam_width: Option<Integer>,
         filter: Option<&Bound<'py, PyAny>>,
@@ -266,15 +271,24 @@ impl Index {
         rerank: Option<Integer>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = Options::new(RADIUS_K.into(), beam_width, None, filter, distances, rerank)?;
-        let query = Array::new(query, "query")?;
-        let vector = query.one()?;
-        let hits = self.call(py, |index| {
+        let (given, queries) = (queries, Array::new(queries, "queries")?);
+        let rows = queries.rows()?;
+        if queries.is_one() {
+            let hits = self.call(py, |index| {
+                let filters = options.filters();
+                let params = options.params(index, 1, &filters)?;
+                index.search(Target::within(rows, radius), params).map_err(Raise::raise)
+            })?;
+            let found = hits.into_iter().map(|Hit { key, distance }| (key, distance)).unzip();
+            return interop::matches_like(given, &matches_of(py, found, None)?);
+        }
+        let found = self.call(py, |index| {
             let filters = options.filters();
-            let params = options.params(index, 1, &filters)?;
-            index.search(Target::within(vector, radius), params).map_err(Raise::raise)
+            let params = options.params(index, rows.len(), &filters)?;
+            within_in_parts(index, rows, radius, params)
         })?;
-        let found = hits.into_iter().map(|Hit { key, distance }| (key, distance)).unzip();
-        matches_of(py, found, None)
+        let shape = [found.queries(), found.k()];
+        interop::matches_like(given, &matches_of(py, found.into_arrays(), Some(shape))?)
     }
 }
 
@@ -380,4 +394,26 @@ fn search_parts(
         part = if began.elapsed() < PART_TIME / 2 { part * 2 } else { (part / 2).max(1) };
         call::attach(|py| py.check_signals())?;
     }
+}
+
+/// Searches within a radius for a batch, in parts between which Ctrl-C is noticed.
+fn within_in_parts(
+    index: &jasper::Index,
+    queries: Rows<'_>,
+    radius: f32,
+    params: SearchParams<'_>,
+) -> PyResult<Matches> {
+    const PART: usize = 1 << 10;
+    let mut parts = Vec::new();
+    for start in (0..queries.len().max(1)).step_by(PART) {
+        let part = start..queries.len().min(start + PART);
+        let target = Target::within(queries.slice(part.clone()), radius);
+        parts.push(index.search_batch(target, params.of_queries(part)).map_err(Raise::raise)?);
+        call::attach(|py| py.check_signals())?;
+    }
+    let most = parts.iter().map(Matches::k).max().unwrap_or(1);
+    let mut found = Matches::new(queries.len(), most).map_err(Raise::raise)?;
+    let rows = parts.iter().flat_map(|part| (0..part.queries()).map(|query| part.hits(query)));
+    found.as_mut().rows(most).zip(rows).for_each(|(mut row, hits)| _ = row.fill(hits));
+    Ok(found)
 }

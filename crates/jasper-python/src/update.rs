@@ -156,6 +156,32 @@ impl Index {
         self.call(py, |index| index.undelete(&keys).map_err(Raise::raise))
     }
 
+    /// Adds all vectors of another index, with their keys and attributes, and returns a report. The other index stays
+    /// as it is; it may have another dtype or be on another device. This is an insert of as many vectors: merge the
+    /// smaller index into the larger one.
+    ///
+    /// Raises DuplicateKeyError if a key is in both; ParameterError if the metrics or dimensions differ.
+    ///
+    /// >>> import jasper
+    /// >>> index, other = jasper.Index.build([[0.0], [1.0]]), jasper.Index(1)
+    /// >>> keys = other.insert([[2.0]], keys=7)
+    /// >>> index.merge(other).keys, index[7]
+    /// (1, array([2.], dtype=float32))
+    #[pyo3(signature = (other, *, progress = None))]
+    fn merge<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, Self>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let other = other.get();
+        let merged = self.long_with(py, other, progress, |index, other| {
+            let _turn = self.share_ids();
+            index.merge(other)
+        })?;
+        report(py, &merged)
+    }
+
     /// Removes deleted vectors from the graph and frees their memory for inserts. It is worthwhile when a tenth of the
     /// vectors is deleted. Returns a report.
     ///

@@ -146,8 +146,36 @@ def test_search_by_key_and_within_a_radius(shared, vectors):
     assert len(shared.search_within(vectors[3], 1e9).keys) == 1000
     with pytest.raises(jasper.UnknownKeyError):
         shared.search_by_key(5000)
+
+
+def test_a_batch_within_a_radius_has_a_row_for_each_query(shared, vectors):
+    everything = jasper.exact_search(vectors, vectors[:20], len(vectors))
+    radius = float(np.sort(everything.distances.ravel())[600])
+    found = shared.search_within(vectors[:20], radius, beam_width=300)
+    expected = [keys[distances <= radius] for keys, distances in zip(*everything)]
+    assert found.keys.shape == found.distances.shape == (20, max(map(len, expected)))
+    for query, keys in enumerate(expected):
+        row = found.keys[query]
+        assert (row[: len(keys)] == keys).mean() >= 0.99 and (row[len(keys) :] == -1).all()
+        assert (shared.search_within(vectors[query], radius, beam_width=300).keys == row[row >= 0]).all()
+    filters = [[query] for query in range(20)]
+    assert (shared.search_within(vectors[:20], radius, filter=filters).keys == np.arange(20)[:, None]).all()
+    assert shared.search_within(vectors[:20] + 1e6, 0.5).keys.shape == (20, 1)
+
+
+def test_pages_have_every_key_once(shared, vectors):
+    everything = shared.search(vectors[3], len(vectors))
+    pages = list(shared.pages(vectors[3], 300))
+    assert [len(page.keys) for page in pages] == [300, 300, 300, 100]
+    assert (np.concatenate([page.keys for page in pages]) == everything.keys).all()
+    assert (np.concatenate([page.distances for page in pages]) == everything.distances).all()
+    even = jasper.Filter.matching(shared, lambda keys: keys % 2 == 0)
+    pages = shared.pages(vectors[3], 7, filter=even, after=everything.keys[:10])
+    assert (next(pages).keys == [key for key in everything.keys[10:] if key % 2 == 0][:7]).all()
     with pytest.raises(jasper.ParameterError, match="query has shape"):
-        shared.search_within(vectors[:2], 1)
+        shared.pages(vectors[:2])
+    with pytest.raises(jasper.ParameterError, match="k"):
+        shared.pages(vectors[0], 0)
 
 
 def test_a_rerank_of_exact_searches_has_no_effect(shared, vectors):

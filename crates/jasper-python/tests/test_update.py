@@ -187,3 +187,21 @@ def test_a_forked_process_is_told(shared, vectors):
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_an_index_is_merged_into_another_with_keys_and_attributes(vectors):
+    index = jasper.Index.build(vectors[:600], attributes={"name": [f"a{row}" for row in range(600)]}, ids="name")
+    other = jasper.Index.build(vectors[600:], keys=range(600, len(vectors)), dtype="float16")
+    other.set_attributes([700], {"year": [2024]})
+    assert index.merge(other).keys == len(vectors) - 600 and len(other) == len(vectors) - 600
+    assert index.attributes([700, 5]) == {"name": [None, "a5"], "year": [2024, None]}
+    assert (index.search(vectors, 1, filter=None).keys[:, 0] == np.arange(len(vectors))).mean() > 0.99
+    for wrong, error in [
+        (other, jasper.DuplicateKeyError),
+        (index, jasper.ParameterError),
+        (jasper.Index(3), jasper.ParameterError),
+        (jasper.Index(vectors.shape[1], metric="ip"), jasper.ParameterError),
+    ]:
+        with pytest.raises(error):
+            index.merge(wrong)
+    assert len(index) == len(vectors) and index.check().is_sound

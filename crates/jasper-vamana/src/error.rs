@@ -3,7 +3,7 @@
 use std::io;
 
 use jasper_attributes::AttributeError;
-use jasper_core::{Cancelled, DeviceError, Key};
+use jasper_core::{Cancelled, DeviceError, Key, Metric};
 use jasper_graph::{KeyError, VectorError};
 use jasper_quant::{Quantization, TrainError};
 
@@ -22,6 +22,18 @@ pub enum UpdateError {
     /// A key was given twice in one call.
     #[error("key {0} is given twice")]
     RepeatedKey(Key),
+    /// Two indexes that are merged have the same key.
+    #[error("key {0} is in both indexes; delete it from one of them")]
+    KeyInBoth(Key),
+    /// An index is merged into itself.
+    #[error("an index cannot be merged into itself")]
+    MergeWithItself,
+    /// An index that is merged into another has no vectors, only codes.
+    #[error("the other index stores codes only; merge one that has its vectors")]
+    OtherWithoutVectors,
+    /// Two indexes that are merged have different metrics: the one that grows, and the other.
+    #[error("the index has the metric {0} and the other one {1}; merge indexes of one metric")]
+    Metrics(Metric, Metric),
     /// Attributes cannot be set.
     #[error(transparent)]
     Attributes(#[from] AttributeError),

@@ -234,6 +234,12 @@ pub enum SearchError {
         /// The largest beam width of the device.
         max_beam_width: usize,
     },
+    /// A search for all keys within a radius, or for one page after another, has more hits than its device finds.
+    #[error(
+        "a query has more than the {0} hits that a search on this device finds; give a smaller radius or ask for fewer \
+         pages, or search on the cpu"
+    )]
+    HitLimit(usize),
     /// The search asks for more than the limits of the index allow.
     #[error(
         "{name} ({value}) must be at most {max}, the limit of this index; lower it, or raise the limit (`set_limits`)"

@@ -312,6 +312,7 @@ impl From<SearchError> for Error {
             SearchError::ZeroK
             | SearchError::ZeroBeamWidth
             | SearchError::BeamWidthLimit { .. }
+            | SearchError::HitLimit(_)
             | SearchError::Limit { .. }
             | SearchError::Launch { .. } => ErrorKind::InvalidParameter,
             _ => ErrorKind::InvalidInput,
@@ -345,8 +346,10 @@ fn update_kind(error: &UpdateError) -> ErrorKind {
         UpdateError::Checkpoint(error) => checkpoint_kind(error),
         UpdateError::Device(error) => device_kind(error),
         UpdateError::Cancelled(_) => ErrorKind::Cancelled,
-        UpdateError::RepeatedKey(_) => ErrorKind::DuplicateKey,
-        UpdateError::NoCodes | UpdateError::Follower => ErrorKind::Unsupported,
+        UpdateError::RepeatedKey(_) | UpdateError::KeyInBoth(_) => ErrorKind::DuplicateKey,
+        UpdateError::NoCodes | UpdateError::OtherWithoutVectors | UpdateError::Follower => {
+            ErrorKind::Unsupported
+        }
         UpdateError::Thread(_) => ErrorKind::OutOfThreads,
         UpdateError::Read(error) | UpdateError::Journal(error) => io_kind(error),
         _ => ErrorKind::InvalidInput,

@@ -70,7 +70,7 @@
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
 //! | [`Device`], [`DeviceChoice`], [`DeviceOptions`], [`CudaSet`], [`Spread`] (replicas or shards) | where an index is built, searched and changed |
 //! | [`Vectors`], [`MatrixView`], [`VectorFile`], [`VectorSource`] | vectors and queries in memory and in files |
-//! | [`Target`], [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`] | searches and their results |
+//! | [`Target`], [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`], [`Pages`] | searches and their results |
 //! | [`attributes`] | attributes of keys, and filters by them |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
@@ -133,7 +133,7 @@ pub use check::CheckReport;
 pub use device::{Device, DeviceChoice, DeviceInfo, DeviceOptions};
 pub use device_set::{CudaSet, Spread};
 pub use error::{Error, ErrorKind};
-pub use index::{DeleteKeys, Index, NewKeys, OpenOptions, QuantizeMode, SearchLimits, Target, Update};
+pub use index::{DeleteKeys, Index, NewKeys, OpenOptions, Pages, QuantizeMode, SearchLimits, Target, Update};
 pub use profile::Profile;
 pub use stats::IndexStats;
 pub use stored::StoredIndex;

@@ -12,6 +12,7 @@ mod eval;
 mod groundtruth;
 mod info;
 mod insert;
+mod merge;
 mod quantize;
 mod runbook;
 mod search;
@@ -69,6 +70,7 @@ commands! {
     Build(build),
     Search(search),
     Insert(insert),
+    Merge(merge),
     Delete(delete),
     SetAttributes(set_attributes),
     Consolidate(consolidate),

@@ -167,7 +167,7 @@ class Index:
     ) -> Matches: ...
     def search_within(
         self,
-        query: Queries,
+        queries: Queries,
         radius: float,
         *,
         beam_width: int | None = None,
@@ -175,6 +175,17 @@ class Index:
         distances: Distances = "auto",
         rerank: int | None = None,
     ) -> Matches: ...
+    def pages(
+        self,
+        query: Queries,
+        k: int = 10,
+        *,
+        beam_width: int | None = None,
+        filter: FilterLike | None = None,
+        distances: Distances = "auto",
+        rerank: int | None = None,
+        after: ArrayLike | None = None,
+    ) -> Iterator[Matches]: ...
     def insert(
         self,
         vectors: Vectors,
@@ -207,6 +218,7 @@ class Index:
     ) -> Future[NDArray[np.int64]]: ...
     def delete_async(self, keys: ArrayLike) -> Future[int]: ...
     def undelete(self, keys: ArrayLike) -> None: ...
+    def merge(self, other: Index, *, progress: Progress | bool | None = None) -> Report: ...
     def consolidate(self, *, progress: Progress | bool | None = None) -> Report: ...
     def compact(self, *, progress: Progress | bool | None = None) -> Report: ...
     def quantize(

@@ -21,10 +21,10 @@ impl Index {
     /// # Errors
     /// Fails with
     /// - [`ErrorKind::InvalidInput`] if the query has another dimension or a value that is not finite or that the
-    ///   element type cannot hold, is too long for distances to be finite, or is zero under the cosine metric; if the
-    ///   filter does not fit the attributes; or if more keys are within the radius of the target than the limits, or
-    ///   the widest beam of a CUDA device, allow to find;
-    /// - [`ErrorKind::InvalidParameter`] if `k` or the beam width is 0, or above [that of the
+    ///   element type cannot hold, is too long for distances to be finite, or is zero under the cosine metric; or if
+    ///   the filter does not fit the attributes;
+    /// - [`ErrorKind::InvalidParameter`] if more keys are within the radius of the target than the limits, or the
+    ///   widest beam of a CUDA device, allow to find; or if `k` or the beam width is 0, or above [that of the
     ///   device](crate::DeviceInfo::max_beam_width) or the [limits](Self::set_limits), or launch parameters are out of
     ///   range;
     /// - [`ErrorKind::UnknownKey`] if the key of the target is not in the index;
@@ -35,7 +35,11 @@ impl Index {
         Ok(self.search_for(target.into(), params)?)
     }
 
-    fn search_for(&self, target: Target<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    pub(super) fn search_for(
+        &self,
+        target: Target<'_>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
         typed!(self, index => match target.0 {
             Kind::Vector(vector) => one(vector, |query| index.search(query, params))?,
             Kind::Within(vector, radius) => one(vector, |query| index.search_within(query, radius, params))?,
@@ -43,8 +47,9 @@ impl Index {
         })
     }
 
-    /// The nearest keys to every vector of `queries`, on all threads: two arrays of shape `(queries, k)`, and a
-    /// [report](Matches::report) of the hops and distances that they took.
+    /// The nearest keys to every vector of a batch, on all threads: two arrays of shape `(queries, k)`, and a
+    /// [report](Matches::report) of the hops and distances that they took. For [`Target::within`], `k` is the largest
+    /// number of hits of a query; for [`Target::key`], there is one row, and nothing is reported.
     ///
     /// ```
     /// # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
@@ -65,16 +70,30 @@ impl Index {
     /// allocated.
     pub fn search_batch<'a>(
         &self,
-        queries: impl Into<Vectors<'a>>,
+        target: impl Into<Target<'a>>,
         params: SearchParams<'_>,
     ) -> Result<Matches> {
-        Ok(self.search_all(queries.into(), params)?)
+        Ok(self.search_all(target.into(), params)?)
     }
 
-    fn search_all(&self, queries: Vectors<'_>, params: SearchParams<'_>) -> Result<Matches, SearchError> {
+    fn search_all(&self, target: Target<'_>, params: SearchParams<'_>) -> Result<Matches, SearchError> {
+        let (queries, radius) = match target.0 {
+            Kind::Vector(queries) => (queries, None),
+            Kind::Within(queries, radius) => (queries, Some(radius)),
+            Kind::Key(key) => {
+                let hits = typed!(self, index => index.search_by_key(key, params))?;
+                return Matches::filled(1, params.k, |mut matches| {
+                    matches.fill(hits.into_iter());
+                    Ok(SearchReport::default())
+                });
+            }
+        };
         self.limits().find_exceeded(&params, queries.len())?;
         typed!(self, index => {
-            queries.with_matrix(|queries| index.search_batch(queries, params)).map_err(vector_error)?
+            queries.with_matrix(|queries| match radius {
+                None => index.search_batch(queries, params),
+                Some(radius) => index.search_batch_within(queries, radius, params),
+            }).map_err(vector_error)?
         })
     }
 

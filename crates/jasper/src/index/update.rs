@@ -72,7 +72,7 @@ impl Index {
         Ok(self.insert_as(vectors.into(), InsertEntries::new(keys.into(), OnConflict::Replace))?)
     }
 
-    fn insert_as(
+    pub(super) fn insert_as(
         &self,
         vectors: Vectors<'_>,
         entries: InsertEntries<'_>,

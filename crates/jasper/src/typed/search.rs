@@ -2,7 +2,7 @@
 
 use jasper_attributes::Expression;
 use jasper_core::{Element, Key, MatrixView};
-use jasper_graph::KeyError;
+use jasper_graph::{KeyError, VectorError};
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TypedIndex;
@@ -97,6 +97,7 @@ impl<T: Element> TypedIndex<T> {
         }
     }
 
+    /// All hits within `radius`, by searches that double `k` until the farthest hit is beyond it.
     pub(crate) fn search_within(
         &self,
         query: &[T],
@@ -106,17 +107,63 @@ impl<T: Element> TypedIndex<T> {
         loop {
             let mut hits = self.search(query, params)?;
             let within = hits.partition_point(|hit| hit.distance <= radius);
-            if within < hits.len() || hits.len() < params.k {
+            if within < params.k {
                 hits.truncate(within);
                 return Ok(hits);
             }
-            let max_beam_width = self.backend.max_beam_width();
-            if params.k >= max_beam_width {
-                return Err(SearchError::BeamWidthLimit { beam_width: params.k + 1, max_beam_width });
-            }
-            let wider = |width: usize| width.saturating_mul(2).min(max_beam_width);
-            params = params.k(wider(params.k)).beam_width(wider(params.effective_beam_width()));
+            params = self.wider(params)?;
         }
+    }
+
+    /// [`Self::search_within`] of each query, in rows as long as the most hits.
+    pub(crate) fn search_batch_within(
+        &self,
+        queries: MatrixView<'_, T>,
+        radius: f32,
+        mut params: SearchParams<'_>,
+    ) -> Result<Matches, SearchError> {
+        params.check_filters(queries.len())?;
+        let mut report = SearchReport::default();
+        let mut found = vec![Vec::new(); queries.len()];
+        let mut waiting: Vec<usize> = (0..queries.len()).collect();
+        loop {
+            self.limits().find_exceeded(&params, waiting.len())?;
+            let rows: Vec<T> = waiting.iter().flat_map(|&query| queries.row(query)).copied().collect();
+            let filters: Vec<Filter<'_>> =
+                waiting.iter().filter_map(|&query| params.of_query(query).filter).collect();
+            let batch = match params.filter {
+                Some(Filter::PerQuery(_)) => params.filter(&filters[..]),
+                _ => params,
+            };
+            let rows = MatrixView::new(&rows, queries.dimension()).map_err(VectorError::from)?;
+            let matches = self.search_batch(rows, batch)?;
+            report += *matches.report();
+            let mut rows = matches.iter();
+            waiting.retain(|&query| {
+                let hits = rows.next().into_iter().flatten();
+                found[query] = hits.take_while(|hit| hit.distance <= radius).collect();
+                found[query].len() == params.k
+            });
+            if waiting.is_empty() {
+                break;
+            }
+            params = self.wider(params)?;
+        }
+        let most = found.iter().map(Vec::len).max().unwrap_or(0).max(1);
+        Matches::filled(found.len(), most, |matches| {
+            matches.rows(most).zip(found).for_each(|(mut row, hits)| _ = row.fill(hits.into_iter()));
+            Ok(report)
+        })
+    }
+
+    /// Twice the `k` and the beam width, as far as the device allows, for a query that has `k` hits or more.
+    fn wider<'a>(&self, params: SearchParams<'a>) -> Result<SearchParams<'a>, SearchError> {
+        let max = self.backend.max_beam_width();
+        if params.k >= max {
+            return Err(SearchError::HitLimit(max));
+        }
+        let wider = |width: usize| width.saturating_mul(2).min(max);
+        Ok(params.k(wider(params.k)).beam_width(wider(params.effective_beam_width())))
     }
 }
 

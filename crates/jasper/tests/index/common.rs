@@ -132,7 +132,7 @@ impl SearchHits for Index {
         queries: impl Into<Vectors<'a>>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, Error> {
-        let (keys, distances) = self.search_batch(queries, params)?.into_arrays();
+        let (keys, distances) = self.search_batch(queries.into(), params)?.into_arrays();
         Ok(keys.into_iter().zip(distances).map(|(key, distance)| Hit { key, distance }).collect())
     }
 

@@ -13,6 +13,8 @@
 //! | [`first_answer`] | an index on a GPU answers before the driver has compiled its kernels; skipped without a GPU |
 //! | [`filter`] | only matching keys are returned, and all of them if they are few |
 //! | [`attributes`] | filters by attributes find exactly what passes, whatever changes; attributes are saved and logged |
+//! | [`targets`] | searches within a radius, singly and in batches, and page by page |
+//! | [`merge`] | one index is merged into another |
 //! | [`limits`] | no search asks for more than the limits of its index |
 //! | [`on_device`] | results do not depend on the device |
 //! | [`several_devices`] | replicas and shards on GPUs; skipped where there are fewer than two |
@@ -38,6 +40,7 @@ mod first_answer;
 mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
+mod merge;
 mod model;
 mod names;
 mod on_device;
@@ -47,4 +50,5 @@ mod several_devices;
 mod shards;
 mod shared;
 mod submit;
+mod targets;
 mod tune;

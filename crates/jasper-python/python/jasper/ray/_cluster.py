@@ -169,7 +169,7 @@ class Cluster:
 
     def search_within(
         self,
-        query: ArrayLike,
+        queries: ArrayLike,
         radius: float,
         *,
         beam_width: int | None = None,
@@ -177,9 +177,9 @@ class Cluster:
         distances: Distances = "auto",
         timeout: float = 60.0,
     ) -> ClusterMatches:
-        """Vectors within a radius of one query: see Index.search_within."""
+        """Vectors within a radius of a query, or of each of several: see Index.search_within."""
         options = {"beam_width": beam_width, "filter": filter, "distances": distances}
-        return merged(*self._read("search_within", self._rows(query), radius, options, timeout=timeout))
+        return merged(*self._read("search_within", self._rows(queries), radius, options, timeout=timeout))
 
     def insert(
         self, vectors: ArrayLike, keys: ArrayLike | None = None, *, timeout: float = 600.0
@@ -439,6 +439,8 @@ def merged(
 ) -> ClusterMatches:
     """The nearest of what shards have found."""
     keys, distances = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
+    if k is None:  # Within a radius, each shard has a row as long as its longest.
+        k = max(1, (keys >= 0).sum(-1).max(initial=0)) if keys.ndim == 2 else keys.size
     order = np.lexsort((keys, distances))[..., :k]
     matches = ClusterMatches(np.take_along_axis(keys, order, -1), np.take_along_axis(distances, order, -1))
     matches.sequence, matches.missing_shards = sequence, missing

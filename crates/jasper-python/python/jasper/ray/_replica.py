@@ -107,8 +107,8 @@ class Replica:
         self._seconds.observe(time.perf_counter() - began)
         return found.keys, found.distances
 
-    def search_within(self, index: Index, query: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
-        found = index.search_within(query, radius, **options)
+    def search_within(self, index: Index, queries: NDArray[Any], radius: float, options: dict[str, Any]) -> tuple[Any, Any]:
+        found = index.search_within(queries, radius, **options)
         return found.keys, found.distances
 
     def count(self, index: Index) -> int:
