@@ -7,6 +7,7 @@ mod checkpoint;
 mod commands;
 mod common;
 mod demo;
+mod merge;
 #[cfg(unix)]
 mod outputs;
 mod pages;
