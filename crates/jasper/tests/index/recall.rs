@@ -298,8 +298,8 @@ fn builds_follow_heavy_tails() {
     };
     assert_eq!(index.read_graph(thin).unwrap(), 0);
     assert!(recall > 0.99, "{recall}");
-    assert!(report.missed_neighbors.is_some());
-    assert!(report.build_beam_width > 128 && report.alpha > 1.2, "{report:?}");
+    // Rows that are filled miss none of so few vectors: L and alpha stay.
+    assert_eq!((report.missed_neighbors, report.build_beam_width, report.alpha), (Some(0.0), 128, 1.2));
     // A width that is given stays, and nothing is measured.
     let fixed = build(IndexBuilder::new(Metric::L2).build_beam_width(32));
     let report = fixed.build_report().unwrap();
