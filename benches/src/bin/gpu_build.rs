@@ -51,7 +51,7 @@ fn measure(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) -> Result<Va
     let builder = builder.with_progress(stages.note());
     let index = builder.build(file)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let report = index.build_report().context("it was built")?;
+    let report = index.stats().build.context("it was built")?;
     let (stats, cost, reconnected, mean_degree) =
         (index.stats(), report.cost, report.reconnected, report.mean_degree);
     let params = stats.params;

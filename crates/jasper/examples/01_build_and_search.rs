@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (rows, queries) = (MatrixView::new(&rows, 32)?, MatrixView::new(&queries, 32)?);
 
     let index = IndexBuilder::new(Metric::L2).max_degree(32).build(rows)?;
-    if let Some(report) = index.build_report() {
+    if let Some(report) = index.stats().build {
         println!("{} vectors with {:.1} edges each", report.vectors, report.mean_degree);
     }
 

@@ -5,8 +5,10 @@ use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::MemorySpace;
 
+use crate::BuildReport;
+
 /// Counts, sizes and parameters of an index: what [`Index::stats`](crate::Index::stats) returns.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct IndexStats {
@@ -48,6 +50,12 @@ pub struct IndexStats {
     pub graph_bytes: usize,
     /// Bytes of attributes, and of what finds keys by them; always in host memory.
     pub attribute_bytes: usize,
+    /// What the build of the index did. `None` if it was opened, or created without vectors.
+    ///
+    /// A move with [`Spread::Sharded`](crate::Spread::Sharded) that builds shards replaces the report by that of this build.
+    /// After a [rebuild](crate::Index::rebuild) of several shards, those without vectors are left out of it.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub build: Option<BuildReport>,
 }
 
 impl IndexStats {
@@ -90,6 +98,7 @@ impl IndexStats {
             code_bytes: graph.vectors().code_bytes(),
             graph_bytes: graph.adjacency().bytes(),
             attribute_bytes: graph.keys().attributes().memory(),
+            build: None,
         }
     }
 }

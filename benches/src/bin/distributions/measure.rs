@@ -43,7 +43,7 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
     let truth = bench.truth(set)?;
     let (index, seconds) = set.build(bench.device)?;
     let (points, rates) = curve(&index, set, &truth)?;
-    let report = index.build_report().context("a new index has a report")?;
+    let report = index.stats().build.context("a new index has a report")?;
     let line = json!({
         "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
         "element": set.element.name(), "metric": set.metric.to_string(), "device": bench.device.to_string(),

@@ -66,7 +66,7 @@ impl Set {
             return Ok(Index::open(file)?);
         }
         let index = builder.build(&self.base)?;
-        let report = index.build_report().context("it was built")?;
+        let report = index.stats().build.context("it was built")?;
         let (params, seconds) = (index.stats().params, begun.elapsed().as_secs_f64());
         let line = json!({
             "what": "build", "set": self.name, "device": report.device.to_string(), "threads": rayon::current_num_threads(),

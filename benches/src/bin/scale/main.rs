@@ -164,7 +164,7 @@ fn build(builder: IndexBuilder<'_>, vectors: Vectors<'_>) -> Result<(Index, f64)
     let stages = Stages::begin();
     let index = builder.with_progress(stages.note()).build(vectors)?;
     let seconds = stages.report("build", size);
-    let report = index.build_report().context("it was built")?;
+    let report = index.stats().build.context("it was built")?;
     let line = json!({
         "what": "built", "vectors": size, "device": report.device_name, "shards": index.stats().shards,
         "duplicates": report.duplicates, "reconnected": report.reconnected, "mean_degree": report.mean_degree,

@@ -143,7 +143,7 @@ impl Args {
             name_attributes(name_input(error, &self.base, self.keys.as_deref()), self.attributes.as_deref())
         };
         let index = built.map_err(|error| stopped(named(error.into())))?;
-        let report = index.build_report().expect("it was just built");
+        let report = index.stats().build.expect("it was just built");
         // The index is saved even if it cannot be quantized.
         let quantized = (self.quantization != QuantizationChoice::None).then(|| {
             quantize(&index, self.quantization, report.device.into(), false, self.drop_vectors, terminal)
@@ -198,7 +198,7 @@ impl Args {
             "seed": params.seed(),
             "max_batch_share": params.max_batch_share(),
         });
-        let json = merge(merge(report, params), merge(json, merge(&quantized, failed)));
+        let json = merge(merge(&report, params), merge(json, merge(&quantized, failed)));
 
         let on = if device == Device::Cpu { format!("{threads} threads") } else { device.to_string() };
         let (took, rate, vectors) =

@@ -56,7 +56,7 @@ impl Event {
 }
 
 /// A step, or a consolidation after one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StepReport {
     /// Number of the step.
@@ -72,7 +72,7 @@ pub struct StepReport {
 }
 
 /// A new index built from the vectors that the last step of a runbook leaves.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rebuild {
     /// Time of the build.

@@ -125,7 +125,7 @@ fn an_index_that_misses_nothing_has_full_recall_and_goes_the_same_way_again() {
             Event::Search { recall, cost, .. } => (Some(recall), Some(cost)),
             _ => (None, None),
         };
-        (moment.step, moment.count, moment.stats, recall, cost)
+        (moment.step, moment.count, moment.stats.clone(), recall, cost)
     };
     let again = played(&player, &empty::<i8>(Metric::L2));
     assert_eq!(

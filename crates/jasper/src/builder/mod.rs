@@ -175,7 +175,7 @@ impl<'a> IndexBuilder<'a> {
     /// # let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// # let vectors = MatrixView::new(&vectors, 16)?;
     /// let builder = IndexBuilder::new(Metric::L2);
-    /// let is_exact = |index: jasper::Index| index.build_report().map(|report| report.exact_linking);
+    /// let is_exact = |index: jasper::Index| index.stats().build.map(|report| report.exact_linking);
     /// assert_eq!(is_exact(builder.build(vectors)?), Some(false));
     /// assert_eq!(is_exact(builder.exact_linking(true).build(vectors)?), Some(true));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -443,7 +443,7 @@ impl<'a> IndexBuilder<'a> {
     /// [`VectorFile`](crate::VectorFile), which is read chunk by chunk. Identical vectors share a vertex.
     ///
     /// The index is then on the [device](Self::device) that was named, or else in host memory, where the CPU searches
-    /// it. [`Index::build_report`] says what the build did.
+    /// it. [`IndexStats::build`](crate::IndexStats::build) says what the build did.
     ///
     /// # Errors
     /// Fails with

@@ -5,7 +5,7 @@ use jasper_vamana::OperationCounts;
 use crate::Device;
 
 /// The report of a build.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct BuildReport {

@@ -26,7 +26,6 @@ use jasper_core::{Element, ElementKind, Key, MatrixError, f16};
 use jasper_graph::{Graph, VectorError};
 use jasper_vamana::SearchError;
 
-use crate::BuildReport;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::IndexStats;
@@ -179,14 +178,6 @@ impl Index {
     /// Counts, sizes and parameters of the index. Reads counters only.
     pub fn stats(&self) -> IndexStats {
         typed!(self, index => index.stats())
-    }
-
-    /// What the build of the index did. `None` if it was opened, or created without vectors.
-    ///
-    /// A move with [`Spread::Sharded`](crate::Spread::Sharded) that builds shards replaces the report by that of this build.
-    /// After a [`Self::rebuild`] of several shards, those without vectors are left out of it.
-    pub fn build_report(&self) -> Option<&BuildReport> {
-        typed!(self, index => index.build_report.as_ref())
     }
 
     /// Number of keys.

@@ -170,7 +170,8 @@ impl<T: Element> TypedIndex<T> {
         let storage = self.backend.vector_storage();
         let shards = self.backend.shards_or_self().into_iter();
         let stats = shards.map(|shard| shard.read(|graph| IndexStats::new(graph, storage)));
-        stats.reduce(IndexStats::merge).expect("there is a graph")
+        let stats = stats.reduce(IndexStats::merge).expect("there is a graph");
+        IndexStats { build: self.build_report.clone(), ..stats }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -192,7 +192,7 @@ fn a_build_can_be_stopped_at_any_report() {
         let stopper = Stopper::at(stop);
         match builder.clone().with_progress(stopper.callback()).build(rows) {
             Ok(index) => {
-                let report = index.build_report().unwrap();
+                let report = index.stats().build.unwrap();
                 assert!(report.reconnected > 0, "the set is such that some vertices are lost");
                 assert!(bytes_of(&index) == expected);
                 break;

@@ -48,7 +48,7 @@ fn goes_on<T: Element>() {
     let rows = rows::<T>(1);
     for metric in Metric::ALL {
         let index = builder(metric).build(view(&rows, DIMENSION)).unwrap();
-        let whole = index.build_report().unwrap();
+        let whole = index.stats().build.unwrap();
         for every in [Duration::ZERO, Duration::MAX] {
             // In each pass over the vertices, and between two.
             for linked in [1, 300, ROWS / 3, ROWS / 2, ROWS / 3 * 2, ROWS - 100] {
@@ -72,7 +72,7 @@ fn goes_on<T: Element>() {
             assert!(*first.get().unwrap() >= ROWS - 100, "it begins where the last was stopped");
             assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);
             // On a device, how many distances are computed twice depends on the order in which lanes write.
-            let report = found.build_report().unwrap();
+            let report = found.stats().build.unwrap();
             if report.device == Device::Cpu {
                 assert_eq!(report.cost, whole.cost);
             }

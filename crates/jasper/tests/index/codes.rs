@@ -415,7 +415,7 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let rows = Clusters::new(LONG, 5).rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
     let behind = builder.build(view(&rows, LONG)).unwrap();
-    let trial = behind.quantize(QuantizeMode::Auto(behind.build_report().unwrap().device.into())).unwrap();
+    let trial = behind.quantize(QuantizeMode::Auto(behind.stats().build.unwrap().device.into())).unwrap();
     assert!(trial.quantization.is_some(), "{trial:?}");
     let index =
         builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)).build(view(&rows, LONG)).unwrap();

@@ -214,7 +214,7 @@ fn sq8_links_find_as_much() {
         });
         let exact = builder(metric).exact_linking(true).build(view(&rows, DIMENSION)).unwrap();
         let sq8 = builder(metric).build(view(&rows, DIMENSION)).unwrap();
-        assert!(!sq8.build_report().unwrap().exact_linking);
+        assert!(!sq8.stats().build.unwrap().exact_linking);
         for beam_width in [12, 24, 48] {
             let [exact, sq8] =
                 [&exact, &sq8].map(|index| recall(index, &rows, &numbers(&rows), &queries, beam_width));
@@ -291,7 +291,7 @@ fn builds_follow_heavy_tails() {
     let build = |builder: IndexBuilder<'_>| builder.threads(2).build(view(&rows, DIMENSION)).unwrap();
     let index = build(IndexBuilder::new(Metric::L2));
     let recall = recall(&index, &rows, &numbers(&rows), &queries, 64);
-    let report = index.build_report().unwrap();
+    let report = index.stats().build.unwrap();
     let thin = |graph: &jasper_graph::Graph<f32>| {
         let degrees = graph.keys().live_slots().map(|slot| graph.adjacency().neighbors(slot).len());
         degrees.filter(|&degree| degree < 16).count()
@@ -302,7 +302,7 @@ fn builds_follow_heavy_tails() {
     assert_eq!((report.missed_neighbors, report.build_beam_width, report.alpha), (Some(0.0), 128, 1.2));
     // A width that is given stays, and nothing is measured.
     let fixed = build(IndexBuilder::new(Metric::L2).build_beam_width(32));
-    let report = fixed.build_report().unwrap();
+    let report = fixed.stats().build.unwrap();
     assert_eq!((report.build_beam_width, report.missed_neighbors), (32, None));
 }
 

@@ -79,7 +79,7 @@ fn shards_find_all<T: Element>() {
     let one = small(Metric::L2).device(Device::Cpu).build(view(&rows, DIMENSION)).unwrap();
     let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
     let index = builder.build(view(&rows, DIMENSION)).unwrap();
-    let report = index.build_report().unwrap();
+    let report = index.stats().build.unwrap();
     assert!(matches!(report.device, Device::CudaSet(_)) && index.stats().shards > 1);
     assert_eq!(index.device(), report.device);
     [&one, &index].into_iter().for_each(change::<T>);

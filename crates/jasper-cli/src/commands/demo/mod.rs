@@ -140,7 +140,7 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
     let (index, seconds) = timed(|| builder.with_progress(terminal.progress()).build(entries.view()));
     let index = index?;
     let stats = index.stats();
-    let mean_degree = index.build_report().map_or(0.0, |report| report.mean_degree);
+    let mean_degree = index.stats().build.map_or(0.0, |report| report.mean_degree);
     let (rate, bytes) = (index.len() as f64 / seconds, stats.vector_bytes + stats.graph_bytes);
     let json = json!({
         "vectors": index.len(),
