@@ -38,20 +38,28 @@ fn the_story_holds() {
 #[test]
 fn it_fits_the_terminal_and_draws_where_it_stands() {
     let sandbox = Sandbox::new();
-    let output = sandbox.jasper(&["demo", "bird", "sea"]);
+    let output = sandbox.jasper(&["demo", "bird", "sea", "--kind", "animal"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100 && line == line.trim_end()), "{text}");
-    for part in
-        ["Build ", "Ask        bird sea\n", "Recall ", "Update ", "and reopen", "Plot       jasper-demo.svg"]
-    {
+    for part in [
+        "Build ",
+        "Ask        bird sea, where kind = 'animal'\n",
+        "fishing eagle",
+        "Recall ",
+        "Update ",
+        "and reopen",
+        "Plot       jasper-demo.svg",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(sandbox.path("jasper-demo.svg").is_file());
 }
 
 #[test]
-fn words_that_nobody_knows_are_refused() {
+fn words_and_kinds_that_nobody_knows_are_refused() {
     let error = Sandbox::new().fails(1, &["demo", "xyzzy"]);
     assert!(error.contains("no word of `xyzzy` is in the dictionary"), "{error}");
+    let error = Sandbox::new().fails(2, &["demo", "sea", "--kind", "verb"]);
+    assert!(error.contains("possible values: top, act, animal"), "{error}");
 }

@@ -8,9 +8,13 @@ use std::io::Read;
 use anyhow::{Context, Result, ensure};
 use flate2::read::GzDecoder;
 use jasper::MatrixView;
+use jasper::attributes::Frame;
 use jasper_data::VectorFile;
 
 use crate::ReadFile;
+
+/// The name of the attribute with the kinds of nouns.
+pub const KIND: &str = "kind";
 
 /// Entries of a dictionary.
 pub struct Entries {
@@ -20,8 +24,41 @@ pub struct Entries {
     pub texts: Vec<Entry>,
 }
 
+/// The kinds of nouns and the first number of each: WordNet numbers its entries kind by kind, and its file `lexnames` has the
+/// names. The first kind is that of what the others are kinds of.
+pub const KINDS: [(u32, &str); 26] = [
+    (0, "top"),
+    (33_000, "act"),
+    (1_313_000, "animal"),
+    (2_665_900, "artifact"),
+    (4_615_600, "attribute"),
+    (5_216_365, "body"),
+    (5_611_300, "cognition"),
+    (6_252_138, "communication"),
+    (7_283_000, "event"),
+    (7_480_000, "feeling"),
+    (7_555_800, "food"),
+    (7_938_600, "group"),
+    (8_489_600, "location"),
+    (9_178_000, "motive"),
+    (9_186_000, "object"),
+    (9_483_000, "person"),
+    (11_408_000, "phenomenon"),
+    (11_530_000, "plant"),
+    (13_240_000, "possession"),
+    (13_423_400, "process"),
+    (13_575_800, "quantity"),
+    (13_780_000, "relation"),
+    (13_860_900, "shape"),
+    (13_919_900, "state"),
+    (14_580_500, "substance"),
+    (15_113_000, "time"),
+];
+
 /// The text of an entry.
 pub struct Entry {
+    /// The [kind](KINDS) of noun that it is.
+    pub kind: &'static str,
     /// The words of the entry.
     pub words: String,
     /// The definition of the words.
@@ -88,6 +125,12 @@ impl Entries {
         Ok(Self { vectors, texts })
     }
 
+    /// The attributes of the entries: the kind of each.
+    pub fn attributes(&self) -> Result<Frame> {
+        let kinds = self.texts.iter().map(|entry| entry.kind);
+        Ok(Frame::new(self.texts.len()).column(KIND, kinds)?)
+    }
+
     /// The vectors as a matrix.
     pub fn view(&self) -> MatrixView<'_, f32> {
         let dimension = self.vectors.len() / self.texts.len();
@@ -98,10 +141,12 @@ impl Entries {
 impl Entry {
     /// Parses a line of sense, words and definition, without the examples after the definition.
     fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.splitn(3, '\t').skip(1);
-        let (words, gloss) = (fields.next()?, fields.next()?);
+        let mut fields = line.splitn(3, '\t');
+        let (sense, words, gloss) = (fields.next()?, fields.next()?, fields.next()?);
+        let number: u32 = sense.strip_prefix('n')?.parse().ok()?;
+        let kind = KINDS[KINDS.partition_point(|kind| kind.0 <= number) - 1].1;
         let definition = gloss.split("; \"").next().unwrap_or(gloss);
-        Some(Self { words: words.to_owned(), definition: definition.to_owned() })
+        Some(Self { kind, words: words.to_owned(), definition: definition.to_owned() })
     }
 }
 
@@ -198,6 +243,29 @@ mod tests {
         // ties may change places.
         let same = truth.ids().iter().zip(known.ids()).filter(|(a, b)| a == b).count();
         assert!(same >= 4_990, "{same}");
+    }
+
+    #[test]
+    fn nouns_are_of_the_kinds_that_wordnet_says() {
+        let dictionary = Dictionary::read(&file).unwrap();
+        let kinds = |words: &str| {
+            let of_words = dictionary.base.texts.iter().filter(|entry| entry.words == words);
+            of_words.map(|entry| entry.kind).collect::<Vec<_>>()
+        };
+        for (words, kind) in [
+            ("sand dab", "animal"),
+            ("aba", "artifact"),
+            ("technophilia", "feeling"),
+            ("soul food", "food"),
+            ("array", "group"),
+            ("wyvern, wivern", "person"),
+            ("zygospore", "plant"),
+            ("24/7", "time"),
+        ] {
+            assert_eq!(kinds(words), [kind], "{words}");
+        }
+        let used = dictionary.base.texts.iter().map(|entry| entry.kind).collect::<BTreeSet<_>>();
+        assert_eq!(used.len(), KINDS.len());
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use jasper::{IndexBuilder, MatrixView, Metric, OpenOptions, SearchParams};
+use clap::builder::PossibleValuesParser;
+use jasper::attributes::column;
+use jasper::{IndexBuilder, Key, MatrixView, Metric, OpenOptions, SearchParams};
 use jasper_vamana::cpu_name;
 use serde::Serialize;
 use serde_json::json;
@@ -19,7 +21,7 @@ use crate::curve::{self, Point};
 use crate::plot::{Plot, recall_chart};
 use crate::terminal::{Terminal, merge, timed};
 use crate::units;
-use dictionary::{Dictionary, Entries, Entry};
+use dictionary::{Dictionary, Entries, Entry, KIND, KINDS};
 use state::{K, State};
 
 /// Build, search, measure and update an index over a dictionary
@@ -27,10 +29,15 @@ use state::{K, State};
 /// The dictionary is 30,000 entries of WordNet 3.0. Their vectors are sums of word vectors, and so is that of
 /// your phrase: neither a model nor a network connection is needed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  jasper demo \"a storm with strong wind and rain\"")]
+#[command(after_help = "Examples:
+  jasper demo \"a storm with strong wind and rain\"
+  jasper demo \"it lives near the sea\" --kind animal")]
 pub struct Args {
     /// English phrases to search for; several single words form one phrase
     phrases: Vec<String>,
+    /// Search among nouns of this kind only, such as animal, food, person or plant
+    #[arg(long, value_name = "KIND", value_parser = kinds())]
+    kind: Option<String>,
     /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
@@ -42,6 +49,8 @@ pub struct Args {
 
 const PHRASES: [&str; 3] =
     ["a storm with strong wind and rain", "a knife used by surgeons", "a place where books are kept"];
+/// A phrase for nouns of one kind.
+const PHRASE_OF_KIND: (&str, &str) = ("a bird that lives near the sea", "animal");
 /// Results shown per phrase.
 const SHOWN: usize = 5;
 /// Columns of the words of an entry, and of its definition.
@@ -59,25 +68,34 @@ impl Args {
     /// Runs the demonstration.
     pub fn run(self, dictionary: ReadFile<'_>, terminal: Terminal) -> Result<()> {
         let dictionary = Dictionary::read(dictionary)?;
-        let phrases = self.phrases();
-        let queries = phrases.iter().map(|phrase| embed(&dictionary, phrase)).collect::<Result<Vec<_>>>()?;
+        let questions = self.questions();
+        let queries = questions.iter().map(|(phrase, _)| embed(&dictionary, phrase));
+        let queries = queries.collect::<Result<Vec<_>>>()?;
 
         let mut state = build(&dictionary.base, self.threads, terminal)?;
-        for (phrase, query) in phrases.into_iter().zip(&queries) {
-            ask(&state, &dictionary.base, &phrase, query, terminal)?;
+        for ((phrase, kind), query) in questions.iter().zip(&queries) {
+            ask(&state, &dictionary.base, phrase, *kind, query, terminal)?;
         }
         self.measure(&state, dictionary.held_out.view(), terminal)?;
         change(&mut state, &dictionary.held_out, self.threads, terminal)
     }
 
-    fn phrases(&self) -> Vec<String> {
-        if self.phrases.is_empty() {
+    /// The phrases, and the kind of nouns to search for.
+    fn questions(&self) -> Vec<(String, Option<&str>)> {
+        let phrases = if self.phrases.is_empty() {
             PHRASES.map(str::to_owned).to_vec()
         } else if self.phrases.iter().any(|phrase| phrase.contains(char::is_whitespace)) {
             self.phrases.clone()
         } else {
             vec![self.phrases.join(" ")]
+        };
+        let mut questions: Vec<_> =
+            phrases.into_iter().map(|phrase| (phrase, self.kind.as_deref())).collect();
+        if self.phrases.is_empty() && self.kind.is_none() {
+            let (phrase, kind) = PHRASE_OF_KIND;
+            questions.push((phrase.to_owned(), Some(kind)));
         }
+        questions
     }
 
     fn measure(&self, state: &State, queries: MatrixView<'_, f32>, terminal: Terminal) -> Result<()> {
@@ -135,8 +153,14 @@ fn embed(dictionary: &Dictionary, phrase: &str) -> Result<Vec<f32>> {
         .ok_or_else(|| anyhow!("no word of `{phrase}` is in the dictionary; use plain English words"))
 }
 
+/// The names of the kinds of nouns.
+fn kinds() -> PossibleValuesParser {
+    KINDS.map(|(_, name)| name).into()
+}
+
 fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Result<State> {
-    let builder = IndexBuilder::new(Metric::Cosine).threads(threads);
+    let attributes = entries.attributes()?;
+    let builder = IndexBuilder::new(Metric::Cosine).threads(threads).attributes(&attributes);
     let (index, seconds) = timed(|| builder.with_progress(terminal.progress()).build(entries.view()));
     let index = index?;
     let stats = index.stats();
@@ -164,14 +188,26 @@ fn build(entries: &Entries, threads: Option<usize>, terminal: Terminal) -> Resul
     State::new(index, entries, threads)
 }
 
-/// Searches for a phrase, and shows the results next to the exact ones.
-fn ask(state: &State, entries: &Entries, phrase: &str, query: &[f32], terminal: Terminal) -> Result<()> {
-    let search = || state.index.search(query, SearchParams::new(SHOWN));
+/// Searches for a phrase, among nouns of one kind or all, and shows the results next to the exact ones.
+fn ask(
+    state: &State,
+    entries: &Entries,
+    phrase: &str,
+    kind: Option<&str>,
+    query: &[f32],
+    terminal: Terminal,
+) -> Result<()> {
+    let filter = kind.map(|kind| column(KIND).eq(kind));
+    let params = SearchParams::new(SHOWN);
+    let params = filter.as_ref().map_or(params, |filter| params.filter(filter));
+    let search = || state.index.search(query, params);
     // Warm up before timing.
     search()?;
     let (hits, graph_seconds) = timed(search);
     let hits = hits?;
-    let (truth, exact_seconds) = state.truth(MatrixView::new(query, query.len())?, SHOWN)?;
+    let is_of_kind = |key: Key| kind.is_none_or(|kind| entries.texts[key as usize].kind == kind);
+    let query = MatrixView::new(query, query.len())?;
+    let (truth, exact_seconds) = state.truth_among(&is_of_kind, query, SHOWN)?;
     let exact: Vec<(u64, f32)> = truth
         .ids()
         .iter()
@@ -180,24 +216,26 @@ fn ask(state: &State, entries: &Entries, phrase: &str, query: &[f32], terminal: 
         .collect();
     let entry = |key: u64| &entries.texts[key as usize];
     let json = |(key, distance): (u64, f32)| {
-        let Entry { words, definition } = entry(key);
+        let Entry { kind, words, definition } = entry(key);
         let distance = units::decimal(distance);
-        json!({ "key": key, "distance": distance, "words": words, "definition": definition })
+        json!({ "key": key, "distance": distance, "kind": kind, "words": words, "definition": definition })
     };
     let answer = json!({
         "phrase": phrase,
+        "where": filter.as_ref().map(ToString::to_string),
         "graph_seconds": graph_seconds,
         "exact_seconds": exact_seconds,
         "found": hits.iter().map(|hit| json((hit.key, hit.distance))).collect::<Vec<_>>(),
         "exact": exact.iter().copied().map(json).collect::<Vec<_>>(),
     });
     let mut text = format!(
-        "\nAsk        {phrase}\n           {:.2} ms through the graph, {:.1} ms by brute force\n           found  exact",
+        "\nAsk        {phrase}{}\n           {:.2} ms through the graph, {:.1} ms by brute force\n           found  exact",
+        filter.as_ref().map_or_else(String::new, |filter| format!(", where {filter}")),
         graph_seconds * 1e3,
         exact_seconds * 1e3
     );
     for (hit, &(exact_key, exact_distance)) in hits.iter().zip(&exact) {
-        let Entry { words, definition } = entry(hit.key);
+        let Entry { words, definition, .. } = entry(hit.key);
         let (words, definition) = (units::cut(words, COLUMNS.0), units::cut(definition, COLUMNS.1));
         write!(text, "\n           {:.3}  {exact_distance:.3}  {words:26}  {definition}", hit.distance)?;
         if hit.key != exact_key {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use jasper::{Index, Key, MatrixView, Metric, NewKeys, SearchParams};
+use jasper::{Index, Key, MatrixView, Metric, SearchParams};
 use jasper_core::no_progress;
 use jasper_core::recall::mean_recall;
 use jasper_core::synthetic::permutation;
@@ -35,12 +35,31 @@ impl State {
     /// The true neighbors of `queries` among the current vectors, by brute force, and the time in seconds. Ids are
     /// keys.
     pub fn truth(&self, queries: MatrixView<'_, f32>, k: usize) -> Result<(GroundTruth, f64)> {
-        let base = MatrixView::new(&self.vectors, self.index.dimension())?;
+        self.truth_among(&|_| true, queries, k)
+    }
+
+    /// [`Self::truth`] among the vectors whose keys are allowed.
+    pub fn truth_among(
+        &self,
+        allows: &dyn Fn(Key) -> bool,
+        queries: MatrixView<'_, f32>,
+        k: usize,
+    ) -> Result<(GroundTruth, f64)> {
+        let dimension = self.index.dimension();
+        let kept: Vec<usize> = (0..self.keys.len()).filter(|&row| allows(self.keys[row])).collect();
+        let vectors = self.gather(&kept);
+        let base = MatrixView::new(&vectors, dimension)?;
         let search = || exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut no_progress);
         let (rows, seconds) = timed(search);
         let rows = rows?;
-        let keys = rows.ids().iter().map(|&row| self.keys[row as usize] as u32).collect();
+        let keys = rows.ids().iter().map(|&row| self.keys[kept[row as usize]] as u32).collect();
         Ok((GroundTruth::new(k, keys, rows.distances().map(<[f32]>::to_vec))?, seconds))
+    }
+
+    /// The vectors of some rows.
+    fn gather(&self, rows: &[usize]) -> Vec<f32> {
+        let dimension = self.index.dimension();
+        rows.iter().flat_map(|row| &self.vectors[row * dimension..][..dimension]).copied().collect()
     }
 
     /// Recall against the current true neighbors.
@@ -53,7 +72,8 @@ impl State {
 
     /// Inserts entries under the next keys.
     pub fn insert(&mut self, entries: &Entries) -> Result<()> {
-        let report = self.index.insert(entries.view(), NewKeys::NEXT)?;
+        let attributes = entries.attributes()?;
+        let report = self.index.insert(entries.view(), &attributes)?;
         self.vectors.extend_from_slice(&entries.vectors);
         self.keys.extend((report.first_key.unwrap_or(0)..).take(report.keys));
         Ok(())
@@ -65,10 +85,8 @@ impl State {
         let gone: Vec<Key> = chosen[..chosen.len() / 10].iter().map(|&row| self.keys[row as usize]).collect();
         self.index.delete(&gone)?;
         let gone: HashSet<Key> = gone.into_iter().collect();
-        let dimension = self.index.dimension();
         let kept: Vec<usize> = (0..self.keys.len()).filter(|&row| !gone.contains(&self.keys[row])).collect();
-        self.vectors =
-            kept.iter().flat_map(|row| &self.vectors[row * dimension..][..dimension]).copied().collect();
+        self.vectors = self.gather(&kept);
         self.keys.retain(|key| !gone.contains(key));
         Ok(())
     }
