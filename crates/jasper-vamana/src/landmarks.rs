@@ -17,11 +17,11 @@
 use std::collections::BTreeMap;
 
 use jasper_core::{Element, Neighbor, Slot};
+use jasper_data::parallel;
 use jasper_graph::Graph;
 
 use crate::cpu::Prune;
 use crate::pipeline::update;
-use crate::threads;
 use crate::{Executor, GraphAccess, MutableGraph, Vertices};
 
 /// The number of landmarks of a large graph, which may have twice as many: brute force then takes a landmark as long as
@@ -32,6 +32,8 @@ const COUNT: usize = 4096;
 const MIN_LEVEL: u32 = 4;
 /// The nearest landmarks that are pruned.
 const CANDIDATES: usize = 128;
+/// As many are linked in less time than it takes to wake threads.
+const FEW: usize = 2;
 /// Edges that a landmark is given to others. It may have twice as many, with those that others are given to it.
 const EDGES: usize = 8;
 
@@ -95,7 +97,9 @@ pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
         rows.filter(|(_, row)| landmarks.edges_of(row) < EDGES).map(|(slot, _)| slot).collect();
     let kept = graph.read(|graph| {
         let (host, all) = (graph.host(), landmarks.among(vertices, graph.host()));
-        threads::map_items(executor.host_pool(), to_link.len(), &to_link, |&slot| nearest(host, slot, &all))
+        // Each takes as long as a few searches.
+        let pool = (to_link.len() > FEW).then(|| executor.host_pool());
+        parallel::map_on(pool, &to_link, |&slot| nearest(host, slot, &all))
     });
     let mut edges: BTreeMap<Slot, Vec<Neighbor>> = BTreeMap::new();
     for (landmark, kept) in to_link.into_iter().zip(kept) {
