@@ -9,13 +9,15 @@ type Result<T> = std::result::Result<T, ExpressionError>;
 
 /// The test that an expression is, or the opposite unless it is to hold.
 pub(super) fn bind<'a>(columns: &'a [Stored], expression: &'a Expression, holds: bool) -> Result<Test<'a>> {
-    let all =
-        |parts: &'a [Expression]| parts.iter().map(|part| bind(columns, part, holds)).collect::<Result<_>>();
+    let bound = |part: &'a Expression| bind(columns, part, holds);
     let leaf = match expression.node() {
         Node::All => Test::Constant(true),
         Node::Not(inner) => return bind(columns, inner, !holds),
-        Node::And(parts) => return Ok(if holds { and(all(parts)?) } else { Test::Or(all(parts)?) }),
-        Node::Or(parts) => return Ok(if holds { Test::Or(all(parts)?) } else { and(all(parts)?) }),
+        Node::And(parts) if holds => return and(parts.iter().map(bound)),
+        Node::Or(parts) if !holds => return and(parts.iter().map(bound)),
+        Node::And(parts) | Node::Or(parts) => {
+            return Ok(Test::Or(parts.iter().map(bound).collect::<Result<_>>()?));
+        }
         Node::Compare(name, Operator::Ne, value) => {
             let stored = find(columns, name)?;
             return Ok(one_of(stored, std::slice::from_ref(value))?.holding(!holds));
@@ -46,17 +48,17 @@ pub(super) fn bind<'a>(columns: &'a [Stored], expression: &'a Expression, holds:
 }
 
 /// All of these tests. Ranges of one column become one, so that its keys can be counted.
-fn and(tests: Vec<Test<'_>>) -> Test<'_> {
-    let mut merged: Vec<Test<'_>> = Vec::new();
+fn and<'a>(tests: impl ExactSizeIterator<Item = Result<Test<'a>>>) -> Result<Test<'a>> {
+    let mut merged = Vec::with_capacity(tests.len());
     for test in tests {
-        match test {
+        match test? {
             Test::And(inner) => inner.into_iter().for_each(|test| add_to_and(&mut merged, test)),
             test => add_to_and(&mut merged, test),
         }
     }
     let is_empty =
         |test: &Test<'_>| matches!(test, Test::Leaf(Leaf::Range(_, least, most), true) if least > most);
-    if merged.iter().any(is_empty) { Test::Constant(false) } else { Test::And(merged) }
+    Ok(if merged.iter().any(is_empty) { Test::Constant(false) } else { Test::And(merged) })
 }
 
 fn add_to_and<'a>(tests: &mut Vec<Test<'a>>, test: Test<'a>) {

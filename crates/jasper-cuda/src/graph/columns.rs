@@ -197,7 +197,7 @@ impl<S: Stream> DeviceColumn<S> {
     pub(crate) fn find(&self, least: i64, most: i64) -> ColumnPart {
         let (first, end) = match &self.places {
             Places::Sorted(values) => {
-                (values.count(|value| value < least) as u32, values.count(|value| value <= most) as u32)
+                (values.count(|value| value < least), values.count(|value| value <= most))
             }
             Places::Starts { starts, .. } => {
                 let at = |code: i64| starts[code.clamp(0, starts.len() as i64 - 1) as usize];
@@ -310,22 +310,34 @@ const NODE: usize = 64;
 
 /// Ascending values, which are searched as a tree: a binary search of a million misses the caches ten times.
 struct SortedValues {
-    /// The values; then every 64th of them, and so on.
+    /// The distinct values; then every 64th of them, and so on.
     levels: Vec<Vec<i64>>,
+    /// Where each begins, and the end; none if all are distinct.
+    starts: Vec<u32>,
 }
 
 impl SortedValues {
-    fn new(values: Vec<i64>) -> Self {
+    fn new(mut values: Vec<i64>) -> Self {
+        let len = values.len();
+        let mut starts: Vec<u32> =
+            (0..len).filter(|&at| at == 0 || values[at] != values[at - 1]).map(|at| at as u32).collect();
+        if starts.len() == len {
+            starts = Vec::new();
+        } else {
+            starts.push(len as u32);
+            values.dedup();
+            values.shrink_to_fit();
+        }
         let mut levels = vec![values];
         while let Some(last) = levels.last().filter(|last| last.len() > NODE) {
             let sampled = last.iter().copied().step_by(NODE).collect();
             levels.push(sampled);
         }
-        Self { levels }
+        Self { levels, starts }
     }
 
     /// How many of the first values are `before`, after which none is.
-    fn count(&self, before: impl Fn(i64) -> bool) -> usize {
+    fn count(&self, before: impl Fn(i64) -> bool) -> u32 {
         let mut found = 0;
         for (depth, level) in self.levels.iter().rev().enumerate() {
             // The last value of the level above that is `before` is followed by those of its node.
@@ -333,7 +345,7 @@ impl SortedValues {
             let node = &level[first..level.len().min(first + NODE)];
             found = first + node.partition_point(|&value| before(value));
         }
-        found
+        self.starts.get(found).copied().unwrap_or(found as u32)
     }
 }
 
@@ -559,11 +571,14 @@ mod tests {
     #[test]
     fn sorted_values_are_counted_as_one_by_one() {
         for len in [0, 1, 63, 64, 65, 128, 4095, 4096, 4097, 10_000] {
-            let values: Vec<i64> = (0..len).map(|i| i / 7 * 3 - 500).collect();
-            let sorted = SortedValues::new(values.clone());
-            for bound in (-510..4000).step_by(if len > 1000 { 17 } else { 1 }) {
-                let expected = values.iter().filter(|&&value| value < bound).count();
-                assert_eq!(sorted.count(|value| value < bound), expected, "{bound} of {len}");
+            for equal in [1, 7] {
+                let values: Vec<i64> = (0..len).map(|i| i / equal * 3 - 500).collect();
+                let sorted = SortedValues::new(values.clone());
+                for bound in (-510..4000).step_by(if len > 1000 { 17 } else { 1 }) {
+                    let expected = values.iter().filter(|&&value| value < bound).count();
+                    let counted = sorted.count(|value| value < bound);
+                    assert_eq!(counted as usize, expected, "{bound} of {len}, each {equal} times");
+                }
             }
         }
     }

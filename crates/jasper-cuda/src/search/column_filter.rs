@@ -11,16 +11,16 @@ use smallvec::SmallVec;
 
 use crate::graph::{ColumnPart, MadeColumns};
 
-/// A filter by conditions on columns, all of which are on the device.
+/// A filter by conditions on columns, all of which are on the device. Small, because a batch may have one for each query.
 pub(super) struct ColumnFilter {
     /// The tests of all clauses, those that hold for the fewest keys first.
-    tests: SmallVec<[PartTest; 2]>,
+    tests: SmallVec<[PartTest; 1]>,
     /// The tests of the clause whose parts a scan lists; none if no clause can be listed.
-    listed: Range<usize>,
+    listed: Range<u8>,
     /// The slots in these parts.
-    listed_len: usize,
+    listed_len: u32,
     /// Keys that it allows, if clauses are independent of each other.
-    likely: usize,
+    likely: u32,
     /// The changed slots that it allows, once a scan is to list them besides.
     changed: Option<Box<ChangedSlots>>,
 }
@@ -60,7 +60,8 @@ impl ColumnFilter {
             let &ColumnTest { holds, is_joined, .. } = test;
             parts.push(PartTest { part, column: u16::try_from(column).ok()?, number, holds, is_joined });
         }
-        let mut this = Self { tests: parts, listed: 0..0, listed_len: keys, likely: keys, changed: None };
+        let most = u32::try_from(keys).ok()?;
+        let mut this = Self { tests: parts, listed: 0..0, listed_len: most, likely: most, changed: None };
         this.order_clauses(keys);
         Some(this)
     }
@@ -76,8 +77,8 @@ impl ColumnFilter {
         if columns.changed_slots().is_none() {
             return;
         }
-        let listed = &self.tests[self.listed.clone()];
-        let found = listed.iter().flat_map(|part| columns.changed_in(&tests[usize::from(part.number)]));
+        let found =
+            self.listed_tests().iter().flat_map(|part| columns.changed_in(&tests[usize::from(part.number)]));
         let mut slots: Vec<Slot> = found.collect();
         slots.sort_unstable();
         slots.dedup();
@@ -99,7 +100,7 @@ impl ColumnFilter {
         let clauses = self.tests.chunk_by(|part, _| part.is_joined);
         let share_of = |clause: &[PartTest]| clause.iter().map(share).sum::<f64>().min(1.0);
         let product: f64 = clauses.clone().map(share_of).product();
-        self.likely = (keys as f64 * product).round() as usize;
+        self.likely = (keys as f64 * product).round() as u32;
         if clauses.clone().count() > 1 {
             let mut ordered: Vec<_> = clauses.map(|clause| (share_of(clause), clause)).collect();
             ordered.sort_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -107,32 +108,39 @@ impl ColumnFilter {
         }
         let mut first = 0;
         for clause in self.tests.chunk_by(|part, _| part.is_joined) {
-            let len = clause.iter().map(|part| part.part.len as usize).sum();
-            if clause.iter().all(|part| part.holds) && u32::try_from(len).is_ok() {
-                (self.listed, self.listed_len) = (first..first + clause.len(), len);
+            let len = clause.iter().try_fold(0_u32, |len, part| len.checked_add(part.part.len));
+            // There are few tests.
+            let end = first + clause.len() as u8;
+            if let (true, Some(len)) = (clause.iter().all(|part| part.holds), len) {
+                (self.listed, self.listed_len) = (first..end, len);
                 return;
             }
-            first += clause.len();
+            first = end;
         }
+    }
+
+    /// The tests of the clause whose parts a scan lists.
+    fn listed_tests(&self) -> &[PartTest] {
+        &self.tests[usize::from(self.listed.start)..usize::from(self.listed.end)]
     }
 
     /// About how many keys it allows.
     pub(super) fn likely_keys(&self) -> usize {
-        self.likely
+        self.likely as usize
     }
 
     /// It does not allow more of `keys` keys. `has_changed` is whether slots have changed.
     pub(super) fn most_keys(&self, keys: usize, has_changed: bool) -> usize {
         match &self.changed {
-            Some(changed) => self.listed_len + changed.keys,
+            Some(changed) => self.listed_len as usize + changed.keys,
             None if has_changed => keys,
-            None => self.listed_len,
+            None => self.listed_len as usize,
         }
     }
 
     /// The slots that a scan reads.
     pub(super) fn scanned_slots(&self) -> usize {
-        self.listed_len + self.changed().len()
+        self.listed_len as usize + self.changed().len()
     }
 
     /// The changed slots that a scan lists.
@@ -149,12 +157,12 @@ impl ColumnFilter {
 
     /// The slots that a scan lists and tests; none if it cannot list them.
     pub(super) fn listed_slots(&self) -> Option<usize> {
-        (!self.listed.is_empty()).then_some(self.listed_len)
+        (!self.listed.is_empty()).then_some(self.listed_len as usize)
     }
 
     /// Where a scan begins to read a column.
     pub(super) fn first_listed(&self) -> u32 {
-        self.tests.get(self.listed.start).map_or(0, |test| test.part.first)
+        self.listed_tests().first().map_or(0, |test| test.part.first)
     }
 
     /// Whether a scan tests the slots that it lists.
@@ -177,7 +185,7 @@ impl ColumnFilter {
         if let (Some(_), Some(last)) = (columns.changed_slots(), out.last_mut()) {
             *last = self.changed.as_ref().map_or(ListPart::default(), |changed| changed.list);
         }
-        for (part, out) in self.tests[self.listed.clone()].iter().zip(out) {
+        for (part, out) in self.listed_tests().iter().zip(out) {
             *out = columns.column(usize::from(part.column)).list(part.part);
         }
     }
@@ -190,9 +198,9 @@ impl ColumnFilter {
         out: &mut [SlotTest],
     ) {
         out.fill(SlotTest::ALL);
-        let tests = self.tests.iter().enumerate();
-        let tests = tests.filter(|(index, _)| !is_scan || !self.listed.contains(index));
-        for ((_, part), out) in tests.zip(out) {
+        let tests = self.tests.iter().zip(0..);
+        let tests = tests.filter(|(_, number)| !is_scan || !self.listed.contains(number));
+        for ((part, _), out) in tests.zip(out) {
             let test = columns.column(usize::from(part.column)).test(part.part, part.holds);
             *out = if part.is_joined { test.joined() } else { test };
         }

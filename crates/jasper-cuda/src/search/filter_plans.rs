@@ -1,7 +1,7 @@
 //! The plans of queries that have filters of their own, and the slots of these filters on the device.
 
 use std::hash::{Hash, Hasher};
-use std::ops::Range;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::column_filter::ColumnFilter;
-use super::groups::{Group, Pass, rounded};
+use super::groups::{Group, Pass, Place, rounded};
 use super::launch::OfEach;
 use crate::graph::{MadeColumns, SearchTables};
 
@@ -35,6 +35,8 @@ pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
     base: SearchPlan<'a, T>,
     /// The plan of each query; none after an error.
     plans: Vec<Option<FilterPlan<'a, T>>>,
+    /// The place of each query in the first pass, until they are taken; none if the host lists slots of some, which share plans.
+    places: Vec<Place>,
     /// The columns on the device.
     columns: MadeColumns<S>,
     /// The number of the plan of each query, by the number of the query. Queries with equal filters share one, if their slots
@@ -48,6 +50,33 @@ pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
 struct FilterPlan<'a, T: Element> {
     strategy: Strategy,
     slots: FilterSlots<'a, T>,
+}
+
+impl<T: Element> FilterPlan<'_, T> {
+    /// The place of a query in a pass, but for its numbers. `has_changed` is whether slots have changed.
+    fn place(&self, pass: Pass, has_changed: bool) -> Place {
+        let listed = match &self.slots {
+            FilterSlots::Columns(filter) => filter.scanned_slots(),
+            FilterSlots::Listed(listed) => listed.plan.explain().most_allowed,
+        };
+        let group = match pass {
+            Pass::Planned => Group::new(self.strategy, listed),
+            Pass::Scans | Pass::ListedScans => Group::scan(listed),
+        };
+        let is_scan = group.is_scan();
+        let (lists, tests, longest, first_listed) = match &self.slots {
+            FilterSlots::Columns(filter) => {
+                let (lists, tests) = filter.lens(is_scan);
+                let first = if is_scan && listed >= ORDERED_SCAN { filter.first_listed() } else { 0 };
+                (lists + usize::from(is_scan && has_changed), tests, listed, first)
+            }
+            FilterSlots::Listed(slots) if is_scan => (1, 0, slots.plan.list_allowed().len(), 0),
+            FilterSlots::Listed(_) => (0, 1, 0, 0),
+        };
+        // There are few tests, and fewer slots than `u32` has numbers.
+        let (lists, tests, longest) = (lists as u16, tests as u16, longest as u32);
+        Place { group, first_listed, lists, tests, longest, ..Place::default() }
+    }
 }
 
 /// The slots that a filter allows.
@@ -128,8 +157,10 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             planned = Planned::new(&base, params, queries, &columns, on)?;
         }
         let has_uploads = columns.changed_slots().is_some();
-        let mut plans = Self { params, base, plans: planned.plans, columns, of_rows, has_uploads };
-        if planned.has_listed {
+        let Planned { plans, places, has_listed, .. } = planned;
+        let mut plans = Self { params, base, plans, places, columns, of_rows, has_uploads };
+        if has_listed {
+            plans.places.clear();
             plans.share_lists(queries, on.pool);
         }
         Ok(plans)
@@ -235,33 +266,36 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         }
     }
 
-    /// The most that one of some queries has for itself.
-    pub(crate) fn of_each(
-        &self,
+    /// The places of some queries, in their order: all of them, in the first pass.
+    pub(crate) fn places(
+        &mut self,
         queries: &[PendingQuery<'_, T>],
-        is_scan: bool,
+        pass: Pass,
         pool: &ThreadPool,
-    ) -> OfEach {
-        let of_query = |query: &PendingQuery<'_, T>| {
-            let ((lists, tests), longest) = match &self.plan(self.number(query)).slots {
-                FilterSlots::Columns(filter) => {
-                    let (lists, tests) = filter.lens(is_scan);
-                    let has_changed = is_scan && self.columns.changed_slots().is_some();
-                    ((lists + usize::from(has_changed), tests), filter.scanned_slots())
-                }
-                FilterSlots::Listed(listed) if is_scan => ((1, 0), listed.list.len as usize),
-                FilterSlots::Listed(_) => ((0, 1), 0),
-            };
-            OfEach { lists, tests, longest, ..OfEach::default() }
+    ) -> Vec<Place> {
+        if pass == Pass::Planned && !self.places.is_empty() {
+            return mem::take(&mut self.places);
+        }
+        let has_changed = self.columns.changed_slots().is_some();
+        let place = |(index, query): (usize, &PendingQuery<'_, T>)| {
+            let number = self.number(query);
+            let place = self.plan(number).place(pass, has_changed);
+            Place { plan: number as u32, query: index as u32, ..place }
         };
-        // Plans are large and in another order.
-        let most = if queries.len() <= MAX_READ_ALONE || pool.current_thread_index().is_some() {
-            queries.iter().map(of_query).fold(OfEach::default(), OfEach::max)
+        if queries.len() <= MAX_READ_ALONE || pool.current_thread_index().is_some() {
+            queries.iter().enumerate().map(place).collect()
         } else {
-            let of_queries = || queries.par_iter().with_min_len(MAX_READ_ALONE / 4).map(of_query);
-            pool.install(|| of_queries().reduce(OfEach::default, OfEach::max))
-        };
-        OfEach { changed: self.columns.changed_slots(), tested_words: self.columns.words(), ..most }
+            pool.install(|| queries.par_iter().enumerate().with_min_len(128).map(place).collect())
+        }
+    }
+
+    /// The most that one of these queries has for itself.
+    pub(crate) fn of_each(&self, places: &[Place]) -> OfEach {
+        OfEach {
+            changed: self.columns.changed_slots(),
+            tested_words: self.columns.words(),
+            ..Place::most(places)
+        }
     }
 
     /// Writes where the slots of a query are on the device: those that a scan reads, and which of them, or of what a beam search
@@ -319,56 +353,25 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         }
     }
 
-    fn group_of(&self, query: &PendingQuery<'_, T>, pass: Pass) -> Group {
-        let number = self.number(query);
-        let listed = match &self.plan(number).slots {
-            FilterSlots::Columns(filter) => filter.scanned_slots(),
-            FilterSlots::Listed(listed) => listed.plan.explain().most_allowed,
-        };
-        match pass {
-            Pass::Planned => Group::new(self.plan(number).strategy, listed),
-            Pass::Scans | Pass::ListedScans => Group::scan(listed),
-        }
-    }
-
-    /// The order of queries in launches: by group, and long scans by filter, so that those with one filter read its vectors
-    /// from caches.
-    pub(crate) fn order(&self, query: &PendingQuery<'_, T>, pass: Pass) -> (Group, u32, u32) {
-        let (number, group) = (self.number(query), self.group_of(query, pass));
-        match (group, &self.plan(number).slots) {
-            (Group::Scan { .. }, FilterSlots::Columns(filter)) if filter.scanned_slots() >= ORDERED_SCAN => {
-                (group, filter.first_listed(), number as u32)
-            }
-            _ => (group, 0, number as u32),
-        }
-    }
-
-    /// The last of these ordered queries that are of one group, and whose slots take up to `max_words` on the device. There
-    /// is at least one.
-    pub(crate) fn last_batch(
-        &self,
-        queries: &[PendingQuery<'_, T>],
-        pass: Pass,
-        bitmap_len: usize,
-        max_words: usize,
-    ) -> (Group, Range<usize>) {
-        let len = queries.len();
-        let group = self.group_of(&queries[len - 1], pass);
-        let start = queries.partition_point(|query| self.group_of(query, pass) < group);
+    /// The last of these ordered queries that are of one group, and whose slots take up to `max_words` on the device: the group,
+    /// and the index of the first, which is there.
+    pub(crate) fn last_batch(&self, places: &[Place], bitmap_len: usize, max_words: usize) -> (Group, usize) {
+        let len = places.len();
+        let group = places[len - 1].group;
+        let start = places.partition_point(|place| place.group < group);
         if !self.has_uploads {
-            return (group, start..len);
+            return (group, start);
         }
-        let (mut last, mut words) = (usize::MAX, 0);
-        let fits = |query: &&PendingQuery<'_, T>| {
-            let number = self.number(query);
-            if number != last {
-                last = number;
-                words += self.uploaded_words(number, group, bitmap_len);
+        let (mut last, mut words) = (u32::MAX, 0);
+        let fits = |place: &&Place| {
+            if place.plan != last {
+                last = place.plan;
+                words += self.uploaded_words(place.plan as usize, group, bitmap_len);
             }
             words <= max_words
         };
-        let count = queries[start..].iter().rev().take_while(fits).count().max(1);
-        (group, len - count..len)
+        let count = places[start..].iter().rev().take_while(fits).count().max(1);
+        (group, len - count)
     }
 
     /// Uploads the slots of the filters of some ordered queries of a group. Complete in the order of `stream`; launches that
@@ -377,14 +380,14 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
         &mut self,
         stream: &S,
         tables: &SearchTables<T, S>,
-        queries: &[PendingQuery<'_, T>],
+        batch: &[Place],
         group: Group,
         pool: &ThreadPool,
     ) -> Result<UploadedSlots<S>, S::Error> {
         // The numbers of the plans whose slots are written, and where to.
         let (mut written, mut places, mut len) = (Vec::new(), Vec::new(), 0);
-        for query in queries.iter().filter(|_| self.has_uploads) {
-            let number = self.number(query);
+        for place in batch.iter().filter(|_| self.has_uploads) {
+            let number = place.plan as usize;
             // Equal filters are adjacent.
             let words = self.uploaded_words(number, group, tables.bitmap_len());
             if words > 0 && written.last() != Some(&number) {
@@ -459,6 +462,8 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 /// Plans of queries, each by itself.
 struct Planned<'a, T: Element> {
     plans: Vec<Option<FilterPlan<'a, T>>>,
+    /// Plans are read once for these, by the thread that has just made them.
+    places: Vec<Place>,
     /// The columns that would test filters and are not on the device, and how many slots are listed for these.
     missing: FxHashMap<usize, usize>,
     /// Whether the host lists slots of some.
@@ -506,26 +511,40 @@ impl<'a, T: Element> Planned<'a, T> {
             let strategy = rounded(plan.strategy, on.cost_model.max_beam_width);
             Ok(FilterPlan { strategy, slots: FilterSlots::listed_by(plan) })
         };
-        let plan = |tests: &mut Vec<ColumnTest>, query: &PendingQuery<'_, T>| match plan_one(tests, query) {
-            Ok(plan) => Some(plan),
-            Err(error) => {
-                let mut first = lock(&failed);
-                if first.as_ref().is_none_or(|&(row, _)| query.row < row) {
-                    *first = Some((query.row, error));
+        let has_changed = columns.changed_slots().is_some();
+        let plan =
+            |tests: &mut Vec<ColumnTest>, (number, query): (usize, &PendingQuery<'_, T>)| match plan_one(
+                tests, query,
+            ) {
+                Ok(plan) => {
+                    // Equal filters may share what the host lists, which takes long: their places are found later.
+                    let is_listed = matches!(plan.slots, FilterSlots::Listed(_));
+                    let place =
+                        if is_listed { Place::default() } else { plan.place(Pass::Planned, has_changed) };
+                    (Some(plan), Place { plan: number as u32, query: number as u32, ..place })
                 }
-                None
-            }
-        };
-        let plans = if queries.len() <= MAX_PLANNED_ALONE || on.pool.current_thread_index().is_some() {
-            let mut tests = Vec::new();
-            queries.iter().map(|query| plan(&mut tests, query)).collect()
-        } else {
-            on.pool.install(|| queries.par_iter().with_min_len(16).map_init(Vec::new, plan).collect())
-        };
+                Err(error) => {
+                    let mut first = lock(&failed);
+                    if first.as_ref().is_none_or(|&(row, _)| query.row < row) {
+                        *first = Some((query.row, error));
+                    }
+                    (None, Place::default())
+                }
+            };
+        let (plans, places) =
+            if queries.len() <= MAX_PLANNED_ALONE || on.pool.current_thread_index().is_some() {
+                let mut tests = Vec::new();
+                queries.iter().enumerate().map(|query| plan(&mut tests, query)).unzip()
+            } else {
+                let (mut plans, mut places) = (Vec::new(), Vec::new());
+                let planned = queries.par_iter().enumerate().with_min_len(16).map_init(Vec::new, plan);
+                on.pool.install(|| planned.unzip_into_vecs(&mut plans, &mut places));
+                (plans, places)
+            };
         let missing = missing.into_inner().unwrap_or_else(PoisonError::into_inner);
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, error)) => Err(error),
-            None => Ok(Self { plans, missing, has_listed: has_listed.into_inner() }),
+            None => Ok(Self { plans, places, missing, has_listed: has_listed.into_inner() }),
         }
     }
 }

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use super::batch::{Answers, BatchSearch, Plans};
 use super::buffers::SearchBuffers;
 use super::filter_plans::{FilterPlans, PlannedFor};
-use super::groups::Pass;
+use super::groups::{Pass, Place};
 use super::launch::{SearchLaunch, SlotArray};
 use super::params::cost_of_each;
 use crate::graph::SearchTables;
@@ -111,24 +111,25 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<(), SearchError> {
-        self.put_in_order(plans, queries, pass);
+        let mut places = plans.places(queries, pass, self.pool);
+        self.put_in_order(&mut places, queries);
         while !queries.is_empty() {
-            let (group, batch) = plans.last_batch(queries, pass, self.graph.bitmap_len(), MAX_SLOT_WORDS);
-            let stream = sets[0].stream();
-            let uploaded = plans.upload(stream, self.graph, &queries[batch.clone()], group, self.pool);
+            let (group, first) = plans.last_batch(&places, self.graph.bitmap_len(), MAX_SLOT_WORDS);
+            let (stream, batch) = (sets[0].stream(), &places[first..]);
+            let uploaded = plans.upload(stream, self.graph, batch, group, self.pool);
             let uploaded = uploaded.map_err(SearchError::device)?;
             let multiprocessors = stream.multiprocessors();
-            let of_each = plans.of_each(&queries[batch.clone()], group.is_scan(), self.pool);
             let launch = SearchLaunch::with_filters(
                 plans.base(),
                 group.strategy(),
                 self.graph,
-                of_each,
+                plans.of_each(batch),
                 multiprocessors,
                 batch.len(),
             )?;
+            places.truncate(first);
             let search = BatchSearch { plans: Plans::OfFilters(plans), graph: self.graph, pool: self.pool };
-            let of_batch = QueryQueue::of(queries.split_off(batch.start));
+            let of_batch = QueryQueue::of(queries.split_off(first));
             match search.run(&launch, &SlotArray::of_each(uploaded.is_new()), &of_batch, sets, &add) {
                 Ok(Answers { report: of_batch, to_scan: mut left }) => {
                     *report += of_batch;
@@ -145,28 +146,16 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
     }
 
     /// Orders the queries of launches.
-    fn put_in_order(
-        &self,
-        plans: &FilterPlans<'_, T, B::Stream>,
-        queries: &mut Vec<PendingQuery<'_, T>>,
-        pass: Pass,
-    ) {
-        let place = |(index, query): (usize, &PendingQuery<'_, T>)| (plans.order(query, pass), index as u32);
-        let is_alone = queries.len() <= MAX_ORDERED_ALONE || self.pool.current_thread_index().is_some();
-        let mut places: Vec<_> = if is_alone {
-            queries.iter().enumerate().map(place).collect()
-        } else {
-            self.pool.install(|| queries.par_iter().enumerate().with_min_len(128).map(place).collect())
-        };
+    fn put_in_order(&self, places: &mut [Place], queries: &mut Vec<PendingQuery<'_, T>>) {
         if places.is_sorted() {
             return;
         }
-        if is_alone {
+        if places.len() <= MAX_ORDERED_ALONE || self.pool.current_thread_index().is_some() {
             places.sort_unstable();
         } else {
             self.pool.install(|| places.par_sort_unstable());
         }
         let mut taken: Vec<_> = queries.drain(..).map(Some).collect();
-        queries.extend(places.iter().filter_map(|&(_, index)| taken[index as usize].take()));
+        queries.extend(places.iter().filter_map(|place| taken[place.query as usize].take()));
     }
 }

@@ -2,6 +2,8 @@
 
 use jasper_vamana::{BeamSize, Strategy};
 
+use super::launch::OfEach;
+
 /// Slots of a scan from which on it is not launched with short ones.
 const LONG_SCAN: usize = 4096;
 
@@ -23,14 +25,23 @@ pub(crate) enum Group {
     /// thousand: a long scan would make short ones wait.
     Scan { length: u32 },
     /// By a beam search of this width and frontier.
-    Beam { width: usize, frontier_len: usize },
+    Beam { width: u32, frontier_len: u32 },
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self::Scan { length: 0 }
+    }
 }
 
 impl Group {
     pub(super) fn new(strategy: Strategy, listed: usize) -> Self {
         match strategy {
             Strategy::Scan => Self::scan(listed),
-            Strategy::Beam(BeamSize { width, frontier_len }) => Self::Beam { width, frontier_len },
+            // A device has no beam as wide as `u32`.
+            Strategy::Beam(BeamSize { width, frontier_len }) => {
+                Self::Beam { width: width as u32, frontier_len: frontier_len as u32 }
+            }
         }
     }
 
@@ -47,8 +58,38 @@ impl Group {
     pub(crate) fn strategy(self) -> Strategy {
         match self {
             Self::Scan { .. } => Strategy::Scan,
-            Self::Beam { width, frontier_len } => Strategy::Beam(BeamSize { width, frontier_len }),
+            Self::Beam { width, frontier_len } => {
+                Strategy::Beam(BeamSize { width: width as usize, frontier_len: frontier_len as usize })
+            }
         }
+    }
+}
+
+/// The place of a query in the order of launches: by group, and long scans by filter, so that those with one filter read its
+/// vectors from caches. And what the query has for itself, as [`OfEach`]. Small, because one thread reads those of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(super) group: Group,
+    /// Where a long scan begins to read a column.
+    pub(super) first_listed: u32,
+    /// The number of the plan.
+    pub(super) plan: u32,
+    /// The index of the query.
+    pub(super) query: u32,
+    pub(super) lists: u16,
+    pub(super) tests: u16,
+    pub(super) longest: u32,
+}
+
+impl Place {
+    /// The most that one of these queries has for itself.
+    pub(super) fn most(places: &[Self]) -> OfEach {
+        places.iter().fold(OfEach::default(), |most, place| OfEach {
+            lists: most.lists.max(place.lists.into()),
+            tests: most.tests.max(place.tests.into()),
+            longest: most.longest.max(place.longest as usize),
+            ..most
+        })
     }
 }
 

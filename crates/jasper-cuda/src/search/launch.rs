@@ -86,19 +86,6 @@ pub(crate) struct OfEach {
     pub(crate) tested_words: usize,
 }
 
-impl OfEach {
-    /// The most of both.
-    pub(crate) fn max(self, other: Self) -> Self {
-        Self {
-            lists: self.lists.max(other.lists),
-            tests: self.tests.max(other.tests),
-            longest: self.longest.max(other.longest),
-            changed: self.changed.or(other.changed),
-            tested_words: self.tested_words.max(other.tested_words),
-        }
-    }
-}
-
 /// The slots of a [`SearchLaunch`] on the device; `None` if all live slots are meant, or those of each query.
 pub(crate) struct SlotArray<S: Stream> {
     slots: Option<Arc<S::Buffer<u32>>>,

@@ -85,10 +85,11 @@ impl Both {
         }
         let (found, report) = self.filtered_in(graph, tables, queries, params).unwrap();
         let mut scanned = 0;
-        for (pending, found) in pending.iter().zip(found.chunks(params.k)) {
+        let places = plans.places(&pending, Pass::Planned, on.pool);
+        for ((pending, place), found) in pending.iter().zip(places).zip(found.chunks(params.k)) {
             let of_query = params.of_query(pending.row);
             let mut plan = SearchPlan::new(graph, of_query, 1, on.cost_model).unwrap();
-            plan.strategy = plans.order(pending, Pass::Planned).0.strategy();
+            plan.strategy = place.group.strategy();
             let mut expected = Matches::new(1, params.k).unwrap();
             let on_cpu = self.cpu.search_planned(&plan, &[pending.vector], expected.as_mut()).unwrap();
             scanned += on_cpu.scanned;
