@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use jasper_core::{Element, ProgressFn, Slot, f16};
 use jasper_graph::Graph;
 
+use crate::adopt::adopt_graph;
 use crate::{
     ChangeHooks, Checkpoints, ConsolidateReport, CpuExecutor, GraphAccess, Hit, Ingested, InsertReport,
     Linked, MatchesMut, NewVectors, ScalarQuantizer, SearchError, SearchParams, SearchReport, UpdateError,
@@ -45,6 +46,7 @@ pub(crate) struct Compiled<T: Element> {
     ) -> Result<InsertReport, UpdateError>,
     pub(crate) consolidate:
         fn(&CpuExecutor, Access<'_, T>, ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError>,
+    pub(crate) adopt: fn(&CpuExecutor, &mut Graph<T>, &mut ProgressFn<'_>) -> Result<usize, UpdateError>,
     pub(crate) without_edges:
         fn(&CpuExecutor, Access<'_, T>, &[Slot], &mut dyn FnMut()) -> Result<(), Infallible>,
 }
@@ -62,6 +64,7 @@ impl<T: Element> Compiled<T> {
         missed_neighbors: effort::missed,
         insert,
         consolidate,
+        adopt: adopt_graph,
         without_edges,
     };
 

@@ -25,6 +25,7 @@
 //! | `bulk`: [`ingest`], [`link_on_host`], [`bulk_build`] | building a graph in three steps |
 //! | `bulk_linker`: [`BulkLinker`] | the loop of a bulk build over its batches |
 //! | [`insert`], [`consolidate`], [`compact`] | changing a graph |
+//! | [`adopt`](adopt()) | taking over a graph of another library |
 //! | [`pipeline`] | linking one batch |
 //! | [`executor`](Executor) | the trait with the steps of a batch |
 //! | [`mutable`](MutableGraph) | graphs in use: locks and transactions |
@@ -45,6 +46,7 @@
 
 #![deny(unsafe_code)]
 
+mod adopt;
 mod bulk;
 mod bulk_linker;
 mod checkpoint;
@@ -80,6 +82,7 @@ mod start;
 mod threads;
 mod top_k;
 
+pub use adopt::adopt;
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host, make_sketches};
 pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};

@@ -19,7 +19,7 @@ const VERTICES_PER_START: usize = 1024;
 /// Number of start points of the largest graphs. On 106,557 dictionary entries, 128 give 10 to 18% more queries per
 /// second than one, at the same recall and the same number of distances: the rows of start points stay in cache, those
 /// of first hops do not. 512 cost more than they save (docs/notebook/experiments.md#many-start-points).
-const MAX_STARTS: usize = 128;
+pub(crate) const MAX_STARTS: usize = 128;
 
 /// The number of tasks, and the vertices of each, live or tombstones, of a sample of the slots.
 fn tasks_of<T: Element>(graph: &Graph<T>) -> (Range<usize>, impl Fn(usize) -> Vec<Slot>) {
@@ -106,8 +106,13 @@ pub(crate) fn set_start_points<T: Element>(graph: &mut Graph<T>, linked: &[Slot]
 /// Adds start points, evenly spaced among `candidates`, up to the number that suits the size of the graph.
 pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[Slot]) {
     let vertices = graph.keys().live() + graph.keys().tombstones();
+    add_start_points_up_to(start_count(graph.metric(), vertices), graph, candidates);
+}
+
+/// Adds start points, evenly spaced among `candidates`, up to this number.
+pub(crate) fn add_start_points_up_to<T: Element>(count: usize, graph: &mut Graph<T>, candidates: &[Slot]) {
     let mut starts = graph.adjacency().start_points().to_vec();
-    let missing = start_count(graph.metric(), vertices).saturating_sub(starts.len());
+    let missing = count.saturating_sub(starts.len());
     if missing == 0 || candidates.is_empty() {
         return;
     }

@@ -15,8 +15,8 @@ pub struct CheckReport {
     /// The result of checking edges, vectors and keys one by one.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub structure: StructureReport,
-    /// Keys whose vertices no path leads to. No search can find them. Builds and changes leave none;
-    /// [`crate::Index::consolidate`] makes them reachable in imported graphs.
+    /// Keys whose vertices no path leads to. No search can find them. Builds, imports and changes leave none;
+    /// [`crate::Index::consolidate`] makes them reachable in graphs that were opened as they are.
     pub unreachable: Vec<Key>,
     /// Mean out-edges per vertex.
     pub mean_degree: f64,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jasper_core::{DeviceError, Element, ElementKind, Progress, with_element};
 use jasper_graph::{FileError, Graph, IndexInfo, TunedSearch};
-use jasper_vamana::CpuExecutor;
+use jasper_vamana::{CpuExecutor, adopt};
 
 use super::{Callback, Index, typed};
 #[cfg(doc)]
@@ -157,13 +157,28 @@ impl OpenOptions {
         self.move_to_device(index)
     }
 
-    /// Makes an index of a graph, for example one of another library, read by the crate `jasper-interop`.
+    /// Makes an index of a graph as it is.
     ///
     /// # Errors
     /// As [`Self::open`], with `<graph>` for a path.
     pub fn open_graph<T: Element>(&self, graph: Graph<T>) -> Result<Index> {
         self.refuse_to_follow("<graph>")?;
         let index = self.index(graph, Path::new("<graph>"))?;
+        self.move_to_device(index.into())
+    }
+
+    /// Makes an index of a graph of another library, read by the crate `jasper-interop`. Adds start points, and edges where
+    /// few or no paths lead to a part of the graph; what the file has of both stays, except for an edge of each full row
+    /// that must lead to such a vertex.
+    ///
+    /// # Errors
+    /// As [`Self::open`], with `<graph>` for a path.
+    pub fn import_graph<T: Element>(&self, mut graph: Graph<T>) -> Result<Index> {
+        self.refuse_to_follow("<graph>")?;
+        let _opening = self.open_device()?;
+        let executor = self.executor(slice::from_ref(&graph), Path::new("<graph>"))?;
+        adopt(&executor, &mut graph, &mut self.progress.report())?;
+        let index = TypedIndex::new(graph, executor, self.exact_linking);
         self.move_to_device(index.into())
     }
 
