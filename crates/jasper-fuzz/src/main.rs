@@ -22,10 +22,12 @@ type Target = fn(&[u8]);
 
 /// The names of all targets, and the targets.
 fn targets() -> impl Iterator<Item = (&'static str, Target)> {
-    let others: [(&str, Target); 5] = [
+    let others: [(&str, Target); 7] = [
         ("index", |bytes| _ = graph::index(bytes)),
         ("diskann", |bytes| _ = interop::diskann(bytes)),
         ("parlay", |bytes| _ = interop::parlay(bytes)),
+        ("hnswlib", |bytes| _ = interop::hnswlib(bytes)),
+        ("faiss", |bytes| _ = interop::faiss(bytes)),
         ("operations", operations::run),
         ("runbook", runbook::runbook),
     ];

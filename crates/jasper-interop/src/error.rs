@@ -2,7 +2,7 @@
 
 use std::io;
 
-use jasper_core::Cancelled;
+use jasper_core::{Cancelled, ElementKind, Key, Metric, NO_KEY, ParamError};
 use jasper_data::PathError;
 
 use jasper_graph::{FileError, VectorError};
@@ -72,6 +72,57 @@ pub enum ImportFault {
         to: u32,
         /// Number of vertices.
         rows: usize,
+    },
+    /// A field of the header contradicts another.
+    #[error("{name} ({value}) must be {expected}; the file is damaged, or of another format")]
+    Field {
+        /// Name of the field in the library's sources.
+        name: &'static str,
+        /// Its value.
+        value: i128,
+        /// What it must be.
+        expected: String,
+    },
+    /// The file has what an index cannot have.
+    #[error("{found}; {remedy}")]
+    Unsupported {
+        /// What it has.
+        found: String,
+        /// What can be read, or what to do.
+        remedy: &'static str,
+    },
+    /// The file has vectors of another element type.
+    #[error("holds vectors of {held}, not {asked}; read them as {held}")]
+    Element {
+        /// Element type of the file.
+        held: ElementKind,
+        /// Element type that was asked for.
+        asked: ElementKind,
+    },
+    /// The file is of another metric.
+    #[error("is of the metric {held}, not {given}; leave the metric out")]
+    Metric {
+        /// Metric of the file.
+        held: Metric,
+        /// Metric that was given.
+        given: Metric,
+    },
+    /// A key marks empty places in arrays of results.
+    #[error("vertex {vertex} has the key {NO_KEY}, which is reserved for missing results; give it another")]
+    ReservedKey {
+        /// The vertex.
+        vertex: usize,
+    },
+    /// A parameter that the file implies is out of bounds.
+    #[error(transparent)]
+    Params(#[from] ParamError),
+    /// Two vertices have the same key.
+    #[error("vertices {} and {} have the same key ({key}); the file is damaged, or give them different keys", vertices[0], vertices[1])]
+    RepeatedKey {
+        /// The key.
+        key: Key,
+        /// The two vertices.
+        vertices: [usize; 2],
     },
     /// A vector cannot be stored, or its dimension is out of range.
     #[error(transparent)]

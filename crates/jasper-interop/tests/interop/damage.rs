@@ -1,7 +1,7 @@
 //! The fuzz bodies over slightly damaged files.
 
 use crate::damaged::damage;
-use crate::fuzz;
+use crate::{fuzz, hnsw};
 
 /// 12 vertices, as many as the fuzz bodies have vectors, with edges to the next four.
 fn edges() -> Vec<Vec<u32>> {
@@ -24,4 +24,15 @@ fn damaged_graphs_are_refused_or_sound() {
     words.extend(edges().concat());
     let offsets: Vec<usize> = (0..4 * words.len()).collect();
     damage(fuzz::parlay, bytemuck::cast_slice(&words), &offsets, 20_000);
+}
+
+#[test]
+fn damaged_hnsw_indexes_are_refused_or_sound() {
+    let file = hnsw::hnswlib_file();
+    let offsets: Vec<usize> = (0..file.len()).collect();
+    damage(fuzz::hnswlib, &file, &offsets, 20_000);
+
+    let file = hnsw::faiss_file(Some(b"IxMp"), b"IHNf", 1, &hnsw::flat(b"IxF2", 1));
+    let offsets: Vec<usize> = (0..file.len()).collect();
+    damage(fuzz::faiss, &file, &offsets, 20_000);
 }

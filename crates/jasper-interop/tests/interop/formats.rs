@@ -13,12 +13,13 @@ const ROWS: [f32; 8] = [0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 3.0, 3.0];
 macro_rules! bytes {
     ($($word:expr),* $(,)?) => { [$(bytemuck::bytes_of(&$word)),*].concat() };
 }
+pub(crate) use bytes;
 
-fn params(max_degree: usize) -> BuildParams {
+pub fn params(max_degree: usize) -> BuildParams {
     BuildParams::builder().max_degree(max_degree).build().unwrap()
 }
 
-fn neighbors(graph: &Graph<f32>) -> Vec<Vec<u32>> {
+pub fn neighbors(graph: &Graph<f32>) -> Vec<Vec<u32>> {
     let row = |i| graph.adjacency().neighbors(Slot::from_index(i)).iter().map(|n| n.get()).collect();
     (0..graph.slots()).map(row).collect()
 }
@@ -119,7 +120,7 @@ fn a_parlay_graph_is_read_or_refused() {
 }
 
 /// Keys 30, 10, 20 in the slots 0, 2, 3; slot 1 is free. 30 -> 10, 10 -> 20 and 30, 20 -> 30.
-fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
+pub fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
     let mut graph = Graph::<T>::new(metric, 2, params(3)).unwrap();
     let mut row = Vec::new();
     for (key, x) in [(30, 3.0), (5, 7.0), (10, 1.0), (20, 2.0)] {

@@ -2,9 +2,11 @@
 //!
 //! Any bytes must give a typed error or a sound graph; a panic is a bug. Each body returns whether a graph was read.
 
-use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
+use std::io::Cursor;
+
+use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
 use jasper_graph::Graph;
-use jasper_interop::{ImportFault, diskann, parlay};
+use jasper_interop::{ImportFault, diskann, faiss, hnswlib, parlay};
 
 /// Vectors of the graphs.
 const ROWS: [f32; 2 * 12] =
@@ -24,12 +26,30 @@ pub fn parlay(bytes: &[u8]) -> bool {
     })
 }
 
+/// Reads an index of hnswlib.
+pub fn hnswlib(bytes: &[u8]) -> bool {
+    is_sound(hnswlib::read_from(Cursor::new(bytes), bytes.len() as u64, Metric::L2, None, &mut no_progress))
+}
+
+/// Reads an index of faiss, of each element type.
+pub fn faiss(bytes: &[u8]) -> bool {
+    fn read<T: Element>(bytes: &[u8]) -> bool {
+        is_sound(faiss::read_from::<T>(Cursor::new(bytes), bytes.len() as u64, None, None, &mut no_progress))
+    }
+    read::<f32>(bytes) || read::<f16>(bytes) || read::<u8>(bytes) || read::<i8>(bytes)
+}
+
 fn is_read(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph<f32>, ImportFault>) -> bool {
     let params = BuildParams::builder().max_degree(5).build().expect("a valid degree");
     let rows = MatrixView::new(&ROWS, 2).expect("whole rows");
-    match read(&rows, params) {
+    let graph = read(&rows, params);
+    assert!(graph.as_ref().map_or(true, |graph| graph.slots() == rows.len()));
+    is_sound(graph)
+}
+
+fn is_sound<T: Element>(read: Result<Graph<T>, ImportFault>) -> bool {
+    match read {
         Ok(graph) => {
-            assert_eq!(graph.slots(), rows.len());
             let report = graph.check_structure();
             assert!(report.is_sound(), "{report:?}");
             true

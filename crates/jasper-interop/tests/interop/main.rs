@@ -7,3 +7,5 @@ mod damage;
 mod damaged;
 mod formats;
 mod fuzz;
+mod golden;
+mod hnsw;

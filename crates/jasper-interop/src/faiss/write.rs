@@ -1,8 +1,5 @@
-//! The HNSW index of faiss, with a base layer only, so that faiss, OpenSearch and Milvus search our graph.
-//!
-//! Source: `write_index`, `write_HNSW` and `write_index_header` in `impl/index_write.cpp`, and `HNSW.h`, of
-//! facebookresearch/faiss 1.15, on a machine of 64 bits and little endian: an `IndexIDMap` of an `IndexHNSWFlat`. All of
-//! its vectors are f32: other elements are converted, and cosine is the inner product of vectors of unit length.
+//! Writes a graph as an `IndexIDMap` of an `IndexHNSWFlat`, with a base layer only. All of its vectors are f32: other
+//! elements are converted, and cosine is the inner product of vectors of unit length.
 //! `crates/jasper-python/tests/test_export.py` loads such files in faiss and searches them.
 
 use std::io::{self, Write};
@@ -12,29 +9,15 @@ use bytemuck::NoUninit;
 use jasper_core::{Element, Metric, Slot};
 use jasper_data::AtomicFile;
 
+use super::{DUMMY, FLAT_L2, FLAT_PRODUCT, HNSW_FLAT, ID_MAP, INNER_PRODUCT, L2};
 use crate::ExportError;
 use crate::rows::Rows;
 use jasper_graph::{Graph, write_file};
 
-/// faiss's number of a metric.
-const INNER_PRODUCT: i32 = 0;
-const L2: i32 = 1;
-/// Two fields of the header that faiss ignores.
-const DUMMY: i64 = 1 << 20;
 /// Fills the rows of neighbors.
 const NO_NEIGHBOR: u32 = u32::MAX;
 /// faiss has no layer that a vertex reaches with less probability.
 const LEAST_PROBABILITY: f64 = 1e-9;
-
-/// Types of the two indexes, and the bytes of a header.
-const ID_MAP: [u8; 4] = *b"IxMp";
-const HNSW_FLAT: [u8; 4] = *b"IHNf";
-const HEADER_BYTES: usize = 37;
-
-/// Whether a file that begins with `start` is such an index, by the types in its first two headers.
-pub fn is_graph(start: &[u8]) -> bool {
-    start.starts_with(&ID_MAP) && start.get(HEADER_BYTES..).is_some_and(|rest| rest.starts_with(&HNSW_FLAT))
-}
 
 /// Writes the graph to `path`, for faiss's `read_index`. The id of a vertex is its first key. Search with
 /// `hnsw.efSearch` as the beam width, which is k or 64 here. Distances of `ip` and `cosine` are inner products: larger
@@ -112,7 +95,7 @@ impl<T: Element, W: Write> FaissWriter<'_, T, W> {
     }
 
     fn vectors(&mut self) -> io::Result<()> {
-        self.header(if self.graph.metric() == Metric::L2 { *b"IxF2" } else { *b"IxFI" })?;
+        self.header(if self.graph.metric() == Metric::L2 { FLAT_L2 } else { FLAT_PRODUCT })?;
         self.number((self.rows.len() * self.graph.dimension()) as u64)?;
         self.rows.iter().try_for_each(|slot| self.rows.write_f32(slot, &mut self.out))
     }
