@@ -2,8 +2,9 @@
 
 The harnesses are not packages that can be installed. Their base classes and what their runners call are restated here,
 from ann-benchmarks (2025-06, ann_benchmarks/algorithms/base/module.py and runner.py), big-ann-benchmarks (2025-12,
-benchmark/algorithms/base.py, neurips23/*/base.py and */run.py) and cuvs-bench (26.08, backends/base.py,
-orchestrator/config_loaders.py and run/data_export.py).
+benchmark/algorithms/base.py, neurips23/*/base.py and */run.py), cuvs-bench (26.08, backends/base.py,
+orchestrator/config_loaders.py and run/data_export.py) and VIBE (2026-08, vibe/algorithms/base/module.py, definitions.py
+and runner.py).
 """
 
 import importlib.util
@@ -144,6 +145,101 @@ def test_ann_benchmarks_takes_zero_vectors(ann, vectors):
         assert list(algo.query(query, K)) == list(keys) and not any(key % 50 == 0 for key in keys)
     with pytest.raises(jasper.ParameterError):
         algo.query(rows[1, :3], K)
+
+
+# VIBE
+
+
+class VibeBaseANN:
+    def get_memory_usage(self):
+        return 0.0
+
+    def batch_query(self, X, n):
+        raise NotImplementedError
+
+    def get_batch_results(self):
+        return self.res
+
+    def get_additional(self):
+        return {}
+
+    def __str__(self):
+        return self.name
+
+
+@pytest.fixture
+def vibe(modules):
+    modules.add("vibe.algorithms.base.module", BaseANN=VibeBaseANN)
+    return modules.load("vibe.algorithms.jasper_ann.module", "vibe/jasper_ann/module.py")
+
+
+def vibe_definitions(point_type, metric):
+    """`get_definitions`: (algorithm, arguments, groups of query arguments), all of them positional."""
+    configuration = yaml.safe_load((HARNESSES / "vibe/jasper_ann/config.yml").read_text())
+    for algorithm in configuration[point_type]["any"]:
+        assert algorithm["singularity_image"] == "jasper_ann"
+        assert algorithm["module"] == "vibe.algorithms.jasper_ann"
+        base = [metric if argument == "@metric" else argument for argument in algorithm["base_args"]]
+        for group in algorithm["run_groups"].values():
+            arguments, query_arguments = (
+                [list(values) for values in itertools.product(*group[name].values())] for name in ("args", "query_args")
+            )
+            for values in arguments:
+                yield algorithm, [*base, *values], query_arguments
+
+
+@pytest.mark.parametrize(
+    ("point_type", "metric", "ours"),
+    [
+        ("float", "euclidean", "l2"),
+        ("float", "cosine", "cosine"),
+        ("float", "normalized", "cosine"),
+        ("float", "ip", "ip"),
+        ("uint8", "euclidean", "l2"),
+        ("int8", "cosine", "cosine"),
+    ],
+)
+def test_vibe_runs_every_group(vibe, vectors, queries, point_type, metric, ours):
+    if point_type != "float":
+        low, high = np.percentile(vectors, [0, 100])
+        offset = 0 if point_type == "uint8" else -128
+        vectors, queries = (
+            np.clip(np.round((rows - low) / (high - low) * 255 + offset), offset, offset + 255).astype(point_type)
+            for rows in (vectors, queries)
+        )
+    if metric == "normalized":
+        vectors, queries = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (vectors, queries))
+    truth = jasper.exact_search(vectors, queries, K, metric=ours)
+    names = set()
+    for algorithm, arguments, settings in vibe_definitions(point_type, metric):
+        names.add(algorithm["name"])
+        # With --gpu, the runner calls `batch_query` of these, and of no others.
+        assert algorithm.get("gpu", False) == (arguments[1] == "cuda")
+        if algorithm.get("gpu") or arguments[2] not in (16, 64):
+            continue
+        algo = getattr(vibe, algorithm["constructor"])(*arguments)
+        algo.fit(vectors)
+        recalls = []
+        for setting in (settings[1], settings[-1]):
+            algo.set_query_arguments(*setting)
+            assert f"beam_width={setting[0]}" in str(algo)
+            single = [algo.query(query, K) for query in queries]
+            assert all(vectors[found].shape == (K, vectors.shape[1]) for found in single)
+            algo.batch_query(queries, K)
+            assert all((one == other).all() for one, other in zip(single, algo.get_batch_results(), strict=True))
+            recalls.append(jasper.recall(np.array(single), truth))
+        assert recalls[0] <= recalls[1] and recalls[1] > 0.99
+    # The list has the authors' "jasper" already.
+    assert names == {"jasper-ann", "jasper-ann-gpu"}
+
+
+def test_vibe_gets_no_neighbors_that_there_are_not(vibe, vectors):
+    algo = vibe.JasperANN("euclidean", "cpu", 32, 64)
+    algo.fit(vectors[:4])
+    algo.set_query_arguments(10)
+    assert sorted(algo.query(vectors[0], K)) == [0, 1, 2, 3]
+    algo.batch_query(vectors[:2], K)
+    assert [sorted(keys) for keys in algo.get_batch_results()] == [[0, 1, 2, 3]] * 2
 
 
 # big-ann-benchmarks
