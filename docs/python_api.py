@@ -39,6 +39,7 @@ GUIDES = {
     "Index.explain": "filters.md#what-a-filter-costs",
     "Index.search_async": "python.md#asyncio",
     "Index.set_limits": "security.md",
+    "Index.import_graph": "coming-from.md#graphs-of-hnsw",
     "Index.save": "updates.md#durable-indexes",
     "Index.to_device": "gpu.md",
     "Index.quantize": "quantized-search.md",

@@ -10,7 +10,7 @@ use jasper::{ElementKind, StoredIndex};
 use jasper_data::{
     AtomicFile, GroundTruth, VectorFileOptions, VectorFormat, follow_link, is_temporary, read_keys,
 };
-use jasper_interop::{diskann, faiss, hnswlib};
+use jasper_interop::GraphFormat;
 use jasper_runbook::Runbook;
 
 use crate::format::Format;
@@ -168,11 +168,8 @@ impl Content {
                 Self::Format(Format::Index) => start.starts_with(b"JASPER\r\n"),
                 Self::Format(Format::Vectors(format)) => holds_vectors(path, format),
                 Self::Format(Format::Truth) => GroundTruth::read(path).is_ok(),
-                Self::Format(Format::Diskann) => diskann::is_graph(&start, size),
-                Self::Format(Format::Hnswlib) => hnswlib::is_graph(&start, size),
-                Self::Format(Format::Faiss) => faiss::is_graph(&start),
-                // Is read only.
-                Self::Format(Format::Parlayann) => false,
+                // A file of ParlayANN, which is read only, is not recognized.
+                Self::Format(Format::Graph(format)) => GraphFormat::of(&start, size) == Some(format),
                 Self::DiskannVectors => [ElementKind::F32, ElementKind::U8]
                     .into_iter()
                     .any(|element| holds_vectors(path, VectorFormat::Bin(element))),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use jasper_data::VectorFormat;
+use jasper_interop::GraphFormat;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,24 +16,11 @@ pub enum Format {
     Truth,
     /// A Jasper index.
     Index,
-    /// The in-memory graph of DiskANN.
-    Diskann,
-    /// The index of hnswlib.
-    Hnswlib,
-    /// The HNSW index of faiss.
-    Faiss,
-    /// The graph of ParlayANN.
-    Parlayann,
+    /// A graph of another library.
+    Graph(GraphFormat),
 }
 
-const NAMED: [(&str, Format); 6] = [
-    ("truth", Format::Truth),
-    ("index", Format::Index),
-    ("diskann", Format::Diskann),
-    ("hnswlib", Format::Hnswlib),
-    ("faiss", Format::Faiss),
-    ("parlayann", Format::Parlayann),
-];
+const NAMED: [(&str, Format); 2] = [("truth", Format::Truth), ("index", Format::Index)];
 
 impl Format {
     /// The format implied by a file name; an index if none.
@@ -53,6 +41,7 @@ impl FromStr for Format {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let named = NAMED.iter().find(|(known, _)| *known == name).map(|&(_, format)| format);
+        let named = named.or_else(|| name.parse().ok().map(Self::Graph));
         named.or_else(|| name.parse().ok().map(Self::Vectors)).ok_or_else(|| {
             format!(
                 "unknown format `{name}`; use fbin, f16bin, u8bin, i8bin, fvecs, bvecs, npy, truth, index, \
@@ -66,6 +55,7 @@ impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vectors(format) => write!(f, "{format}"),
+            Self::Graph(format) => write!(f, "{format}"),
             other => {
                 f.write_str(NAMED.iter().find(|(_, format)| format == other).map_or("", |(name, _)| name))
             }
@@ -79,7 +69,8 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for (name, format) in NAMED {
+        let graphs = GraphFormat::ALL.map(|format| (format.name(), Format::Graph(format)));
+        for (name, format) in NAMED.into_iter().chain(graphs) {
             assert_eq!((name.parse(), format.to_string()), (Ok(format), name.to_owned()));
         }
         assert_eq!("u8bin".parse::<Format>().unwrap().to_string(), "u8bin");

@@ -508,7 +508,7 @@ impl Index {
 }
 
 /// Checks that Python has all keys of an index that another program may have made.
-fn check_keys(index: jasper::Index) -> PyResult<jasper::Index> {
+pub(crate) fn check_keys(index: jasper::Index) -> PyResult<jasper::Index> {
     match index.keys().into_iter().find(|&key| i64::try_from(key).is_err()) {
         Some(key) => Err(FormatError::new_err(format!(
             "the index has the key {key}, and keys in Python are below 2**63; open it in Rust, or build it with other keys"

@@ -17,6 +17,7 @@ mod device;
 mod errors;
 mod filter;
 mod functions;
+mod import;
 mod index;
 mod interop;
 mod lock;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use jasper::{Element, IndexInfo, Key, MatrixView, Metric, Progress, Stage, StoredIndex};
+use jasper::{Element, IndexInfo, Key, MatrixView, Metric, OpenOptions, Progress, Stage, StoredIndex};
 use jasper_core::{BuildParams, with_element};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
 use jasper_graph::Graph;
-use jasper_interop::{diskann, faiss, hnswlib, parlay};
+use jasper_interop::{GraphFormat, diskann, faiss, hnswlib, parlay};
 use serde_json::json;
 
 use crate::command_files::{Content, Files};
@@ -21,36 +21,41 @@ use crate::units;
 /// Vectors: between fbin, f16bin, u8bin, i8bin, fvecs, bvecs and npy. Values are rounded, and for integers clamped, to
 /// the new type; those that it cannot hold, such as NaN in u8 and 70000 in f16, are refused.
 /// Ground truth: between ibin and ivecs.
-/// Graphs: from an index to diskann, hnswlib and faiss; from diskann and parlayann, with the vectors they were built
-/// from, to an index.
+/// Graphs: from an index to diskann, hnswlib and faiss; to an index from hnswlib and faiss, and from diskann and parlayann
+/// with the vectors they were built from. Graphs of all but parlayann are recognized by their content.
 #[derive(Debug, clap::Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "Examples:
   jasper convert base.fvecs base.f16bin
   jasper convert vectors.jasper graph.bin --to diskann
-  jasper convert graph.bin vectors.jasper --from diskann --base base.fbin --metric l2"
+  jasper convert graph.bin vectors.jasper --from diskann --base base.fbin --metric l2
+  jasper convert hnswlib.bin vectors.jasper --metric cosine
+  jasper convert index.faiss vectors.jasper"
 )]
 pub struct Args {
     /// The file to read
     input: PathBuf,
     /// The file to write
     output: PathBuf,
-    /// Format of the input [default: by file name]
+    /// Format of the input [default: by file name, and of a graph by content]
     #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
     /// Format of the output [default: by file name]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// The vectors that a graph was built from
+    /// The vectors that a graph of diskann or parlayann was built from
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
-    /// The metric that the graph was built for: l2, cosine or ip
+    /// The metric that the graph was built for: l2, cosine or ip [default for faiss: that of the file]
+    ///
+    /// An index of faiss for inner products, whose vectors have unit length, may be converted as one for cosine.
     #[arg(long)]
     metric: Option<Metric>,
-    /// Maximum number of edges per vertex, when converting a graph to an index
-    #[arg(long, value_name = "R", default_value_t = 64)]
-    max_degree: usize,
+    /// Maximum number of edges per vertex, when converting a graph to an index [default: 64; for hnswlib and faiss that
+    /// of the base layer, 2 M]
+    #[arg(long, value_name = "R")]
+    max_degree: Option<usize>,
     /// When converting an index to a graph, write the key of each vertex to this file
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
@@ -67,7 +72,7 @@ impl Args {
             Files::new().read([&self.input]).read(&self.base).write([&self.output], Content::Format(to));
         let files = files.write(&self.keys, Content::Keys);
         // DiskANN reads the vectors from a file of their own.
-        let vectors = (to == Format::Diskann).then(|| {
+        let vectors = (to == Format::Graph(GraphFormat::Diskann)).then(|| {
             let mut path = self.output.clone().into_os_string();
             path.push(".data");
             PathBuf::from(path)
@@ -91,12 +96,12 @@ impl Args {
                 truth.write(&self.output)?;
                 truth.len()
             }
-            (Format::Index, Format::Diskann | Format::Hnswlib | Format::Faiss) => {
+            (Format::Index, Format::Graph(to)) if to != GraphFormat::Parlayann => {
                 let (rows, keys) = self.export(to, terminal)?;
                 left_out = keys - rows;
                 rows
             }
-            (Format::Diskann | Format::Parlayann, Format::Index) => self.import(from, terminal)?,
+            (Format::Graph(from), Format::Index) => self.import(from, terminal)?,
             _ => bail!(Usage(format!("cannot convert {from} to {to}; see `jasper help convert`"))),
         };
         let output = self.output.display();
@@ -140,8 +145,15 @@ impl Args {
 
     /// The formats of input and output.
     fn formats(&self) -> (Format, Format) {
-        let format = |given: Option<Format>, path| given.unwrap_or_else(|| Format::from_path(path));
-        (format(self.from, &self.input), format(self.to, &self.output))
+        let from = self.from.unwrap_or_else(|| match Format::from_path(&self.input) {
+            // A file that cannot be read is refused when it is read as an index.
+            Format::Index => match GraphFormat::of_file(&self.input) {
+                Ok(Some(graph)) => Format::Graph(graph),
+                _ => Format::Index,
+            },
+            format => format,
+        });
+        (from, self.to.unwrap_or_else(|| Format::from_path(&self.output)))
     }
 
     /// Returns the number of vectors, and of values that were rounded.
@@ -155,13 +167,13 @@ impl Args {
     }
 
     /// Writes a graph and returns its number of vertices, and the number of their keys.
-    fn export(&self, to: Format, terminal: Terminal) -> Result<(usize, usize)> {
+    fn export(&self, to: GraphFormat, terminal: Terminal) -> Result<(usize, usize)> {
         let info = IndexInfo::read(&self.input)?;
         let (keys, all) = with_element!(info.element, T => {
             let graph = Graph::<T>::open(&self.input, &mut terminal.progress())?;
             let write = match to {
-                Format::Hnswlib => hnswlib::write::<T>,
-                Format::Faiss => faiss::write::<T>,
+                GraphFormat::Hnswlib => hnswlib::write::<T>,
+                GraphFormat::Faiss => faiss::write::<T>,
                 _ => diskann::write::<T>,
             };
             let slots = write(&graph, &self.output)
@@ -176,18 +188,37 @@ impl Args {
     }
 
     /// Reads a graph, writes an index, and returns its number of vectors.
-    fn import(&self, from: Format, terminal: Terminal) -> Result<usize> {
+    fn import(&self, from: GraphFormat, terminal: Terminal) -> Result<usize> {
         let needed = |name| Usage(format!("a {from} graph needs --{name}; see `jasper help convert`"));
+        let given = self.max_degree.map(|max_degree| BuildParams::builder().max_degree(max_degree).build());
+        let given = given.transpose().map_err(|error| Usage(error.to_string()))?;
+        let (path, progress) = (&self.input, &mut terminal.progress());
+        if from.has_vectors() {
+            ensure!(
+                self.base.is_none(),
+                Usage(format!("a {from} graph holds its vectors; leave out --base"))
+            );
+            if from == GraphFormat::Hnswlib {
+                let metric = self.metric.ok_or_else(|| needed("metric"))?;
+                return self.store(hnswlib::read(path, metric, given, progress)?, terminal);
+            }
+            return with_element!(faiss::element(path)?, T => {
+                self.store(faiss::read::<T>(path, self.metric, given, progress)?, terminal)
+            });
+        }
         let base = VectorFile::open(self.base.as_ref().ok_or_else(|| needed("base"))?)?;
         let metric = self.metric.ok_or_else(|| needed("metric"))?;
-        let params = BuildParams::builder().max_degree(self.max_degree).build();
-        let params = params.map_err(|error| Usage(error.to_string()))?;
         with_element!(base.element(), T => {
-            let read = if from == Format::Diskann { diskann::read::<T> } else { parlay::read::<T> };
-            let graph = read(&self.input, &base, metric, params, &mut terminal.progress())?;
-            graph.save(&self.output, &mut terminal.progress())?;
-            Ok(graph.keys().len())
+            let read = if from == GraphFormat::Diskann { diskann::read::<T> } else { parlay::read::<T> };
+            self.store(read(path, &base, metric, given.unwrap_or_default(), progress)?, terminal)
         })
+    }
+
+    /// Writes a graph that was read as an index, and returns its number of vectors.
+    fn store<T: Element>(&self, graph: Graph<T>, terminal: Terminal) -> Result<usize> {
+        let index = OpenOptions::new().with_progress(terminal.progress()).import_graph(graph)?;
+        index.with_progress(terminal.progress()).save(&self.output)?;
+        Ok(index.len())
     }
 }
 

@@ -61,6 +61,12 @@ fn bad_usage() {
             ("runbook replace --rows 1000 --share nan --output x.yaml", &["share (NaN) must be above 0"]),
             ("convert base.fbin x.ibin", &["cannot convert fbin to truth"]),
             ("convert base.fbin x.jasper --from diskann", &["a diskann graph needs --base"]),
+            ("convert base.fbin x.jasper --from hnswlib", &["a hnswlib graph needs --metric"]),
+            (
+                "convert base.fbin x.jasper --from faiss --base base.fbin",
+                &["a faiss graph holds its vectors; leave out --base"],
+            ),
+            ("convert base.fbin x.jasper --from faiss --max-degree 0", &["max_degree (0) must be between"]),
             ("convert base.fbin x.fbin --from csv", &["unknown format `csv`"]),
         ],
     );
@@ -147,6 +153,8 @@ fn files_that_hold_something_else() {
                 &["20 neighbors", "k is 21"],
             ),
             ("convert gt.ibin x.jasper --from diskann --base base.fbin --metric l2", &["gt.ibin", "bytes"]),
+            ("convert gt.ibin x.jasper --from hnswlib --metric l2", &["gt.ibin", "offsetLevel0_"]),
+            ("convert gt.ibin x.jasper --from faiss", &["gt.ibin", "IndexHNSWFlat (IHNf)"]),
         ],
     );
 }

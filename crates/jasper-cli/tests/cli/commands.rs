@@ -415,6 +415,14 @@ fn graphs_go_out_and_come_back() {
     assert_eq!(search("back.jasper"), search("vectors.jasper"));
     assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.bin", "--to", "hnswlib"])["rows"], 400);
     assert_eq!(sandbox.one(&["convert", "vectors.jasper", "hnsw.faiss", "--to", "faiss"])["rows"], 400);
+    // These hold the vectors, and are recognized by their content.
+    let from_hnswlib = ["convert", "hnsw.bin", "from-hnswlib.jasper", "--metric", "l2"];
+    for convert in [&from_hnswlib[..], &["convert", "hnsw.faiss", "from-faiss.jasper"]] {
+        let report = sandbox.one(convert);
+        assert_eq!((&report["rows"], &report["to"]), (&400.into(), &"index".into()));
+        assert_eq!(search(convert[2]), search("vectors.jasper"));
+    }
+    sandbox.ok(&["delete", "from-faiss.jasper", "--keys", "rows.txt"]);
     let twice = [sandbox.read("base.fbin"), sandbox.read("base.fbin")[8..].to_vec()].concat();
     sandbox.write("twice.fbin", [&800_u32.to_le_bytes()[..], &twice[4..]].concat());
     sandbox.ok(&["build", "--base", "twice.fbin", "--metric", "l2", "--output", "twice.jasper"]);

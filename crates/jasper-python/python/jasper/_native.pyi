@@ -10,6 +10,7 @@ from jasper._typing import (
     Devices,
     Distances,
     FilterLike,
+    GraphFormat,
     Metric,
     Out,
     Path,
@@ -107,6 +108,18 @@ class Index:
         threads: int | None = None,
         exact_linking: bool = False,
         follow: bool = False,
+        progress: Progress | bool | None = None,
+    ) -> Index: ...
+    @staticmethod
+    def import_graph(
+        file: Path,
+        format: GraphFormat | None = None,
+        *,
+        base: Vectors | None = None,
+        metric: Metric | None = None,
+        max_degree: int | None = None,
+        device: Devices = "cpu",
+        threads: int | None = None,
         progress: Progress | bool | None = None,
     ) -> Index: ...
     def save(

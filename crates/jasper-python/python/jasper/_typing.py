@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from jasper._native import Filter
 
 Path: TypeAlias = str | PathLike[str]
+GraphFormat: TypeAlias = Literal["diskann", "hnswlib", "faiss", "parlayann"]
 Metric: TypeAlias = Literal["l2", "ip", "cosine"]
 Devices: TypeAlias = str | Sequence[str]
 VectorStorage: TypeAlias = Literal["device", "host"]
