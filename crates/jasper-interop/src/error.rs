@@ -79,7 +79,7 @@ pub enum ImportFault {
         /// Name of the field in the library's sources.
         name: &'static str,
         /// Its value.
-        value: i128,
+        value: String,
         /// What it must be.
         expected: String,
     },
@@ -115,7 +115,7 @@ pub enum ImportFault {
     },
     /// A parameter that the file implies is out of bounds.
     #[error(transparent)]
-    Params(#[from] ParamError),
+    Params(Box<ParamError>),
     /// Two vertices have the same key.
     #[error("vertices {} and {} have the same key ({key}); the file is damaged, or give them different keys", vertices[0], vertices[1])]
     RepeatedKey {
@@ -130,6 +130,12 @@ pub enum ImportFault {
     /// The caller cancelled the operation.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+}
+
+impl From<ParamError> for ImportFault {
+    fn from(error: ParamError) -> Self {
+        Self::Params(error.into())
+    }
 }
 
 /// A graph cannot be written in the format of another library.

@@ -58,14 +58,20 @@ impl Header {
     fn check(&self, size: u64) -> Result<(), ImportFault> {
         let field = |name, value: u64, expected: u128, why: &str| match u128::from(value) == expected {
             true => Ok(()),
-            false => {
-                Err(ImportFault::Field { name, value: value.into(), expected: format!("{expected}{why}") })
-            }
+            false => Err(ImportFault::Field {
+                name,
+                value: value.to_string(),
+                expected: format!("{expected}{why}"),
+            }),
         };
         field("offsetLevel0_", self.base_offset, 0, "")?;
         if self.count > self.capacity {
             let expected = format!("at most max_elements_ ({})", self.capacity);
-            return Err(ImportFault::Field { name: "cur_element_count", value: self.count.into(), expected });
+            return Err(ImportFault::Field {
+                name: "cur_element_count",
+                value: self.count.to_string(),
+                expected,
+            });
         }
         let link_bytes = 4 + 4 * u128::from(self.max_degree);
         field("offsetData_", self.vector_offset, link_bytes, ", from maxM0_")?;
@@ -159,7 +165,7 @@ pub fn read_from(
         let bytes = u64::from(source.value::<u32>()?);
         if bytes % per_layer != 0 {
             let expected = format!("a multiple of {per_layer}, from maxM_");
-            return Err(ImportFault::Field { name: "linkListSize", value: bytes.into(), expected });
+            return Err(ImportFault::Field { name: "linkListSize", value: bytes.to_string(), expected });
         }
         let layers: Vec<u32> = source.values(bytes / 4)?;
         // The edges of higher layers lead farther.

@@ -46,7 +46,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     ) -> Result<Self, ImportFault> {
         let (total, dimension) = (vectors.len(), vectors.dimension());
         let mut import = Self::without_vectors(total, dimension, metric, params, progress)?;
-        import.add_vectors(&mut |rows, values| Ok(vectors.read(rows, values)?))?;
+        import.add_vectors(|rows, values| Ok(vectors.read(rows, values)?))?;
         for row in 0..searchable {
             import.graph.keys_mut().assign_unused(row as Key, Slot::from_index(row));
         }
@@ -69,7 +69,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     /// Stores all vectors, without keys: calls `read` for one range of rows after another.
     pub(crate) fn add_vectors(
         &mut self,
-        read: &mut dyn FnMut(Range<usize>, &mut [T]) -> Result<(), ImportFault>,
+        mut read: impl FnMut(Range<usize>, &mut [T]) -> Result<(), ImportFault>,
     ) -> Result<(), ImportFault> {
         let (total, dimension) = (self.rows, self.graph.dimension());
         let mut chunk = vec![T::default(); ROWS.min(total) * dimension];

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use jasper_core::{Element, Neighbor, Slot};
 use jasper_data::parallel;
-use jasper_graph::Graph;
+use jasper_graph::{ComputeDistances, Graph};
 
 use crate::cpu::Prune;
 use crate::pipeline::update;
@@ -32,6 +32,8 @@ const COUNT: usize = 4096;
 const MIN_LEVEL: u32 = 4;
 /// The nearest landmarks that are pruned.
 const CANDIDATES: usize = 128;
+/// Landmarks whose vectors are prefetched together: they are far from each other in memory.
+const CHUNK: usize = 32;
 /// As many are linked in less time than it takes to wake threads.
 const FEW: usize = 2;
 /// Edges that a landmark is given to others. It may have twice as many, with those that others are given to it.
@@ -132,7 +134,14 @@ pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
 fn nearest<T: Element>(graph: &Graph<T>, landmark: Slot, all: &[Slot]) -> Vec<Neighbor> {
     let (vectors, origin) = (graph.vectors(), graph.vectors().origin(landmark));
     let mut distances = vec![0.0; all.len()];
-    vectors.distance_computer_from(origin, landmark).compute(all, &mut distances);
+    let computer = vectors.distance_computer_from(origin, landmark);
+    let mut chunks = all.chunks(CHUNK).zip(distances.chunks_mut(CHUNK)).peekable();
+    while let Some((slots, out)) = chunks.next() {
+        if let Some((next, _)) = chunks.peek() {
+            computer.prefetch_distances(next);
+        }
+        computer.compute(slots, out);
+    }
     let others = distances.into_iter().zip(all).filter(|(_, slot)| **slot != landmark);
     let mut candidates: Vec<_> = others.map(|(distance, &slot)| Neighbor::new(distance, slot)).collect();
     if candidates.len() > CANDIDATES {

@@ -85,7 +85,7 @@ pub fn read_from<T: Element>(
     let params = params_of(params, max_degree as u64, parts.build_beam_width)?;
     let mut import = Import::without_vectors(rows, dimension, metric, params, progress)?;
     source.go_to(parts.vectors_at)?;
-    import.add_vectors(&mut |_, values: &mut [T]| {
+    import.add_vectors(|_, values: &mut [T]| {
         source.fill(values)?;
         if T::KIND == ElementKind::I8 {
             // Stored as u8, with an offset of 128.
@@ -136,7 +136,7 @@ impl Header {
             true => Ok(value as usize),
             false => {
                 let expected = format!("between {} and {}", range.start(), range.end());
-                Err(ImportFault::Field { name, value: value.into(), expected })
+                Err(ImportFault::Field { name, value: value.to_string(), expected })
             }
         };
         Ok(Self {
@@ -197,7 +197,7 @@ impl Parts {
         source.skip(probabilities, 8)?;
         let ends = read_vector::<i32, _>(source)?;
         if ends.len() < 2 || ends[0] != 0 || !ends.is_sorted_by(|a, b| a < b) {
-            let (name, value) = ("cum_nneighbor_per_level", ends.len() as i128);
+            let (name, value) = ("cum_nneighbor_per_level", ends.len().to_string());
             return Err(ImportFault::Field {
                 name,
                 value,
@@ -214,7 +214,7 @@ impl Parts {
             let width = usize::try_from(layers).ok().filter(|&layers| layers > 0).and_then(|l| ends.get(l));
             let Some(&width) = width else {
                 let expected = format!("between 1 and {}", ends.len() - 1);
-                return Err(ImportFault::Field { name: "levels", value: layers.into(), expected });
+                return Err(ImportFault::Field { name: "levels", value: layers.to_string(), expected });
             };
             end += width as u64;
         }
@@ -292,7 +292,7 @@ fn expect(name: &'static str, value: u64, expected: u64, why: &str) -> Result<()
     match value == expected {
         true => Ok(()),
         false => {
-            Err(ImportFault::Field { name, value: value.into(), expected: format!("{expected}, {why}") })
+            Err(ImportFault::Field { name, value: value.to_string(), expected: format!("{expected}, {why}") })
         }
     }
 }
