@@ -15,14 +15,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::{DeviceChoice, Index, IndexBuilder, Key, MatrixView, Metric, OpenOptions, SearchParams};
+use jasper::{DeviceChoice, Index, IndexBuilder, MatrixView, Metric, NewKeys, OpenOptions, SearchParams};
 use jasper_core::synthetic::Clusters;
 use serde_json::json;
 
 /// Results per query.
 const K: usize = 10;
-/// Vectors to insert, which come again under other keys.
-const NEW: usize = 1 << 16;
+/// Vectors to insert that are drawn together.
+const BLOCK: usize = 1 << 12;
 const QUERIES: usize = 4096;
 
 /// Measures small inserts.
@@ -48,10 +48,10 @@ struct Args {
 /// An index, and what is inserted and searched for.
 struct Bench {
     index: Index,
+    set: Clusters,
     dimension: usize,
-    new: Vec<f32>,
     queries: Vec<f32>,
-    next_key: AtomicU64,
+    next_block: AtomicU64,
     time: Duration,
 }
 
@@ -71,11 +71,10 @@ fn main() -> Result<()> {
     index.warm_up()?;
     let bench = Bench {
         index,
+        queries: set.rows(QUERIES, 1),
+        set,
         dimension: args.dimension,
-        // Not the vectors of the index.
-        new: set.rows(NEW, 1),
-        queries: set.rows(QUERIES, 2),
-        next_key: AtomicU64::new(args.vectors as Key),
+        next_block: AtomicU64::new(0),
         time: Duration::from_secs_f64(args.seconds),
     };
     bench.measure("first inserts", 1, 1, 0)?;
@@ -128,12 +127,16 @@ impl Bench {
     fn insert(&self, batch: usize, is_over: &AtomicBool) -> Result<usize> {
         let mut inserted = 0;
         while !is_over.load(Ordering::Relaxed) {
-            let first = self.next_key.fetch_add(batch as u64, Ordering::Relaxed);
-            let keys: Vec<Key> = (first..first + batch as Key).collect();
-            let from = first as usize % (NEW - batch) * self.dimension;
-            let rows = &self.new[from..from + batch * self.dimension];
-            self.index.insert(MatrixView::new(rows, self.dimension)?, &keys)?;
-            inserted += batch;
+            // No vector comes twice: the second would share the vertex of the first.
+            let block = self.next_block.fetch_add(1, Ordering::Relaxed);
+            let rows: Vec<f32> = self.set.rows(BLOCK, 2 + block);
+            for rows in rows.chunks_exact(batch * self.dimension) {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                self.index.insert(MatrixView::new(rows, self.dimension)?, NewKeys::NEXT)?;
+                inserted += batch;
+            }
         }
         Ok(inserted)
     }

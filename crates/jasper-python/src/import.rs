@@ -20,8 +20,8 @@ use crate::options::{self, DeviceArgument, device_options};
 #[pymethods]
 impl Index {
     /// Makes an index of a graph that another library built, in a fraction of the time of a build: of an index file of
-    /// hnswlib, or of an IndexHNSWFlat or IndexHNSWSQ of faiss, which may be in an IndexIDMap. Upper layers are left out;
-    /// start points and edges that lead to all parts of the graph take their place.
+    /// hnswlib, or of an IndexHNSWFlat or IndexHNSWSQ of faiss, which may be in an IndexIDMap. Edges of upper layers are
+    /// added to those of the base layer where there is room, and start points and edges that lead to all parts of it.
     ///
     /// format
     ///     "hnswlib", "faiss", "diskann" or "parlayann". By default it is found in the file; those of ParlayANN have no
@@ -30,7 +30,7 @@ impl Index {
     ///     The vectors that a graph of DiskANN or ParlayANN was built from, in their order, as for Index.build. Their
     ///     positions become the keys. Files of hnswlib and faiss have vectors, and labels or ids.
     /// metric
-    ///     "l2", "cosine" or "ip"; required except for faiss, whose files have "l2" or "ip". An index of inner products
+    ///     "l2", "cosine" or "ip", which files of hnswlib do not say; required except for faiss, whose files have "l2" or "ip". An index of inner products
     ///     whose vectors have unit length may be opened as "cosine".
     /// max_degree
     ///     Largest number of edges of a vector. By default that of the base layer, which is 2 M, and 64 for DiskANN and
@@ -141,7 +141,8 @@ impl GraphFile {
         with_element!(base.element(), T => {
             let read = match self.format {
                 GraphFormat::Diskann => diskann::read::<T>,
-                _ => parlay::read::<T>,
+                GraphFormat::Parlayann => parlay::read::<T>,
+                _ => return Err(ParameterError::new_err(format!("graphs of {} are not read", self.format))),
             };
             let graph = base.with_source::<T, _>(|base| read(&self.path, base, metric, params, &mut report));
             let graph = graph.map_err(|error| ParameterError::new_err(message(&error)))?.map_err(raise)?;

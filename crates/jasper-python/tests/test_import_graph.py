@@ -57,6 +57,24 @@ def test_an_index_of_faiss_is_searched_as_it_is(kind, tmp_path):
     assert len(jasper.Index.open(tmp_path / "new.jasper")) == 2000
 
 
+def test_negative_ids_of_faiss_are_refused(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    theirs = faiss.IndexIDMap(faiss.IndexHNSWFlat(4, 8))
+    theirs.add_with_ids(np.eye(3, 4, dtype=np.float32), np.array([7, -5, 9]))
+    faiss.write_index(theirs, str(tmp_path / "old.faiss"))
+    with pytest.raises(jasper.FormatError, match=r"id_map \(-5\) must be 0 or more"):
+        jasper.Index.import_graph(tmp_path / "old.faiss")
+
+
+def test_an_empty_index_of_faiss_takes_inserts(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    faiss.write_index(faiss.IndexHNSWFlat(4, 8), str(tmp_path / "old.faiss"))
+    index = jasper.Index.import_graph(tmp_path / "old.faiss")
+    assert (len(index), index.dim) == (0, 4)
+    index.insert(np.eye(3, 4), keys=[5, 6, 7])
+    assert index.search(np.eye(3, 4)[1], 1).keys == [6]
+
+
 def test_an_index_of_hnswlib_keeps_its_deletions():
     index = jasper.Index.import_graph(GOLDEN / "hnswlib.bin", metric="l2", max_degree=12)
     assert (len(index), index.stats.tombstones, index.stats.max_degree) == (480 - 53, 53, 12)

@@ -27,8 +27,7 @@ const VERTICES_PER_START: usize = 256;
 /// Start points of a small graph, at most one in as many vertices: they cost less than the neighbors of one vertex.
 const MIN_STARTS: usize = 16;
 
-/// Takes over a graph of another library, which has at least one start point unless it is empty. Returns the number of
-/// vertices that no path from its first start point led to.
+/// Takes over a graph of another library, which has at least one start point unless it is empty.
 ///
 /// Cost: under inner products, one pass over the vectors; a search for each of up to 8,192 vertices; one pass over the
 /// edges; a search for each vertex that no path led to.
@@ -39,7 +38,7 @@ pub fn adopt<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, UpdateError> {
+) -> Result<(), UpdateError> {
     (Compiled::get().adopt)(executor, graph, progress)
 }
 
@@ -48,7 +47,7 @@ pub(crate) fn adopt_graph<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
     progress: &mut ProgressFn<'_>,
-) -> Result<usize, UpdateError> {
+) -> Result<(), UpdateError> {
     graph.require_vectors()?;
     parallel::install(executor.pool(), || {
         let mean = start::mean(graph);
@@ -60,5 +59,5 @@ pub(crate) fn adopt_graph<T: Element>(
     start::add_start_points_up_to(starts, graph, &vertices);
     let graph: &mut dyn GraphAccess<Graph<T>> = graph;
     link_landmarks(executor, graph, Vertices::All, &vertices).map_err(UpdateError::device)?;
-    reconnect(executor, graph, Vertices::All, progress)
+    reconnect(executor, graph, Vertices::All, progress).map(|_| ())
 }

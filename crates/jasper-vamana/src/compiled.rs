@@ -46,7 +46,7 @@ pub(crate) struct Compiled<T: Element> {
     ) -> Result<InsertReport, UpdateError>,
     pub(crate) consolidate:
         fn(&CpuExecutor, Access<'_, T>, ChangeHooks<'_>) -> Result<ConsolidateReport, UpdateError>,
-    pub(crate) adopt: fn(&CpuExecutor, &mut Graph<T>, &mut ProgressFn<'_>) -> Result<usize, UpdateError>,
+    pub(crate) adopt: fn(&CpuExecutor, &mut Graph<T>, &mut ProgressFn<'_>) -> Result<(), UpdateError>,
     pub(crate) without_edges:
         fn(&CpuExecutor, Access<'_, T>, &[Slot], &mut dyn FnMut()) -> Result<(), Infallible>,
 }

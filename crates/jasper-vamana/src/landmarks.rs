@@ -34,7 +34,7 @@ const MIN_LEVEL: u32 = 4;
 const CANDIDATES: usize = 128;
 /// Landmarks whose vectors are prefetched together: they are far from each other in memory.
 const CHUNK: usize = 32;
-/// As many are linked in less time than it takes to wake threads.
+/// Up to this many, one thread links in less time than waking others takes.
 const FEW: usize = 2;
 /// Edges that a landmark is given to others. It may have twice as many, with those that others are given to it.
 const EDGES: usize = 8;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use jasper::{Element, IndexInfo, Key, MatrixView, Metric, OpenOptions, Progress, Stage, StoredIndex};
 use jasper_core::{BuildParams, with_element};
 use jasper_data::{GroundTruth, VectorFile, VectorFormat, VectorWriter, write_keys};
-use jasper_graph::Graph;
+use jasper_graph::{FileFault, Graph};
 use jasper_interop::{GraphFormat, diskann, faiss, hnswlib, parlay};
 use serde_json::json;
 
@@ -102,6 +102,7 @@ impl Args {
                 rows
             }
             (Format::Graph(from), Format::Index) => self.import(from, terminal)?,
+            (Format::Index, Format::Index) if self.from.is_none() => return Err(self.unknown_graph()),
             _ => bail!(Usage(format!("cannot convert {from} to {to}; see `jasper help convert`"))),
         };
         let output = self.output.display();
@@ -146,7 +147,6 @@ impl Args {
     /// The formats of input and output.
     fn formats(&self) -> (Format, Format) {
         let from = self.from.unwrap_or_else(|| match Format::from_path(&self.input) {
-            // A file that cannot be read is refused when it is read as an index.
             Format::Index => match GraphFormat::of_file(&self.input) {
                 Ok(Some(graph)) => Format::Graph(graph),
                 _ => Format::Index,
@@ -154,6 +154,19 @@ impl Args {
             format => format,
         });
         (from, self.to.unwrap_or_else(|| Format::from_path(&self.output)))
+    }
+
+    /// Why an input that was not recognized cannot become an index.
+    fn unknown_graph(&self) -> anyhow::Error {
+        let input = self.input.display();
+        match IndexInfo::read(&self.input) {
+            Ok(_) => anyhow!("{input}: is an index already"),
+            Err(error) if matches!(error.cause(), FileFault::NotAnIndex) => anyhow!(
+                "{input}: is not a graph of diskann, hnswlib or faiss (IndexHNSWFlat or IndexHNSWSQ); for one of \
+                 ParlayANN, pass --from parlayann"
+            ),
+            Err(error) => error.into(),
+        }
     }
 
     /// Returns the number of vectors, and of values that were rounded.
@@ -189,14 +202,14 @@ impl Args {
 
     /// Reads a graph, writes an index, and returns its number of vectors.
     fn import(&self, from: GraphFormat, terminal: Terminal) -> Result<usize> {
-        let needed = |name| Usage(format!("a {from} graph needs --{name}; see `jasper help convert`"));
+        let needed = |name| Usage(format!("graphs of {from} need --{name}; see `jasper help convert`"));
         let given = self.max_degree.map(|max_degree| BuildParams::builder().max_degree(max_degree).build());
         let given = given.transpose().map_err(|error| Usage(error.to_string()))?;
         let (path, progress) = (&self.input, &mut terminal.progress());
         if from.has_vectors() {
             ensure!(
                 self.base.is_none(),
-                Usage(format!("a {from} graph holds its vectors; leave out --base"))
+                Usage(format!("graphs of {from} hold their vectors; leave out --base"))
             );
             if from == GraphFormat::Hnswlib {
                 let metric = self.metric.ok_or_else(|| needed("metric"))?;
@@ -209,7 +222,11 @@ impl Args {
         let base = VectorFile::open(self.base.as_ref().ok_or_else(|| needed("base"))?)?;
         let metric = self.metric.ok_or_else(|| needed("metric"))?;
         with_element!(base.element(), T => {
-            let read = if from == GraphFormat::Diskann { diskann::read::<T> } else { parlay::read::<T> };
+            let read = match from {
+                GraphFormat::Diskann => diskann::read::<T>,
+                GraphFormat::Parlayann => parlay::read::<T>,
+                _ => bail!("{from} graphs are not read"),
+            };
             self.store(read(path, &base, metric, given.unwrap_or_default(), progress)?, terminal)
         })
     }

@@ -62,4 +62,6 @@ fn words_and_kinds_that_nobody_knows_are_refused() {
     assert!(error.contains("no word of `xyzzy` is in the dictionary"), "{error}");
     let error = Sandbox::new().fails(2, &["demo", "sea", "--kind", "verb"]);
     assert!(error.contains("possible values: top, act, animal"), "{error}");
+    let error = Sandbox::new().fails(2, &["demo", "--kind", "animal"]);
+    assert!(error.contains("<PHRASES>..."), "{error}");
 }

@@ -109,7 +109,7 @@ impl ColumnFilter {
         let mut first = 0;
         for clause in self.tests.chunk_by(|part, _| part.is_joined) {
             let len = clause.iter().try_fold(0_u32, |len, part| len.checked_add(part.part.len));
-            // There are few tests.
+            // There are at most 16 tests.
             let end = first + clause.len() as u8;
             if let (true, Some(len)) = (clause.iter().all(|part| part.holds), len) {
                 (self.listed, self.listed_len) = (first..end, len);

@@ -53,7 +53,7 @@ struct FilterPlan<'a, T: Element> {
 }
 
 impl<T: Element> FilterPlan<'_, T> {
-    /// The place of a query in a pass, but for its numbers. `has_changed` is whether slots have changed.
+    /// The place of a query in a pass, without `plan` and `query`. `has_changed` is whether slots have changed.
     fn place(&self, pass: Pass, has_changed: bool) -> Place {
         let listed = match &self.slots {
             FilterSlots::Columns(filter) => filter.scanned_slots(),
@@ -73,8 +73,9 @@ impl<T: Element> FilterPlan<'_, T> {
             FilterSlots::Listed(slots) if is_scan => (1, 0, slots.plan.list_allowed().len(), 0),
             FilterSlots::Listed(_) => (0, 1, 0, 0),
         };
-        // There are few tests, and fewer slots than `u32` has numbers.
-        let (lists, tests, longest) = (lists as u16, tests as u16, longest as u32);
+        // There are at most 16 tests. A slot may be in several parts.
+        let (lists, tests, longest) =
+            (lists as u16, tests as u16, u32::try_from(longest).unwrap_or(u32::MAX));
         Place { group, first_listed, lists, tests, longest, ..Place::default() }
     }
 }

@@ -66,7 +66,7 @@ impl Group {
 }
 
 /// The place of a query in the order of launches: by group, and long scans by filter, so that those with one filter read its
-/// vectors from caches. And what the query has for itself, as [`OfEach`]. Small, because one thread reads those of a batch.
+/// vectors from caches; and its share of [`OfEach`]. Small, because one thread reads those of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(super) group: Group,

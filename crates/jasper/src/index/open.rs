@@ -168,11 +168,13 @@ impl OpenOptions {
     }
 
     /// Makes an index of a graph of another library, read by the crate `jasper-interop`. Adds start points, and edges where
-    /// few or no paths lead to a part of the graph; what the file has of both stays, except for an edge of each full row
-    /// that must lead to such a vertex.
+    /// few or no paths lead to a part of the graph. Other edges stay, but a full row may lose one to make room for an edge to
+    /// a vertex that was unreachable.
+    ///
+    /// Cost: up to a search for each of 8,192 vertices, one pass over the edges, and a search for each unreachable vertex.
     ///
     /// # Errors
-    /// As [`Self::open`], with `<graph>` for a path.
+    /// As [`Self::open`], with `<graph>` for a path; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     pub fn import_graph<T: Element>(&self, mut graph: Graph<T>) -> Result<Index> {
         self.refuse_to_follow("<graph>")?;
         let _opening = self.open_device()?;

@@ -25,7 +25,7 @@ pub struct Entries {
 }
 
 /// The kinds of nouns and the first number of each: WordNet numbers its entries kind by kind, and its file `lexnames` has the
-/// names. The first kind is that of what the others are kinds of.
+/// names. `top` holds the most general nouns.
 pub const KINDS: [(u32, &str); 26] = [
     (0, "top"),
     (33_000, "act"),

@@ -35,8 +35,8 @@ use state::{K, State};
 pub struct Args {
     /// English phrases to search for; several single words form one phrase
     phrases: Vec<String>,
-    /// Search among nouns of this kind only, such as animal, food, person or plant
-    #[arg(long, value_name = "KIND", value_parser = kinds())]
+    /// Search for the phrases among nouns of this kind only, such as animal, food, person or plant
+    #[arg(long, value_name = "KIND", value_parser = kinds(), requires = "phrases")]
     kind: Option<String>,
     /// CPU threads, at most one per CPU, which is the default
     #[arg(long, value_name = "N", value_parser = threads)]
@@ -91,7 +91,7 @@ impl Args {
         };
         let mut questions: Vec<_> =
             phrases.into_iter().map(|phrase| (phrase, self.kind.as_deref())).collect();
-        if self.phrases.is_empty() && self.kind.is_none() {
+        if self.phrases.is_empty() {
             let (phrase, kind) = PHRASE_OF_KIND;
             questions.push((phrase.to_owned(), Some(kind)));
         }

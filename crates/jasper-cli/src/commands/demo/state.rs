@@ -35,7 +35,7 @@ impl State {
     /// The true neighbors of `queries` among the current vectors, by brute force, and the time in seconds. Ids are
     /// keys.
     pub fn truth(&self, queries: MatrixView<'_, f32>, k: usize) -> Result<(GroundTruth, f64)> {
-        self.truth_among(&|_| true, queries, k)
+        self.exact(&self.vectors, &self.keys, queries, k)
     }
 
     /// [`Self::truth`] among the vectors whose keys are allowed.
@@ -45,14 +45,23 @@ impl State {
         queries: MatrixView<'_, f32>,
         k: usize,
     ) -> Result<(GroundTruth, f64)> {
-        let dimension = self.index.dimension();
         let kept: Vec<usize> = (0..self.keys.len()).filter(|&row| allows(self.keys[row])).collect();
-        let vectors = self.gather(&kept);
-        let base = MatrixView::new(&vectors, dimension)?;
+        let keys: Vec<Key> = kept.iter().map(|&row| self.keys[row]).collect();
+        self.exact(&self.gather(&kept), &keys, queries, k)
+    }
+
+    fn exact(
+        &self,
+        vectors: &[f32],
+        keys: &[Key],
+        queries: MatrixView<'_, f32>,
+        k: usize,
+    ) -> Result<(GroundTruth, f64)> {
+        let base = MatrixView::new(vectors, self.index.dimension())?;
         let search = || exact_knn(base, queries, k, Metric::Cosine, &self.pool, &mut no_progress);
         let (rows, seconds) = timed(search);
         let rows = rows?;
-        let keys = rows.ids().iter().map(|&row| self.keys[kept[row as usize]] as u32).collect();
+        let keys = rows.ids().iter().map(|&row| keys[row as usize] as u32).collect();
         Ok((GroundTruth::new(k, keys, rows.distances().map(<[f32]>::to_vec))?, seconds))
     }
 

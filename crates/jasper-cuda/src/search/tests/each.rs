@@ -86,6 +86,11 @@ impl Both {
         let (found, report) = self.filtered_in(graph, tables, queries, params).unwrap();
         let mut scanned = 0;
         let places = plans.places(&pending, Pass::Planned, on.pool);
+        assert_eq!(
+            places,
+            plans.places(&pending, Pass::Planned, on.pool),
+            "those that were kept are those of the plans"
+        );
         for ((pending, place), found) in pending.iter().zip(places).zip(found.chunks(params.k)) {
             let of_query = params.of_query(pending.row);
             let mut plan = SearchPlan::new(graph, of_query, 1, on.cost_model).unwrap();
