@@ -1,5 +1,6 @@
 """Builds of shards, by tasks of Ray Data."""
 
+import json
 import os
 import re
 import tempfile
@@ -19,7 +20,7 @@ from jasper._typing import Progress
 from jasper.data import column, storage_of
 from jasper.errors import Cancelled, Error, ParameterError
 from jasper.ray._sequencer import first_manifest
-from jasper.ray._store import Store, bucket_of, digest
+from jasper.ray._store import Store, bucket_of, digest, new_columns, values_of
 
 SHARD = "__jasper_shard"
 """Name of the column that is added to data sets."""
@@ -28,6 +29,7 @@ SHARD = "__jasper_shard"
 def build(
     dataset: Any,
     keys: ArrayLike | None,
+    attributes: Any,
     path: str,
     columns: dict[str, str],
     shards: int,
@@ -55,15 +57,14 @@ def build(
     build_id = uuid.uuid4().hex
     threads = max(1, int(resources["CPU"]))
     dtype = None if dtype is None else np.dtype(dtype).name
-    builder = ShardBuilder(store.url, build_id, columns, index, dtype, quantization, threads)
+    rows, names = as_dataset(dataset, keys, attributes, columns)
+    builder = ShardBuilder(store.url, build_id, columns, names, index, dtype, quantization, threads)
     report = Bar() if progress is True else progress or None
     files = []
-    rows = as_dataset(dataset, keys, columns)
     is_empty = not rows.take(1)
     try:
-        sharded = rows.map_batches(
-            add_shard, batch_format="pyarrow", zero_copy_batch=True, fn_kwargs={"columns": columns, "shards": shards}
-        )
+        given = {"columns": columns, "attributes": names, "shards": shards}
+        sharded = rows.map_batches(add_shard, batch_format="pyarrow", zero_copy_batch=True, fn_kwargs=given)
         groups = sharded.groupby(SHARD, num_partitions=4 * shards).map_groups(
             builder.build_shard, batch_format="pyarrow", num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None
         )
@@ -83,12 +84,19 @@ def build(
             built[shard] = builder.save(shard, Index(kind["dim"], dtype=kind["dtype"], **index))
     entries = [built[shard] for shard in range(shards)]
     described = {"dim": kind["dim"], "dtype": kind["dtype"], **index}
+    kinds: dict[str, str] = {}
     for entry in entries:
         del entry["dim"], entry["dtype"]
+        for name, kind in json.loads(entry.pop("columns")).items():
+            if kinds.setdefault(name, kind) != kind:
+                raise ParameterError(
+                    f"column {name!r} is of kind {kinds[name]} in some shards and of kind {kind} in others; "
+                    "convert all of its values to one type"
+                )
     if resources["memory"] is None:
         resources = {**resources, "memory": int(1.5 * max(entry["bytes"] for entry in entries)) + (64 << 20)}
     options = {"resources": resources, "num_gpus": resources["GPU"], "threads": threads}
-    store.publish(first_manifest(build_id, shards, replicas, described, options, entries))
+    store.publish(first_manifest(build_id, shards, replicas, described, kinds, options, entries))
 
 
 @dataclass
@@ -98,6 +106,7 @@ class ShardBuilder:
     path: str
     build: str
     columns: dict[str, str]
+    attributes: list[str]
     index: dict[str, Any]
     dtype: str | None
     quantization: str | None
@@ -108,6 +117,7 @@ class ShardBuilder:
         index = Index.build(
             column(group, self.columns["vector"]),
             keys=keys,
+            attributes=group.select(self.attributes),
             dtype=self.dtype,
             quantization=self.quantization,
             threads=self.threads,
@@ -126,15 +136,16 @@ class ShardBuilder:
                 store.upload(path, name)
             about = {"bytes": os.path.getsize(path), "sha256": digest(path), "vectors": len(index), "sequence": 0}
         next_key = int(index.keys().max()) + 1 if len(index) else 0
-        kind = {"dim": index.dim, "dtype": index.dtype.name, "next_key": next_key}
+        # Ray would give all shards the fields of a dictionary that one has.
+        kind = {"dim": index.dim, "dtype": index.dtype.name, "columns": json.dumps(index.columns), "next_key": next_key}
         return {"shard": shard, "file": name, **about, "version": __version__, "build": self.build, **kind}
 
 
-def add_shard(table: Any, columns: dict[str, str], shards: int) -> Any:
+def add_shard(table: Any, columns: dict[str, str], attributes: list[str], shards: int) -> Any:
     """The columns that a build needs, and the shard of each row."""
     import pyarrow as pa
 
-    for what, name in columns.items():
+    for what, name in [*columns.items(), *(("attributes", name) for name in attributes)]:
         if name not in table.column_names:
             raise ParameterError(f"{what} ({name!r}) must be one of the columns {', '.join(table.column_names)}")
     keys = table.column(columns["key"])
@@ -144,18 +155,18 @@ def add_shard(table: Any, columns: dict[str, str], shards: int) -> Any:
     if len(keys) and (keys.min() < 0 or keys.max() >= 2**63):
         raise ParameterError("keys must be integers from 0 to 2**63 - 1")
     owners = (bucket_of(keys.astype(np.int64)) % shards).astype(np.int32)
-    return table.select(list(columns.values())).append_column(SHARD, pa.array(owners))
+    return table.select([*columns.values(), *attributes]).append_column(SHARD, pa.array(owners))
 
 
-def as_dataset(dataset: Any, keys: ArrayLike | None, columns: dict[str, str]) -> Any:
-    """A data set of ray.data."""
+def as_dataset(dataset: Any, keys: ArrayLike | None, attributes: Any, columns: dict[str, str]) -> tuple[Any, list[str]]:
+    """A data set of ray.data, and the names of its columns of attributes."""
     import pyarrow as pa
     import ray.data
 
-    if isinstance(dataset, ray.data.Dataset):
-        return dataset
     if isinstance(dataset, (str, os.PathLike, list)):
-        return ray.data.read_parquet(dataset, columns=list(columns.values()))
+        dataset = ray.data.read_parquet(dataset, columns=[*columns.values(), *(attributes or ())])
+    if isinstance(dataset, ray.data.Dataset):
+        return dataset, list(attributes or ())
     given = to_numpy(dataset, "dataset")
     rows = np.asarray(given, getattr(given, "dtype", None))
     if rows.ndim != 2:
@@ -164,7 +175,17 @@ def as_dataset(dataset: Any, keys: ArrayLike | None, columns: dict[str, str]) ->
     if len(numbers) != len(rows):
         raise ParameterError(f"there are {len(numbers)} keys and {len(rows)} vectors; give one key per vector")
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(rows).ravel()), rows.shape[1])
-    return ray.data.from_arrow(pa.table({columns["vector"]: vectors, columns["key"]: pa.array(numbers)}))
+    table = {columns["vector"]: vectors, columns["key"]: pa.array(numbers)}
+    values = values_of(attributes)
+    new_columns({}, values, len(rows))
+    for name in values:
+        if name in table:
+            raise ParameterError(f"attributes have the column {name!r}, as vector or key; give that another name")
+        try:
+            table[name] = pa.array(values[name])
+        except pa.ArrowException as error:
+            raise ParameterError(f"column {name!r} of attributes: {error}") from None
+    return ray.data.from_arrow(pa.table(table)), list(values)
 
 
 def kind_of(rows: Any, vector: str, dtype: str | None) -> dict[str, Any]:

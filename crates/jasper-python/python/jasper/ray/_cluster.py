@@ -3,7 +3,7 @@
 import time
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ray.exceptions import ActorAlreadyExistsError, GetTimeoutError, RayActorError, RayTaskError
 
 from jasper._interop import BFloat16, converted, to_numpy
-from jasper._typing import Distances, FilterLike, Metric, Progress
+from jasper._typing import Attributes, Distances, FilterLike, Metric, Progress
 from jasper.errors import Error, ParameterError, UnknownKeyError
 from jasper.ray._build import build
 from jasper.ray._router import (
@@ -28,7 +28,7 @@ from jasper.ray._router import (
     task_error,
 )
 from jasper.ray._sequencer import Sequencer
-from jasper.ray._store import Store
+from jasper.ray._store import Store, values_of
 from jasper.results import Matches, Report
 
 GRACE = 5.0
@@ -60,7 +60,7 @@ class Cluster:
         """Connects to a cluster that runs. Use Cluster.open."""
         self.path = Store(path).url
         self._sequencer = ray.get_actor(sequencer_name(self.path), NAMESPACE)
-        shards, replicas, self._seen, self._index = self._call("layout", timeout=timeout)
+        shards, replicas, self._seen, self._index, _ = self._call("layout", timeout=timeout)
         self._router = Router(self.path, shards, replicas)
 
     @staticmethod
@@ -71,6 +71,7 @@ class Cluster:
         vector: str = "vector",
         key: str = "key",
         keys: ArrayLike | None = None,
+        attributes: Sequence[str] | Attributes | None = None,
         shards: int = 8,
         replicas: int = 2,
         metric: Metric = "l2",
@@ -93,6 +94,9 @@ class Cluster:
         keys; or an array, whose keys are its row numbers unless keys are given. Vectors are shuffled by the hash of
         their keys: a node holds a shard at a time for each task, and none holds all.
 
+        attributes
+            The names of the columns that become attributes; for an array, attributes as of Index.build. There are no
+            columns of ids.
         shards, replicas
             Number of shards, and of copies of each, which are on different nodes if there are as many nodes.
         num_cpus, num_gpus, memory
@@ -114,8 +118,8 @@ class Cluster:
             "seed": seed,
         }
         resources = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory}
-        columns = {"vector": vector, "key": key}
-        build(dataset, keys, path, columns, shards, replicas, index, dtype, quantization, resources, progress)
+        names = {"vector": vector, "key": key}
+        build(dataset, keys, attributes, path, names, shards, replicas, index, dtype, quantization, resources, progress)
         return Cluster.open(path, timeout=timeout)
 
     @staticmethod
@@ -160,8 +164,8 @@ class Cluster:
     ) -> ClusterMatches:
         """Searches all shards, and merges what they find by distance, then by key. Arguments are those of Index.search.
 
-        All shards answer after the same change. Raises Unavailable if one has not answered within `timeout` seconds, or,
-        with partial, returns what others found.
+        Filters are evaluated by the shards, which all answer after the same change. Raises Unavailable if one has not
+        answered within `timeout` seconds, or, with partial, returns what others found.
         """
         options = {"beam_width": beam_width, "recall": recall, "filter": filter, "distances": distances, "rerank": rerank}
         found = self._read("search", ray.put(self._rows(queries)), k, options, timeout=timeout, partial=partial)
@@ -181,8 +185,26 @@ class Cluster:
         options = {"beam_width": beam_width, "filter": filter, "distances": distances}
         return merged(*self._read("search_within", self._rows(queries), radius, options, timeout=timeout))
 
+    def explain(
+        self,
+        filter: FilterLike | None = None,
+        k: int = 10,
+        *,
+        beam_width: int | None = None,
+        queries: int = 1,
+        timeout: float = 60.0,
+    ) -> list[Report]:
+        """What a search would do, and how many keys its filter allows: a report per shard. See Index.explain."""
+        options = {"filter": filter, "k": k, "beam_width": beam_width, "queries": queries}
+        return self._read("explain", options, timeout=timeout)[1]
+
     def insert(
-        self, vectors: ArrayLike, keys: ArrayLike | None = None, *, timeout: float = 600.0
+        self,
+        vectors: ArrayLike,
+        keys: ArrayLike | None = None,
+        *,
+        attributes: Attributes | None = None,
+        timeout: float = 600.0,
     ) -> NDArray[np.int64]:
         """Adds vectors and returns their keys: see Index.insert. All are added, on all shards, or none.
 
@@ -190,13 +212,19 @@ class Cluster:
         whole, unless the error says that other changes took the time.
         """
         rows = self._matrix(vectors)
-        _, first, count, _ = self._change("insert", timeout, self._keys(keys, len(rows)), rows)
+        _, first, count, _ = self._change("insert", timeout, self._keys(keys, len(rows)), rows, attributes)
         return np.arange(first, first + count) if keys is None else self._keys(keys, len(rows))  # type: ignore[return-value]
 
-    def upsert(self, vectors: ArrayLike, keys: ArrayLike, *, timeout: float = 600.0) -> None:
-        """Adds vectors, and replaces those of keys that are there already: see Index.upsert."""
+    def upsert(
+        self, vectors: ArrayLike, keys: ArrayLike, *, attributes: Attributes | None = None, timeout: float = 600.0
+    ) -> None:
+        """Adds vectors, and replaces those of keys that are there already, with their attributes: see Index.upsert."""
         rows = self._matrix(vectors)
-        self._change("upsert", timeout, self._keys(keys, len(rows)), rows)
+        self._change("upsert", timeout, self._keys(keys, len(rows)), rows, attributes)
+
+    def set_attributes(self, keys: ArrayLike, attributes: Attributes, *, timeout: float = 600.0) -> None:
+        """Sets attributes of keys: see Index.set_attributes. Attributes that are not given stay as they are."""
+        self._change("set_attributes", timeout, self._keys(keys, None), None, attributes)
 
     def delete(
         self, keys: ArrayLike, *, missing: Literal["raise", "ignore"] = "raise", timeout: float = 600.0
@@ -245,6 +273,18 @@ class Cluster:
             rows[mask] = vectors
         return rows
 
+    def attributes(self, keys: ArrayLike) -> dict[str, list[Any]]:
+        """The attributes of keys, such as those of hits: see Index.attributes."""
+        wanted = self._keys(keys, None)
+        assert wanted is not None
+        found: dict[str, list[Any]] = {}
+        for mask, columns in self._read("attributes", wanted)[1]:
+            for name, values in columns.items():
+                column = found.setdefault(name, [None] * len(wanted))
+                for place, value in zip(np.flatnonzero(mask), values, strict=True):
+                    column[place] = value
+        return found
+
     def contains(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Which of the keys are in the cluster."""
         found: NDArray[np.bool_] = np.any(self._read("present", self._keys(keys, None))[1], axis=0)
@@ -279,7 +319,7 @@ class Cluster:
         if not 1 <= shards <= 1024:
             raise ParameterError(f"shards ({shards}) must be between 1 and 1024")
         moved = self._call("rebalance", shards, timeout=timeout)
-        self._router.shards, _, self._seen, _ = self._call("layout")
+        self._router.shards, _, self._seen, *_ = self._call("layout")
         return int(moved)
 
     def check(self, *, timeout: float = 600.0) -> Report:
@@ -332,6 +372,12 @@ class Cluster:
         return dtype
 
     @property
+    def columns(self) -> dict[str, str]:
+        """The columns of the attributes and their types: see Index.columns."""
+        columns: dict[str, str] = self._call("layout")[4]
+        return columns
+
+    @property
     def shards(self) -> int:
         """Number of shards."""
         return int(self._call("layout")[0])
@@ -378,9 +424,11 @@ class Cluster:
         timeout: float,
         keys: NDArray[np.int64] | None = None,
         vectors: NDArray[Any] | None = None,
+        attributes: Attributes | None = None,
         **arguments: Any,
     ) -> tuple[int, int, int, list[Any]]:
-        result = self._call("change", uuid.uuid4().hex, method, keys, vectors, arguments, timeout=timeout)
+        given = uuid.uuid4().hex, method, keys, vectors, values_of(attributes), arguments
+        result = self._call("change", *given, timeout=timeout)
         self._seen = max(self._seen, result[0])
         done: tuple[int, int, int, list[Any]] = result
         return done

@@ -14,7 +14,8 @@ from ray.util import metrics
 import jasper
 from jasper._native import Index
 from jasper.errors import Cancelled, DeviceError, Error, FormatError, OutOfMemoryError, UnknownKeyError
-from jasper.ray._store import BUCKETS, MAINTENANCE, Batch, Store, bucket_of, digest
+from jasper.ray._store import BUCKETS, MAINTENANCE, Batch, Store, add_columns, bucket_of, digest
+from jasper.results import Report
 
 PATIENCE = 1.0
 """Seconds after which a replica that has not got a batch reads it from the log."""
@@ -111,6 +112,9 @@ class Replica:
         found = index.search_within(queries, radius, **options)
         return found.keys, found.distances
 
+    def explain(self, index: Index, options: dict[str, Any]) -> Report:
+        return index.explain(**options)
+
     def count(self, index: Index) -> int:
         return len(index)
 
@@ -125,9 +129,16 @@ class Replica:
         present = self.present(index, keys)
         return present, index.vectors(keys[present])
 
-    def rows(self, index: Index, buckets: list[int], limit: int) -> tuple[int, NDArray[np.int64], NDArray[Any]]:
-        """All keys and vectors of the first of some buckets, in the order of keys: of as many as have `limit` vectors, but
-        at least one. Returns their number, too."""
+    def attributes(self, index: Index, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], dict[str, list[Any]]]:
+        """Which keys are here, and their attributes."""
+        present = self.present(index, keys)
+        return present, index.attributes(keys[present])
+
+    def rows(
+        self, index: Index, buckets: list[int], limit: int
+    ) -> tuple[int, NDArray[np.int64], NDArray[Any], dict[str, list[Any]]]:
+        """All keys, vectors and attributes of the first of some buckets, in the order of keys: of as many buckets as
+        have `limit` vectors, but at least one. Returns their number, too."""
         keys = np.sort(index.keys())
         place = np.full(BUCKETS, len(buckets))
         place[buckets] = np.arange(len(buckets))
@@ -135,7 +146,7 @@ class Replica:
         totals = np.cumsum(np.bincount(places, minlength=len(buckets))[: len(buckets)])
         step = max(1, int(np.searchsorted(totals, limit, side="right")))
         keys = keys[places < step]
-        return step, keys, index.vectors(keys)
+        return step, keys, index.vectors(keys), index.attributes(keys)
 
     def outcome(self, index: Index, id: str) -> Any:
         """What maintenance has returned, or the error with which it was refused."""
@@ -143,7 +154,10 @@ class Replica:
         return self._outcomes.get(id, lost)
 
     def validate(self, part: Batch) -> NDArray[np.int64]:
-        """Raises what `apply` of the next batch would, and changes nothing. Returns the keys that it would change."""
+        """Raises what `apply` of the next batch would, and changes nothing. Returns the keys that it would change.
+
+        The sequencer has checked the attributes.
+        """
         self._follow(part.sequence - 1)
         index = self._opened()
         if part.method in ("insert", "upsert"):
@@ -152,9 +166,9 @@ class Replica:
                 getattr(index, part.method)(part.vectors, part.keys, progress=lambda stage, done, total: done < total)
             except Cancelled:
                 pass
-        elif part.method == "delete":
+        elif part.method in ("delete", "set_attributes"):
             present = self.present(index, part.keys)
-            if part.arguments["missing"] == "ignore":
+            if part.arguments.get("missing") == "ignore":
                 return part.keys[present]
             if not present.all():
                 raise UnknownKeyError(f"key {part.keys[~present][0]} is not in the cluster")
@@ -237,6 +251,7 @@ class Replica:
             index = Index(**manifest["index"], threads=self._threads).to_device(self._device)
         else:
             index, self._sequence = self._read(file, manifest), file["sequence"]
+        add_columns(index, manifest["columns"])
         self._since, self._index = self._sequence, index
 
     def _read(self, file: dict[str, Any], manifest: dict[str, Any]) -> Index:
@@ -307,26 +322,36 @@ class Replica:
             elif part.method == "resize":
                 self._close()
                 self._shards = part.arguments["shards"]
-            elif not len(part.keys):
-                pass
-            elif part.method == "delete":
-                self._close()
-                index.delete(part.keys)
             else:
-                getattr(index, part.method)(part.vectors, part.keys, progress=self._close_when_linked)
+                self._change(index, part)
             with self._gate:
                 self._sequence = part.sequence
                 if skipped is None and (len(part.keys) or part.method in ("resize", "skip")):
                     self._since = part.sequence
         except Exception as error:
-            if part.method in MAINTENANCE or not isinstance(error, OutOfMemoryError):
-                # The index may have lost its codes, or its device.
+            if part.method in MAINTENANCE or part.arguments.get("columns") or not isinstance(error, OutOfMemoryError):
+                # The index may have lost its codes, or its device, or have columns that no other has.
                 self._give_up()
             raise self._not_ready(str(error), error, part.sequence) from error
         finally:
             self._reopen_gate()
         self._vectors.set(len(index))
         self._state.set(self._sequence)
+
+    def _change(self, index: Index, part: Batch) -> None:
+        """Changes columns, vectors and attributes."""
+        add_columns(index, part.arguments.get("columns", {}))
+        if not len(part.keys):
+            return
+        if part.method in ("insert", "upsert"):
+            call = getattr(index, part.method)
+            call(part.vectors, part.keys, attributes=part.attributes, progress=self._close_when_linked)
+            return
+        self._close()
+        if part.method == "delete":
+            index.delete(part.keys)
+        else:
+            index.set_attributes(part.keys, part.attributes)
 
     def _close_when_linked(self, stage: str, done: int, total: int) -> None:
         if stage == "linking" and done == total:

@@ -19,7 +19,7 @@ from jasper._native import __version__
 from jasper.errors import DuplicateKeyError, Error, ParameterError
 from jasper.ray._replica import SECONDS, NotReady, Replica
 from jasper.ray._router import NAMESPACE, Router, Unavailable, group_name, left, replica_name, task_error
-from jasper.ray._store import BUCKETS, FORMAT, MAINTENANCE, Batch, Layout, Store, bucket_of, log_name
+from jasper.ray._store import BUCKETS, FORMAT, MAINTENANCE, Batch, Layout, Store, bucket_of, log_name, new_columns
 
 BACKLOG = 8
 """Batches that a slow replica may have waiting; it reads more from the log."""
@@ -59,9 +59,11 @@ class Sequencer:
         self._start(range(self._layout.shards))
         self._router.end_shards(self._layout.shards, time.monotonic() + 60.0)
 
-    def layout(self) -> tuple[int, int, int, dict[str, Any]]:
-        """Number of shards, of replicas, and of the last batch that changed vectors, and what indexes are made with."""
-        return self._layout.shards, self._router.replicas, self._layout.since, self._manifest["index"]
+    def layout(self) -> tuple[int, int, int, dict[str, Any], dict[str, str]]:
+        """Number of shards, of replicas, and of the last batch that changed vectors or attributes, what indexes are
+        made with, and the columns of attributes."""
+        layout = self._layout
+        return layout.shards, self._router.replicas, layout.since, self._manifest["index"], layout.columns
 
     def change(
         self,
@@ -69,6 +71,7 @@ class Sequencer:
         method: str,
         keys: NDArray[np.int64] | None,
         vectors: NDArray[Any] | None,
+        attributes: dict[str, list[Any]],
         arguments: dict[str, Any],
         seconds: float,
     ) -> tuple[int, int, int, list[Any]]:
@@ -83,7 +86,7 @@ class Sequencer:
                 shards = range(self._layout.shards if method in MAINTENANCE else 0)
                 outcomes = self._outcomes(id, self._layout.sequence, shards, deadline)
                 return self._layout.sequence, *self._layout.recent[id], [outcomes[shard] for shard in shards]
-            batch = self._validated(id, method, keys, vectors, arguments, deadline)
+            batch = self._validated(id, method, keys, vectors, attributes, arguments, deadline)
             results = self._commit(batch, deadline)
         self._seconds.observe(time.monotonic() - began)
         return batch.sequence, *self._layout.recent[id], results
@@ -176,6 +179,7 @@ class Sequencer:
         method: str,
         keys: NDArray[np.int64] | None,
         vectors: NDArray[Any] | None,
+        attributes: dict[str, list[Any]],
         arguments: dict[str, Any],
         deadline: float,
     ) -> Batch:
@@ -193,8 +197,10 @@ class Sequencer:
             if arguments.get("missing") != "ignore":
                 raise DuplicateKeyError(f"key {distinct[counts > 1][0]} is given twice; give each key once")
             keys = distinct
+        if attributes:
+            arguments = {**arguments, "columns": new_columns(self._layout.columns, attributes, len(keys))}
         shards = self._layout.table[bucket_of(keys)]
-        batch = batch._replace(keys=keys, vectors=vectors, shards=shards)
+        batch = batch._replace(arguments=arguments, keys=keys, vectors=vectors, attributes=attributes, shards=shards)
         # An empty part has the shape and type of vectors, too.
         concerned = np.unique(shards).tolist() or [0]
         kept = self._ask(batch, concerned, deadline)
@@ -210,7 +216,8 @@ class Sequencer:
     def _batch(self, method: str, arguments: dict[str, Any]) -> Batch:
         """The next batch, without keys."""
         none = np.empty(0, np.int64)
-        return Batch(self._layout.sequence + 1, uuid.uuid4().hex, method, arguments, none, None, none.astype(np.int16))
+        shards = none.astype(np.int16)
+        return Batch(self._layout.sequence + 1, uuid.uuid4().hex, method, arguments, none, None, {}, shards)
 
     def _add(self, method: str, arguments: dict[str, Any], deadline: float) -> None:
         """Makes a change without keys."""
@@ -220,7 +227,7 @@ class Sequencer:
     def _commit(self, batch: Batch, deadline: float) -> list[Any]:
         """Appends a batch to the log, and returns what `_send` does."""
         try:
-            self._store.append(batch)
+            size = self._store.append(batch)
         except Exception as error:
             if isinstance(error, FileExistsError) or not self._store.is_missing(log_name(batch.sequence)):
                 # Another sequencer has gone on, or the append succeeded after all. Ray restarts this one, which then
@@ -230,7 +237,7 @@ class Sequencer:
         self._layout.apply(batch)
         self._unsettled = batch
         self._batches.inc()
-        self._log_bytes += batch.keys.nbytes + (0 if batch.vectors is None else batch.vectors.nbytes)
+        self._log_bytes += size
         self._bytes.set(self._log_bytes)
         return self._send(batch, deadline)
 
@@ -317,12 +324,14 @@ class Sequencer:
         """Moves the first of some buckets, and returns how many."""
         calls = {source: (self._layout.sequence, "rows", buckets, MOVED)}
         step: int
-        step, keys, vectors = self._router.one_of_each("read", "read", calls, left(deadline))[source].result
+        found = self._router.one_of_each("read", "read", calls, left(deadline))[source].result
+        step, keys, vectors, attributes = found
         buckets, targets = buckets[:step], targets[:step]
         arguments = {"source": source, "buckets": buckets, "targets": targets}
         target_of = np.zeros(BUCKETS, np.int16)
         target_of[buckets] = targets
-        batch = self._batch("move", arguments)._replace(keys=keys, vectors=vectors, shards=target_of[bucket_of(keys)])
+        batch = self._batch("move", arguments)
+        batch = batch._replace(keys=keys, vectors=vectors, attributes=attributes, shards=target_of[bucket_of(keys)])
         # A target without room refuses before anything moves.
         self._ask(batch, sorted(set(targets)), deadline)
         self._commit(batch, deadline)
@@ -378,12 +387,18 @@ def held(lock: Any, deadline: float) -> Iterator[None]:
 
 
 def first_manifest(
-    build: str, shards: int, replicas: int, index: dict[str, Any], options: dict[str, Any], files: list[dict[str, Any]]
+    build: str,
+    shards: int,
+    replicas: int,
+    index: dict[str, Any],
+    columns: dict[str, str],
+    options: dict[str, Any],
+    files: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """The manifest of a cluster that was built."""
     next_key = max(file.pop("next_key") for file in files)
     about = {"format": FORMAT, "build": build, "version": __version__, "replicas": replicas, "index": index}
-    state = {"sequence": 0, "shards": shards, "next_key": next_key, "recent": []}
+    state = {"sequence": 0, "shards": shards, "next_key": next_key, "columns": columns, "recent": []}
     table = [bucket % shards for bucket in range(BUCKETS)]
     return {**about, "options": options, **state, "table": table, "files": files}
 

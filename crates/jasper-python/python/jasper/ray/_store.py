@@ -8,12 +8,15 @@
 Files appear whole or not at all, on local file systems (renames and links) and on object stores (uploads).
 """
 
+import contextlib
 import hashlib
 import io
 import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from datetime import datetime
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import fsspec
@@ -21,7 +24,10 @@ import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
-from jasper.errors import FormatError
+from jasper import _interop
+from jasper._native import Index
+from jasper._typing import Attributes
+from jasper.errors import FormatError, UnknownKeyError
 
 FORMAT = 1
 """Version of the manifest and of the log."""
@@ -30,10 +36,20 @@ BUCKETS = 1024
 """Keys are assigned to buckets by their hash, and buckets to shards by a table."""
 
 MAINTENANCE = ("consolidate", "compact", "quantize", "tune")
-"""Changes that leave keys and vectors as they are."""
+"""Changes that leave keys, vectors and attributes as they are."""
 
 REMEMBERED = 1000
 """Batches whose results are kept in case a client repeats its call."""
+
+EXAMPLES = {
+    "bool": False,
+    "integer": 0,
+    "float": 0.0,
+    "timestamp": datetime(1970, 1, 1),
+    "keyword": "",
+    "keywords": [""],
+}
+"""A value of each type of column."""
 
 
 def bucket_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -43,6 +59,41 @@ def bucket_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
         hashed = (hashed ^ (hashed >> np.uint64(shift))) * np.uint64(factor)
     hashed ^= hashed >> np.uint64(31)
     return (hashed >> np.uint64(54)).astype(np.int64)
+
+
+def values_of(attributes: Attributes | None) -> dict[str, list[Any]]:
+    """The values of each column of attributes."""
+    return {} if attributes is None else {name: values for name, values, _ in _interop.columns(attributes)}
+
+
+def add_columns(index: Index, columns: dict[str, str]) -> None:
+    """Gives an index the columns that it does not have, so that those of all shards are the same."""
+    new = {name: [EXAMPLES[kind]] for name, kind in columns.items() if name not in index.columns}
+    if new:
+        # A column gets its type from a value, and keeps it.
+        empty = Index(index.dim, metric=index.metric, dtype=index.dtype, threads=1)
+        empty.insert(np.ones((1, index.dim), index.dtype), [0], attributes=new)
+        empty.delete([0])
+        empty.consolidate()
+        index.merge(empty)
+
+
+def new_columns(columns: dict[str, str], attributes: dict[str, list[Any]], count: int) -> dict[str, str]:
+    """The columns that attributes of a number of keys add to others, and their types.
+
+    Raises ParameterError if values do not fit their columns.
+    """
+    index = Index(1, threads=1)
+    add_columns(index, columns)
+    # Values are checked before keys.
+    with contextlib.suppress(UnknownKeyError):
+        index.set_attributes(np.arange(count), attributes)
+    for name in attributes:
+        if name not in columns:
+            # A value of each type gives the type of the column. NaN is null, and no float.
+            some = list({type(value): value for value in attributes[name] if value == value}.values())
+            index.insert(np.ones((len(some), 1)), attributes={name: some})
+    return {name: kind for name, kind in index.columns.items() if name not in columns}
 
 
 class Batch(NamedTuple):
@@ -55,6 +106,7 @@ class Batch(NamedTuple):
     arguments: dict[str, Any]
     keys: NDArray[np.int64]
     vectors: NDArray[Any] | None
+    attributes: dict[str, list[Any]]
     shards: NDArray[np.int16]
     """The shard of each key; for a move, its new one."""
 
@@ -66,18 +118,20 @@ class Batch(NamedTuple):
 
     def part(self, shard: int) -> "Batch":
         """What concerns a shard. A move is a delete at its source, and an insert elsewhere."""
-        mine = self.shards == shard
+        mine = np.flatnonzero(self.shards == shard)
         vectors = None if self.vectors is None else self.vectors[mine]
-        part = self._replace(keys=self.keys[mine], vectors=vectors, shards=self.shards[mine])
+        attributes = {name: [values[row] for row in mine.tolist()] for name, values in self.attributes.items()}
+        part = self._replace(keys=self.keys[mine], vectors=vectors, attributes=attributes, shards=self.shards[mine])
         if self.method != "move":
             return part
         if self.arguments["source"] == shard:
-            return self._replace(method="delete", vectors=None)
+            return self._replace(method="delete", vectors=None, attributes={})
         return part._replace(method="insert")
 
     def encode(self) -> bytes:
         """The bytes of its file in the log."""
-        header = json.dumps([FORMAT, self.sequence, self.id, self.method, self.arguments]).encode()
+        fields = [FORMAT, self.sequence, self.id, self.method, self.arguments, self.attributes]
+        header = json.dumps(fields, default=methodcaller("isoformat")).encode()
         arrays = {"header": np.frombuffer(header, np.uint8), "keys": self.keys, "shards": self.shards}
         if self.vectors is not None:
             arrays["vectors"] = self.vectors
@@ -91,24 +145,25 @@ class Batch(NamedTuple):
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
                 arrays = dict(file)
-            form, sequence, id, method, arguments = json.loads(arrays["header"].tobytes())
+            form, sequence, id, method, arguments, attributes = json.loads(arrays["header"].tobytes())
         except Exception as error:
             raise FormatError(f"{name} is not a batch of the log, or is damaged: {error}") from error
         if form != FORMAT:
             raise FormatError(f"{name} has format {form}, and this version reads {FORMAT}")
-        return cls(sequence, id, method, arguments, arrays["keys"], arrays.get("vectors"), arrays["shards"])
+        return cls(sequence, id, method, arguments, arrays["keys"], arrays.get("vectors"), attributes, arrays["shards"])
 
 
 class Layout:
-    """What the log says about a cluster besides its vectors."""
+    """What the log says about a cluster besides its vectors and attributes."""
 
     def __init__(self, manifest: dict[str, Any]) -> None:
         self.sequence: int = manifest["sequence"]
         self.since = self.sequence
-        """The last batch that changed vectors, if it is known."""
+        """The last batch that changed vectors or attributes, if it is known."""
         self.shards: int = manifest["shards"]
         self.table = np.array(manifest["table"], np.int16)
         self.next_key: int = manifest["next_key"]
+        self.columns: dict[str, str] = manifest["columns"]
         self.recent: dict[str, tuple[int, int]] = {id: (first, count) for id, first, count in manifest["recent"]}
         self.skipped: set[int] = set()
         """Batches that shards have skipped since the manifest."""
@@ -117,13 +172,14 @@ class Layout:
         """Its part of a manifest."""
         recent = [[id, first, count] for id, (first, count) in self.recent.items()]
         state = {"sequence": self.sequence, "shards": self.shards, "next_key": self.next_key, "recent": recent}
-        return {**state, "table": self.table.tolist()}
+        return {**state, "columns": self.columns, "table": self.table.tolist()}
 
     def apply(self, batch: Batch) -> None:
         """Follows a batch, the next one."""
         self.sequence = batch.sequence
         if batch.method not in MAINTENANCE:
             self.since = batch.sequence
+        self.columns = {**self.columns, **batch.arguments.get("columns", {})}
         if batch.method == "move":
             self.table[batch.arguments["buckets"]] = batch.arguments["targets"]
         elif batch.method == "resize":
@@ -133,6 +189,7 @@ class Layout:
             undone = batch.arguments["undone"]
             self.recent.pop(undone.get("id"), None)
             self.table[undone.get("buckets", [])] = undone.get("source", 0)
+            self.columns = {name: self.columns[name] for name in self.columns if name not in undone.get("columns", {})}
         elif batch.method in ("insert", "upsert") and len(batch.keys):
             self.next_key = max(self.next_key, int(batch.keys.max()) + 1)
         self.recent[batch.id] = (int(batch.keys[0]) if len(batch.keys) else 0, len(batch.keys))
@@ -240,9 +297,11 @@ class Store:
                 raise FormatError(f"{self.path(log_name(expected))} is missing, and later batches are there; restore it")
         return numbers
 
-    def append(self, batch: Batch) -> None:
-        """Adds a batch to the log. Raises FileExistsError if there is another one of this number."""
-        self.create(log_name(batch.sequence), batch.encode())
+    def append(self, batch: Batch) -> int:
+        """Adds a batch to the log, and returns its size. Raises FileExistsError if there is one of this number."""
+        data = batch.encode()
+        self.create(log_name(batch.sequence), data)
+        return len(data)
 
     def batch(self, sequence: int) -> Batch:
         """Reads a batch of the log."""
