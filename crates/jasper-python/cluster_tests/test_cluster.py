@@ -75,7 +75,6 @@ def state_of_index(index):
         (lambda cluster, v: cluster.insert(v[:2], [5000]), jasper.ParameterError),
         (lambda cluster, v: cluster.insert(v[:2], [5000, -1]), jasper.ParameterError),
         (lambda cluster, v: cluster.insert(v[:2, :5]), jasper.ParameterError),
-        (lambda cluster, v: cluster.insert(v[:2].astype(np.float64)), jasper.ParameterError),
         (lambda cluster, v: cluster.insert(np.vstack([v[:40], v[:1] * np.nan])), jasper.ParameterError),
         (lambda cluster, v: cluster.upsert(np.vstack([v[:40], v[:1] * np.inf]), np.arange(41)), jasper.ParameterError),
         (lambda cluster, v: cluster.delete([1, 2, 3, 4, 5000]), jasper.UnknownKeyError),
@@ -254,7 +253,7 @@ def test_a_shard_without_replicas_is_named(cluster, vectors):
 
 
 def test_a_batch_is_applied_once(cluster, vectors):
-    call = ("id", "insert", np.array([7000]), vectors[:1], {})
+    call = ("id", "insert", np.array([7000]), vectors[:1], {}, {})
     first, second = (cluster._call("change", *call) for _ in range(2))
     assert first[:3] == second[:3]
     # This program has not seen the change: the call is not one of its methods.

@@ -248,15 +248,18 @@ def test_what_all_replicas_of_a_shard_fail_at_is_skipped(nodes, cluster, vectors
     fail(cluster, "insert", [0, 1], jasper.OutOfMemoryError("no room for vectors"), shard=1)
     on = np.concatenate([keys_of(shard) for shard in range(3)])
     with pytest.raises(jasper.OutOfMemoryError, match="no room for vectors"):
-        cluster.insert(vectors[: len(on)], on)
-    assert len(cluster) == before and not cluster.contains(on).any()
-    cluster.insert(vectors[: len(on)], on + 5000)
+        cluster.insert(vectors[: len(on)], on, attributes={"year": on})
+    assert len(cluster) == before and not cluster.contains(on).any() and cluster.columns == {}
+    with pytest.raises(jasper.ParameterError, match="there is no column"):
+        cluster.search(vectors[0], filter="year = 3")
+    cluster.insert(vectors[: len(on)], on + 5000, attributes={"year": on.astype(str)})
     assert len(cluster) == before + len(on) and cluster.check().are_equal
     cluster.close()
     again = Cluster.open(cluster.path)
     try:
         assert len(again) == before + len(on) and again.check().are_equal
         assert not again.contains(on).any() and again.contains(on + 5000).all()
+        assert again.columns == {"year": "keyword"}
     finally:
         again.close()
 
@@ -316,8 +319,8 @@ def test_a_snapshot_has_nothing_that_is_skipped(cluster, folder, vectors, tmp_pa
 
 
 def test_a_repeated_call_returns_what_the_first_did(cluster, vectors):
-    good = ("good", "tune", None, None, {"recall": 0.9, "k": 10})
-    bad = ("bad", "quantize", None, None, {"quantization": "zip", "force": False})
+    good = ("good", "tune", None, None, {}, {"recall": 0.9, "k": 10})
+    bad = ("bad", "quantize", None, None, {}, {"quantization": "zip", "force": False})
 
     def restart():
         # One that still starts has the log from before the snapshot, and with it the report.
