@@ -251,7 +251,7 @@ class Replica:
             index = Index(**manifest["index"], threads=self._threads).to_device(self._device)
         else:
             index, self._sequence = self._read(file, manifest), file["sequence"]
-        add_columns(index, manifest["columns"])
+        add_columns(index, manifest.get("columns", {}))
         self._since, self._index = self._sequence, index
 
     def _read(self, file: dict[str, Any], manifest: dict[str, Any]) -> Index:

@@ -145,12 +145,14 @@ class Batch(NamedTuple):
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
                 arrays = dict(file)
-            form, sequence, id, method, arguments, attributes = json.loads(arrays["header"].tobytes())
+            # Earlier batches have no attributes.
+            form, sequence, id, method, arguments, *attributes = json.loads(arrays["header"].tobytes())
         except Exception as error:
             raise FormatError(f"{name} is not a batch of the log, or is damaged: {error}") from error
         if form != FORMAT:
             raise FormatError(f"{name} has format {form}, and this version reads {FORMAT}")
-        return cls(sequence, id, method, arguments, arrays["keys"], arrays.get("vectors"), attributes, arrays["shards"])
+        values = attributes[0] if attributes else {}
+        return cls(sequence, id, method, arguments, arrays["keys"], arrays.get("vectors"), values, arrays["shards"])
 
 
 class Layout:
@@ -163,7 +165,7 @@ class Layout:
         self.shards: int = manifest["shards"]
         self.table = np.array(manifest["table"], np.int16)
         self.next_key: int = manifest["next_key"]
-        self.columns: dict[str, str] = manifest["columns"]
+        self.columns: dict[str, str] = manifest.get("columns", {})
         self.recent: dict[str, tuple[int, int]] = {id: (first, count) for id, first, count in manifest["recent"]}
         self.skipped: set[int] = set()
         """Batches that shards have skipped since the manifest."""
