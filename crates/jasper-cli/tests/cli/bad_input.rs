@@ -405,3 +405,20 @@ fn an_empty_set_is_an_index_without_vectors() {
     assert_eq!(sandbox.one(&["insert", "empty.jasper", "--base", "base.fbin"])["first_key"], 0);
     assert_eq!(sandbox.one(&["info", "empty.jasper"])["vectors"], 400);
 }
+
+#[test]
+fn a_graph_that_is_not_recognized_says_which_are() {
+    let sandbox = Sandbox::with_index();
+    sandbox.ok(&["convert", "vectors.jasper", "hnsw.bin", "--to", "hnswlib"]);
+    sandbox.write("cut.bin", &sandbox.read("hnsw.bin")[..5000]);
+    sandbox.write("flat.faiss", b"IxF2 is an index of faiss without a graph");
+    for (input, expected) in [
+        ("cut.bin", "cut.bin: is not a graph of diskann, hnswlib or faiss (IndexHNSWFlat or IndexHNSWSQ)"),
+        ("flat.faiss", "for one of ParlayANN, pass --from parlayann"),
+        ("vectors.jasper", "vectors.jasper: is an index already"),
+        ("none.bin", "none.bin: cannot be read"),
+    ] {
+        let error = sandbox.fails(1, &["convert", input, "x.jasper"]);
+        assert!(error.contains(expected), "{error}");
+    }
+}
