@@ -54,7 +54,7 @@ impl Keys {
     /// The live key of a row, or [`NO_KEY`].
     #[inline]
     pub(crate) fn key(&self, row: u32) -> Key {
-        self.of_rows.get(row)
+        if self.own.get(row) { row.into() } else { self.of_rows.get(row) }
     }
 
     /// The rows of live keys, ascending, and these.

@@ -35,7 +35,8 @@ const MIN_CHUNK_BYTES: usize = 64 << 20;
 const TASK_BYTES: usize = 256 << 10;
 
 /// The exact `k` nearest vectors of `base` for each of `queries`, with the same ids, order and distances as
-/// [`jasper_data::exact_knn`].
+/// [`jasper_data::exact_knn`]. But of floats, and of bytes under cosine, 2 `k` candidates are chosen by sums of f32: if more than
+/// `k` vectors differ from the `k`-th by less than rounding, one of them may be missed.
 ///
 /// The base may be a mapped file larger than host and device memory: it is read once, sequentially, by the threads of
 /// `pool`. `progress` is called between chunks with the number of base vectors searched, and can cancel.

@@ -7,7 +7,7 @@ use jasper_core::{Key, Slot};
 use rustc_hash::FxHashMap;
 
 use super::KeyMap;
-use crate::parts::Parts;
+use crate::parts::{Parts, SlotSet};
 
 /// Slots of a span, which are looked through for a key.
 const SPAN: usize = 32;
@@ -27,6 +27,9 @@ pub(crate) struct KeyLocations {
     least_keys: Arc<Vec<Key>>,
     /// Slots of the live keys that are not the first key of a slot in their span.
     elsewhere: KeyTable,
+    /// Slots with the live key that is their number, though not all: most keys are the numbers of vectors, and the bits of
+    /// millions stay in caches, where the column of first keys does not.
+    own: SlotSet,
 }
 
 /// Parts of a [`KeyTable`].
@@ -78,7 +81,17 @@ impl KeyLocations {
         for (key, slot) in others.chain(keys.further.iter()) {
             elsewhere.part_mut(key).insert(key, slot);
         }
-        Self { least_keys: Arc::new(least_keys), elsewhere }
+        let mut own = SlotSet::default();
+        for slot in keys.live_slots().filter(|&slot| keys.first_key(slot) == slot.index() as Key) {
+            own.insert(slot);
+        }
+        Self { least_keys: Arc::new(least_keys), elsewhere, own }
+    }
+
+    /// Whether the slot of this number is known to have this live key.
+    #[inline]
+    pub(super) fn is_own(&self, key: Key) -> bool {
+        u32::try_from(key).is_ok_and(|number| self.own.contains(Slot::new(number)))
     }
 
     /// The span whose slots may have this key as their first, unless the key has an entry.
@@ -96,13 +109,19 @@ impl KeyLocations {
 
     /// Adds a key. `first` says that it comes before all other keys of the slot.
     pub(super) fn insert(&mut self, key: Key, slot: Slot, first: bool) {
+        if slot.index() as Key == key {
+            self.own.insert(slot);
+        }
         if !first || !self.span(key).contains(&slot.index()) {
             self.elsewhere.part_mut(key).insert(key, slot);
         }
     }
 
-    /// Sets or removes the entry of a key.
+    /// Sets or removes the entry of a key, which may no longer be live.
     pub(super) fn set(&mut self, key: Key, slot: Option<Slot>) {
+        if self.is_own(key) {
+            self.own.remove(Slot::new(key as u32));
+        }
         match slot {
             Some(slot) => drop(self.elsewhere.part_mut(key).insert(key, slot)),
             None => drop(self.elsewhere.part_mut(key).remove(&key)),
@@ -179,6 +198,38 @@ mod tests {
             make(|keys, pairs| pairs.iter().for_each(|&(key, slot)| keys.assign_unused(key, slot)));
         assert_eq!(at_once, one_by_one);
         assert_eq!(at_once.0, [vec![7, 9, 2], vec![3, 8], vec![1]]);
+    }
+
+    #[test]
+    fn keys_that_are_numbers_of_slots_move_like_others() {
+        const SLOTS: usize = 3 * SPAN;
+        let mut keys = KeyMap::new();
+        keys.resize(SLOTS).unwrap();
+        keys.tombstones.insert_range(0..SLOTS);
+        (0..SLOTS).for_each(|slot| keys.assign_unused(slot as Key, Slot::from_index(slot)));
+        let mut expected: Vec<(Key, usize)> = (0..SLOTS).map(|slot| (slot as Key, slot)).collect();
+        assert_eq!(all(&keys, 200), expected);
+        assert!((0..SLOTS as Key).all(|key| keys.locations.get().unwrap().is_own(key)));
+        // Two change places, and a third loses its slot to another key.
+        for key in [5, 70, 11] {
+            keys.delete(key).unwrap();
+        }
+        for (key, slot) in [(5, 70), (70, 5), (150, 11)] {
+            keys.assign(key, Slot::new(slot)).unwrap();
+        }
+        (expected[5].1, expected[70].1) = (70, 5);
+        expected.remove(11);
+        expected.push((150, 11));
+        assert_eq!(all(&keys, 200), expected);
+        // What is undone is as it was.
+        keys.begin();
+        keys.delete(7).unwrap();
+        keys.delete(150).unwrap();
+        keys.assign(11, Slot::new(11)).unwrap();
+        assert_eq!((keys.slot_of(7), keys.slot_of(11)), (None, Some(Slot::new(11))));
+        keys.rollback();
+        assert_eq!(all(&keys, 200), expected);
+        assert_eq!(all(&keys.share(), 200), expected);
     }
 
     #[test]

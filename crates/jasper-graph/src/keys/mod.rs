@@ -259,6 +259,9 @@ impl KeyMap {
             return None;
         }
         let locations = self.locations.get_or_init(|| KeyLocations::new(self));
+        if locations.is_own(key) {
+            return Some(Slot::new(key as u32));
+        }
         let has_it = |&slot: &usize| self.first.at(slot) == key && self.has_key(Slot::from_index(slot));
         // The number of a vector is its slot if no vectors before it are identical.
         let guess = usize::try_from(key).ok().filter(|&slot| slot < self.first.len());

@@ -253,7 +253,7 @@ mod tests {
             of_words.map(|entry| entry.kind).collect::<Vec<_>>()
         };
         for (words, kind) in [
-            ("sand dab", "animal"),
+            ("windowpane, Scophthalmus aquosus", "animal"),
             ("aba", "artifact"),
             ("technophilia", "feeling"),
             ("soul food", "food"),
