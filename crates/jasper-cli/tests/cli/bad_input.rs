@@ -416,7 +416,7 @@ fn a_graph_that_is_not_recognized_says_which_are() {
         ("cut.bin", "cut.bin: is not a graph of diskann, hnswlib or faiss (IndexHNSWFlat or IndexHNSWSQ)"),
         ("flat.faiss", "for one of ParlayANN, pass --from parlayann"),
         ("vectors.jasper", "vectors.jasper: is an index already"),
-        ("none.bin", "none.bin: cannot be read"),
+        ("none.bin", "none.bin: No such file"),
     ] {
         let error = sandbox.fails(1, &["convert", input, "x.jasper"]);
         assert!(error.contains(expected), "{error}");
