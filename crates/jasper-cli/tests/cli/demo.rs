@@ -45,7 +45,7 @@ fn it_fits_the_terminal_and_draws_where_it_stands() {
     for part in [
         "Build ",
         "Ask        bird sea, where kind = 'animal'\n",
-        "fishing eagle",
+        "diving petrel",
         "Recall ",
         "Update ",
         "and reopen",
