@@ -96,9 +96,9 @@ pub fn is_graph(start: &[u8], size: u64) -> bool {
     header.is_some_and(|header| header.check(size).is_ok())
 }
 
-/// Reads an index that hnswlib wrote to `path`, for vectors of f32. The file does not store the metric: it is that of the
-/// index's space, which is not told from one of bytes (`L2SpaceI`). `params` apply to later inserts; if `None`,
-/// `max_degree` is that of the base layer, which is 2 `M`.
+/// Reads an index of f32 vectors that hnswlib wrote to `path`. The file does not record its space, so `metric` must be
+/// that of the space. A file of `L2SpaceI`, whose vectors are bytes, looks the same and is not supported. `params` apply to
+/// later inserts; if `None`, `max_degree` is that of the base layer, which is 2 `M`.
 ///
 /// Keys are labels. Deleted elements become tombstones, whose keys can be restored. The edges of an element in upper
 /// layers are added to those of the base layer, as far as its row has room. Searches start at the entry point:
