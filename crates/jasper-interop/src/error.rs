@@ -132,6 +132,13 @@ pub enum ImportFault {
     Cancelled(#[from] Cancelled),
 }
 
+impl ImportFault {
+    /// A field that contradicts another.
+    pub(crate) fn field(name: &'static str, value: impl ToString, expected: impl Into<String>) -> Self {
+        Self::Field { name, value: value.to_string(), expected: expected.into() }
+    }
+}
+
 impl From<ParamError> for ImportFault {
     fn from(error: ParamError) -> Self {
         Self::Params(error.into())

@@ -25,7 +25,7 @@ use jasper_data::AtomicFile;
 
 use crate::import::{BUFFER, Import, params_of, read_file};
 use crate::rows::Rows;
-use crate::source::Source;
+use crate::source::{Source, expect};
 use crate::{ExportError, ImportError, ImportFault};
 use jasper_graph::{Graph, write_file};
 
@@ -56,29 +56,17 @@ const DELETED: u32 = 1 << 16;
 impl Header {
     /// Compares the fields with each other, and with the `size` of the file.
     fn check(&self, size: u64) -> Result<(), ImportFault> {
-        let field = |name, value: u64, expected: u128, why: &str| match u128::from(value) == expected {
-            true => Ok(()),
-            false => Err(ImportFault::Field {
-                name,
-                value: value.to_string(),
-                expected: format!("{expected}{why}"),
-            }),
-        };
-        field("offsetLevel0_", self.base_offset, 0, "")?;
+        expect("offsetLevel0_", self.base_offset, 0_u32, "where the base layer begins")?;
         if self.count > self.capacity {
             let expected = format!("at most max_elements_ ({})", self.capacity);
-            return Err(ImportFault::Field {
-                name: "cur_element_count",
-                value: self.count.to_string(),
-                expected,
-            });
+            return Err(ImportFault::field("cur_element_count", self.count, expected));
         }
         let link_bytes = 4 + 4 * u128::from(self.max_degree);
-        field("offsetData_", self.vector_offset, link_bytes, ", from maxM0_")?;
+        expect("offsetData_", self.vector_offset, link_bytes, "from maxM0_")?;
         let coordinates = u128::from(self.label_offset).saturating_sub(link_bytes) / 4;
-        field("label_offset_", self.label_offset, link_bytes + 4 * coordinates.max(1), ", from offsetData_")?;
+        expect("label_offset_", self.label_offset, link_bytes + 4 * coordinates.max(1), "from offsetData_")?;
         let element_bytes = u128::from(self.label_offset) + 8;
-        field("size_data_per_element_", self.element_bytes, element_bytes, ", from label_offset_")?;
+        expect("size_data_per_element_", self.element_bytes, element_bytes, "from label_offset_")?;
         // Each element also has the number of its bytes in upper layers.
         let least = HEADER_BYTES as u128 + u128::from(self.count).saturating_mul(element_bytes + 4);
         if least > u128::from(size) {
@@ -166,7 +154,7 @@ pub fn read_from(
         let bytes = u64::from(source.value::<u32>()?);
         if bytes % per_layer != 0 {
             let expected = format!("a multiple of {per_layer}, from maxM_");
-            return Err(ImportFault::Field { name: "linkListSize", value: bytes.to_string(), expected });
+            return Err(ImportFault::field("linkListSize", bytes, expected));
         }
         let layers: Vec<u32> = source.values(bytes / 4)?;
         // The edges of higher layers lead farther.

@@ -73,3 +73,17 @@ impl<R: Read + Seek> Source<R> {
         Ok(())
     }
 }
+
+/// Refuses a field unless it has the value that follows from others, as `why` says.
+pub(crate) fn expect(
+    name: &'static str,
+    value: u64,
+    expected: impl Into<u128>,
+    why: &str,
+) -> Result<(), ImportFault> {
+    let expected = expected.into();
+    if u128::from(value) == expected {
+        return Ok(());
+    }
+    Err(ImportFault::field(name, value, format!("{expected}, {why}")))
+}

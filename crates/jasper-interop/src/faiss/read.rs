@@ -12,7 +12,7 @@ use super::{
     metric_of,
 };
 use crate::import::{Import, params_of, read_file};
-use crate::source::Source;
+use crate::source::{Source, expect};
 use crate::{ImportError, ImportFault};
 use jasper_graph::Graph;
 
@@ -136,7 +136,7 @@ impl Header {
             true => Ok(value as usize),
             false => {
                 let expected = format!("between {} and {}", range.start(), range.end());
-                Err(ImportFault::Field { name, value: value.to_string(), expected })
+                Err(ImportFault::field(name, value, expected))
             }
         };
         Ok(Self {
@@ -197,12 +197,8 @@ impl Parts {
         source.skip(probabilities, 8)?;
         let ends = read_vector::<i32, _>(source)?;
         if ends.len() < 2 || ends[0] != 0 || !ends.is_sorted_by(|a, b| a < b) {
-            let (name, value) = ("cum_nneighbor_per_level", ends.len().to_string());
-            return Err(ImportFault::Field {
-                name,
-                value,
-                expected: "the length of at least 2 numbers that ascend from 0".into(),
-            });
+            let expected = "the length of at least 2 numbers that ascend from 0";
+            return Err(ImportFault::field("cum_nneighbor_per_level", ends.len(), expected));
         }
         let layers = read_vector::<i32, _>(source)?;
         expect("levels.size()", layers.len() as u64, rows, "that of ntotal")?;
@@ -214,7 +210,7 @@ impl Parts {
             let width = usize::try_from(layers).ok().filter(|&layers| layers > 0).and_then(|l| ends.get(l));
             let Some(&width) = width else {
                 let expected = format!("between 1 and {}", ends.len() - 1);
-                return Err(ImportFault::Field { name: "levels", value: layers.to_string(), expected });
+                return Err(ImportFault::field("levels", layers, expected));
             };
             end += width as u64;
         }
@@ -286,24 +282,14 @@ fn read_storage<R: Read + Seek>(
 
 /// The key for an id.
 fn key_of(id: i64) -> Result<Key, ImportFault> {
-    let expected = || "0 or more; give the vector another id in faiss".into();
-    let fault = || ImportFault::Field { name: "id_map", value: id.to_string(), expected: expected() };
-    Key::try_from(id).map_err(|_| fault())
+    let expected = "0 or more; give the vector another id in faiss";
+    Key::try_from(id).map_err(|_| ImportFault::field("id_map", id, expected))
 }
 
 /// A vector in the sense of C++: its length, then its elements.
 fn read_vector<V: Pod, R: Read + Seek>(source: &mut Source<R>) -> Result<Vec<V>, ImportFault> {
     let len = source.value()?;
     source.values(len)
-}
-
-fn expect(name: &'static str, value: u64, expected: u64, why: &str) -> Result<(), ImportFault> {
-    match value == expected {
-        true => Ok(()),
-        false => {
-            Err(ImportFault::Field { name, value: value.to_string(), expected: format!("{expected}, {why}") })
-        }
-    }
 }
 
 fn unread(what: &str, kind: [u8; 4]) -> ImportFault {

@@ -31,7 +31,7 @@ fn read_hnswlib(file: &[u8]) -> Result<Graph<f32>, ImportFault> {
 }
 
 #[test]
-fn a_hnswlib_index_is_read() {
+fn an_hnswlib_index_is_read() {
     let graph = read_hnswlib(&hnswlib_file()).unwrap();
     assert_eq!(neighbors(&graph), [vec![1, 2], vec![3, 2], vec![1], vec![]], "with those of upper layers");
     assert_eq!(graph.adjacency().start_points(), [Slot::new(2)]);
@@ -58,7 +58,7 @@ fn a_hnswlib_index_is_read() {
 }
 
 #[test]
-fn a_hnswlib_index_without_elements_is_read() {
+fn an_hnswlib_index_without_elements_is_read() {
     let file =
         bytes!(0_u64, 9_u64, 0_u64, 28_u64, 20_u64, 12_u64, -1, -1, 2_u64, 2_u64, 1_u64, 1.44_f64, 300_u64);
     let graph = read_hnswlib(&file).unwrap();
@@ -67,7 +67,7 @@ fn a_hnswlib_index_without_elements_is_read() {
 }
 
 #[test]
-fn a_hnswlib_index_that_cannot_be_is_refused() {
+fn an_hnswlib_index_that_cannot_be_is_refused() {
     let good = hnswlib_file();
     for cut in 0..good.len() {
         let fault = read_hnswlib(&good[..cut]).unwrap_err();
@@ -82,7 +82,11 @@ fn a_hnswlib_index_that_cannot_be_is_refused() {
         assert!(message.contains(expected), "{message}");
         assert_eq!(hnswlib::is_graph(&file, file.len() as u64), at >= 48 && !(64..72).contains(&at), "{at}");
     };
-    refused(0, 1, "offsetLevel0_ (1) must be 0; the file is damaged, or of another format");
+    refused(
+        0,
+        1,
+        "offsetLevel0_ (1) must be 0, where the base layer begins; the file is damaged, or of another format",
+    );
     refused(8, 3, "cur_element_count (4) must be at most max_elements_ (3)");
     refused(24, 32, "size_data_per_element_ (32) must be 28, from label_offset_");
     refused(28, 1, "size_data_per_element_ (4294967324) must be 28");
