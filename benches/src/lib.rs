@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use jasper::{
-    DeviceChoice, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchParams, Vectors,
+    Device, Element, Index, IndexBuilder, Matches, MatrixView, Metric, Progress, SearchParams, Vectors,
 };
 use jasper_core::no_progress;
 use jasper_core::recall::mean_recall;
@@ -41,7 +41,7 @@ pub struct BuildArgs {
 
 impl BuildArgs {
     /// Starts a build that ends with the index in host memory.
-    pub fn builder(self, metric: Metric, device: impl Into<DeviceChoice>) -> IndexBuilder<'static> {
+    pub fn builder(self, metric: Metric, device: Device) -> IndexBuilder<'static> {
         let Self { max_degree, alpha, build_beam_width, batch_share, exact_linking } = self;
         let builder = IndexBuilder::new(metric).device(device).keep_on_host(true).max_degree(max_degree);
         let builder = builder.alpha(alpha);

@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use jasper::attributes::{Expression, Frame, column};
 use jasper::{
-    Device, DeviceOptions, Filter, Index, IndexBuilder, Key, KeyFilter, Matches, MatrixView, Metric,
-    SearchParams, f16,
+    Device, Filter, Index, IndexBuilder, Key, KeyFilter, Matches, MatrixView, Metric, SearchParams, f16,
 };
 use jasper_core::synthetic::{Clusters, permutation, rng};
 use rand::RngExt;
@@ -111,7 +110,7 @@ impl Bench {
         let (vectors, set) = (options.vectors, Clusters::new(DIMENSION, 1));
         let (rows, queries): (Vec<f16>, Vec<f16>) = (set.rows(vectors, 0), set.rows(options.queries, 1));
         let begun = Instant::now();
-        let device = if options.cpu { Device::Cpu } else { Device::Cuda(0) };
+        let device = if options.cpu { Device::CPU } else { Device::cuda(0) };
         let index = IndexBuilder::new(Metric::L2).device(device).build(MatrixView::new(&rows, DIMENSION)?)?;
         let numbers: Vec<i64> = permutation(vectors, 2).into_iter().map(i64::from).collect();
         let mut frame = Frame::new(vectors).column("number", numbers.iter().copied())?;
@@ -121,7 +120,7 @@ impl Bench {
         }
         let keys: Vec<Key> = (0..vectors as Key).collect();
         index.set_attributes(&keys, &frame)?;
-        let index = if options.cpu { index } else { index.to_device(DeviceOptions::new(device))? };
+        let index = if options.cpu { index } else { index.to_device(device)? };
         if !options.cpu {
             index.warm_up()?;
         }

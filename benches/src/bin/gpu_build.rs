@@ -34,7 +34,7 @@ fn main() -> Result<()> {
     let Options { files, build } = clap::Parser::parse();
     for file in files {
         let (path, metric) = file.split_once(':').unwrap_or((&file, "l2"));
-        let builder = build.builder(metric.parse()?, Device::Cuda(0));
+        let builder = build.builder(metric.parse()?, Device::cuda(0));
         let file = VectorFile::open(path)?;
         println!("{}", measure(path, &file, builder)?);
     }
@@ -58,7 +58,7 @@ fn measure(set: &str, file: &VectorFile, builder: IndexBuilder<'_>) -> Result<Va
     let plan = builder.memory_plan(file.element(), file.len(), file.dimension())?;
     let peak_bytes = peak.bytes()?;
     let begun = Instant::now();
-    index.to_device(Device::Cuda(0))?;
+    index.to_device(Device::cuda(0))?;
     let move_seconds = begun.elapsed().as_secs_f64();
     Ok(json!({
         "set": set, "element": file.element().name(), "metric": stats.metric.name(), "vectors": file.len(),

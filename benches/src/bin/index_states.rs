@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::{DeviceChoice, Index, IndexBuilder, Key, KeyFilter, Matches, MatrixView, Metric, SearchParams};
+use jasper::{Device, Index, IndexBuilder, Key, KeyFilter, Matches, MatrixView, Metric, SearchParams};
 use jasper_core::synthetic::{Clusters, permutation};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ const COPIES: usize = 20;
 #[derive(clap::Parser)]
 struct Options {
     /// Where the index is: cpu or cuda:0.
-    device: DeviceChoice,
+    device: Device,
     /// Number of vectors.
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     vectors: usize,
@@ -42,7 +42,7 @@ struct Options {
 }
 
 struct Bench {
-    device: DeviceChoice,
+    device: Device,
     dimension: usize,
     /// `[vectors][dimension]`
     rows: Vec<f32>,

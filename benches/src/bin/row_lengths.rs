@@ -62,7 +62,7 @@ fn measure<T: Element>(metric: Metric, edges: &[Vec<u32>]) -> Result<()> {
     for dimension in DIMENSIONS {
         let row_bytes = padded_len::<T>(dimension) * size_of::<T>();
         let rows = ROWS.min(BYTES / row_bytes);
-        let index = random_index::<T>(metric, dimension, rows, edges)?.to_device(Device::Cuda(0))?;
+        let index = random_index::<T>(metric, dimension, rows, edges)?.to_device(Device::cuda(0))?;
         let queries = random_rows::<T>(dimension, QUERIES, 1);
         let queries = MatrixView::new(&queries, dimension).context("whole rows")?;
         let params = SearchParams::new(10).beam_width(BEAM_WIDTH);

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use jasper::{DeviceChoice, Index, SearchParams};
+use jasper::{Device, Index, SearchParams};
 
 /// Results per query.
 const K: usize = 10;
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
         bail!("usage: single_queries INDEX QUERIES BEAM_WIDTH DEVICE");
     };
     let index = Index::open(index)?;
-    let index = index.to_device(device.parse::<DeviceChoice>()?)?;
+    let index = index.to_device(device.parse::<Device>()?)?;
     index.warm_up()?;
     let bytes = std::fs::read(queries)?;
     let (numbers, _) = bytes.as_chunks();

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::{DeviceChoice, Index, IndexBuilder, MatrixView, Metric, NewKeys, OpenOptions, SearchParams};
+use jasper::{Device, Index, IndexBuilder, MatrixView, Metric, NewKeys, OpenOptions, SearchParams};
 use jasper_core::synthetic::Clusters;
 use serde_json::json;
 
@@ -29,7 +29,7 @@ const QUERIES: usize = 4096;
 #[derive(clap::Parser)]
 struct Args {
     /// Where the index is: cpu or cuda:0.
-    device: DeviceChoice,
+    device: Device,
     #[arg(long, default_value_t = 200_000)]
     vectors: usize,
     #[arg(long, default_value_t = 96)]

@@ -17,9 +17,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use jasper::attributes::{Expression, Frame, Value, column};
-use jasper::{
-    Device, DeviceOptions, Filter, Index, IndexBuilder, Key, Matches, MatrixView, Metric, SearchParams,
-};
+use jasper::{Device, Filter, Index, IndexBuilder, Key, Matches, MatrixView, Metric, SearchParams};
 use jasper_core::synthetic::{Clusters, rng};
 use rand::{Rng, RngExt};
 use rayon::prelude::*;
@@ -129,7 +127,7 @@ impl Bench {
                 clusters.iter().map(|&cluster| zipf.of_vector(&mut rng, cluster)).collect::<Vec<_>>()
             })
             .collect();
-        let device = if options.cpu { Device::Cpu } else { Device::Cuda(0) };
+        let device = if options.cpu { Device::CPU } else { Device::cuda(0) };
         let begun = Instant::now();
         let index = IndexBuilder::new(Metric::L2).device(device).build(MatrixView::new(&rows, DIMENSION)?)?;
         let built = begun.elapsed().as_secs_f64();
@@ -140,7 +138,7 @@ impl Bench {
             index.set_attributes(keys, &Frame::new(keys.len()).column("tags", values)?)?;
         }
         let set_in = begun.elapsed().as_secs_f64();
-        let index = if options.cpu { index } else { index.to_device(DeviceOptions::new(device))? };
+        let index = if options.cpu { index } else { index.to_device(device)? };
         if !options.cpu {
             index.warm_up()?;
         }

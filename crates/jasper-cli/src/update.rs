@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use jasper::{Device, DeviceChoice, Index, OpenOptions, SaveStats, StoredIndex};
+use jasper::{Device, Index, OpenOptions, SaveStats, StoredIndex};
 use jasper_data::FileLock;
 use serde::Serialize;
 
@@ -37,8 +37,8 @@ pub struct UpdateArgs {
     output: OutputArgs,
     /// Where to compute the update: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all. A GPU is worth it for large updates
     /// only, because the whole index is copied there and back
-    #[arg(long, default_value_t = Device::Cpu.into(), display_order = 92)]
-    device: DeviceChoice,
+    #[arg(long, default_value_t = Device::CPU, display_order = 92)]
+    device: Device,
     #[command(flatten)]
     placement: PlacementArgs,
 }
@@ -166,7 +166,7 @@ impl UpdateArgs {
         let (result, seconds) = timed(|| update(&index));
         let result = result.map_err(|error| name_index(error, &path))?;
         note_faults(&index, terminal);
-        let index = index.to_device(Device::Cpu)?;
+        let index = index.to_device(Device::CPU)?;
         let (saved, save_seconds) = timed(|| target.save(&index, terminal));
         let updated = Updated {
             vectors: index.len(),
@@ -193,8 +193,7 @@ impl OutputArgs {
         terminal: Terminal,
         update: impl FnOnce(&Index) -> Result<R>,
     ) -> Result<(R, Updated)> {
-        let args =
-            UpdateArgs { output: self, device: Device::Cpu.into(), placement: PlacementArgs::default() };
+        let args = UpdateArgs { output: self, device: Device::CPU, placement: PlacementArgs::default() };
         args.update(LinkingArgs::default(), terminal, update)
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jasper::{Device, DeviceChoice, ElementKind, MemorySpace};
+use jasper::{Device, ElementKind, MemorySpace};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::arrays::{self, Input, element, parse_dtype};
 use crate::attributes::optional_frame;
 use crate::call;
 use crate::device;
-use crate::errors::{Integer, ParameterError, Raise, count, message, parse};
+use crate::errors::{Integer, ParameterError, Raise, count, message};
 use crate::index::Index;
 use crate::interop;
 use crate::options::{DeviceArgument, builder, quantize_mode};
@@ -56,8 +56,8 @@ impl Index {
     ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to_device. The index is then on the
     ///     GPUs that were named; should it not fit there, it stays in host memory, with a RuntimeWarning. "auto" builds
     ///     on the first GPU with room, or else on the CPU, and leaves the index in host memory.
-    /// spread, shards
-    ///     How several GPUs hold the index: see Index.to_device. With spread="sharded", each builds one shard, or all together
+    /// sharded, shards
+    ///     Whether several GPUs hold a part of the index each: see Index.to_device. Then each builds one shard, or all together
     ///     this number of shards. Each has the vectors of some keys, and is saved as a file of the folder that
     ///     Index.save then makes.
     /// exact_linking
@@ -80,12 +80,12 @@ impl Index {
     #[staticmethod]
     #[pyo3(signature = (vectors, *, keys = None, attributes = None, ids = None, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
                         alpha = None, max_batch_share = None, seed = None, threads = None,
-                        device = DeviceArgument(DeviceChoice::Auto), spread = "replicated", shards = None,
+                        device = DeviceArgument(Device::AUTO), sharded = false, shards = None,
                         exact_linking = false, skip_zero_vectors = false, quantization = None, checkpoint = None, checkpoint_interval = 300.0,
                         progress = None),
            text_signature = "(vectors, *, keys=None, attributes=None, ids=None, metric=\"l2\", dtype=None, max_degree=None, \
                              build_beam_width=None, alpha=None, max_batch_share=None, seed=None, threads=None, \
-                             device=\"auto\", spread=\"replicated\", shards=None, exact_linking=False, \
+                             device=\"auto\", sharded=False, shards=None, exact_linking=False, \
                              skip_zero_vectors=False, quantization=None, checkpoint=None, checkpoint_interval=300.0, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn build(
@@ -103,7 +103,7 @@ impl Index {
         seed: Option<Integer>,
         threads: Option<Integer>,
         device: DeviceArgument,
-        spread: &str,
+        sharded: bool,
         shards: Option<Integer>,
         exact_linking: bool,
         skip_zero_vectors: bool,
@@ -116,15 +116,14 @@ impl Index {
         let keys = keys.map(arrays::keys).transpose()?;
         let mut builder =
             builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?
-                .device(device.0)
-                .spread(parse(spread)?)
+                .device(device.0.sharded(sharded))
                 .shards(shards.map(|shards| count("shards", shards)).transpose()?)
                 .exact_linking(exact_linking)
                 .skip_zero_vectors(skip_zero_vectors);
         if let Some(keys) = &keys {
             builder = builder.keys(keys);
         }
-        builder = builder.quantize(quantize_mode(quantization, DeviceChoice::Auto, false)?);
+        builder = builder.quantize(quantize_mode(quantization, Device::AUTO, false)?);
         if let Some(path) = &checkpoint {
             let interval = Duration::try_from_secs_f64(checkpoint_interval).map_err(|_| {
                 ParameterError::new_err(format!(
@@ -160,10 +159,10 @@ impl Index {
     /// 0
     #[staticmethod]
     #[pyo3(signature = (rows, dim, *, metric = "l2", dtype = None, max_degree = None, build_beam_width = None,
-                        max_batch_share = None, device = DeviceArgument(DeviceChoice::Auto), spread = "replicated",
+                        max_batch_share = None, device = DeviceArgument(Device::AUTO), sharded = false,
                         shards = None, exact_linking = false, quantization = None),
            text_signature = "(rows, dim, *, metric=\"l2\", dtype=None, max_degree=None, build_beam_width=None, \
-                             max_batch_share=None, device=\"auto\", spread=\"replicated\", shards=None, \
+                             max_batch_share=None, device=\"auto\", sharded=False, shards=None, \
                              exact_linking=False, quantization=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn memory_plan<'py>(
@@ -176,18 +175,17 @@ impl Index {
         build_beam_width: Option<Integer>,
         max_batch_share: Option<f32>,
         device: DeviceArgument,
-        spread: &str,
+        sharded: bool,
         shards: Option<Integer>,
         exact_linking: bool,
         quantization: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (rows, dim) = (count("rows", rows)?, count("dim", dim)?);
         let builder = builder(metric, max_degree, build_beam_width, None, max_batch_share, None, None)?
-            .device(device.0)
-            .spread(parse(spread)?)
+            .device(device.0.sharded(sharded))
             .shards(shards.map(|shards| count("shards", shards)).transpose()?)
             .exact_linking(exact_linking);
-        let builder = builder.quantize(quantize_mode(quantization, DeviceChoice::Auto, false)?);
+        let builder = builder.quantize(quantize_mode(quantization, Device::AUTO, false)?);
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let plan = py.detach(|| device::keep_current(|| builder.memory_plan(element, rows, dim)));
         let plan = plan.map_err(Raise::raise)?;
@@ -207,7 +205,7 @@ impl Index {
     /// >>> index = jasper.Index.build(np.random.default_rng(0).random((1000, 16), dtype=np.float32))
     /// >>> len(index.rebuild("cpu"))
     /// 1000
-    #[pyo3(signature = (device = DeviceArgument(Device::Cpu.into()), *, progress = None),
+    #[pyo3(signature = (device = DeviceArgument(Device::CPU), *, progress = None),
            text_signature = "($self, device=\"cpu\", *, progress=None)")]
     fn rebuild(&self, py: Python<'_>, device: DeviceArgument, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         let rebuilt = self.long(py, progress, |index| kept(index.rebuild(device.0)))?;

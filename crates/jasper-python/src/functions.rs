@@ -143,7 +143,7 @@ impl From<jasper_cuda::DeviceProperties> for DeviceReport {
     fn from(info: jasper_cuda::DeviceProperties) -> Self {
         let (major, minor) = info.compute_capability;
         Self {
-            device: jasper::Device::Cuda(info.ordinal).to_string(),
+            device: jasper::Device::cuda(info.ordinal).to_string(),
             name: info.name,
             compute_capability: format!("{major}.{minor}"),
             memory_bytes: info.memory,

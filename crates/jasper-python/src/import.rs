@@ -15,7 +15,7 @@ use crate::errors::{
     Cancelled, DuplicateKeyError, FormatError, Integer, ParameterError, Raise, count, message, parse,
 };
 use crate::index::{Index, check_keys};
-use crate::options::{self, DeviceArgument, device_options};
+use crate::options::{self, DeviceArgument};
 
 #[pymethods]
 impl Index {
@@ -44,7 +44,7 @@ impl Index {
     /// or DuplicateKeyError for what an index cannot have.
     #[staticmethod]
     #[pyo3(signature = (file, format = None, *, base = None, metric = None, max_degree = None,
-                        device = DeviceArgument(Device::Cpu.into()), threads = None, progress = None),
+                        device = DeviceArgument(Device::CPU), threads = None, progress = None),
            text_signature = "(file, format=None, *, base=None, metric=None, max_degree=None, device=\"cpu\", \
                              threads=None, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
@@ -71,11 +71,7 @@ impl Index {
             metric: metric.map(parse).transpose()?,
             params: params.transpose()?,
             path: file,
-            options: OpenOptions::new().threads(options::threads(threads)?).device(device_options(
-                device,
-                None,
-                "replicated",
-            )?),
+            options: OpenOptions::new().threads(options::threads(threads)?).device(device.0),
         };
         let index = match (base, graph.format.has_vectors()) {
             (None, true) => call::long(py, progress, |report| graph.open(report)),

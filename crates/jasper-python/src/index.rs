@@ -16,7 +16,7 @@ use crate::errors::{
     Error, FormatError, Integer, ParameterError, Raise, UnknownKeyError, count, exception, message,
 };
 use crate::lock;
-use crate::options::{self, DeviceArgument, builder, device_options};
+use crate::options::{self, DeviceArgument, builder, placed_device};
 use crate::results::report;
 
 /// Vectors of an insert that does not look for Ctrl-C: it takes milliseconds.
@@ -174,11 +174,11 @@ impl Index {
     fn locked<R>(&self, call: impl FnOnce(&jasper::Index) -> PyResult<R>) -> PyResult<R> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         let index = index.as_ref().ok_or_else(lost)?;
-        match index.device() {
-            Device::Cpu => call(index),
-            // Other libraries of this thread find their device as they left it.
-            Device::Cuda(_) | Device::CudaSet(_) => device::keep_current(|| call(index)),
+        if index.device() == Device::CPU {
+            return call(index);
         }
+        // Other libraries of this thread find their device as they left it.
+        device::keep_current(|| call(index))
     }
 }
 
@@ -218,7 +218,7 @@ impl Index {
     ) -> PyResult<Self> {
         let element = dtype.map_or(Ok(ElementKind::F32), parse_dtype)?;
         let builder = builder(metric, max_degree, build_beam_width, alpha, max_batch_share, seed, threads)?;
-        let index = builder.device(Device::Cpu).empty(element, count("dim", dim)?);
+        let index = builder.device(Device::CPU).empty(element, count("dim", dim)?);
         Ok(Self::new(index.map_err(Raise::raise)?))
     }
 
@@ -228,7 +228,7 @@ impl Index {
     /// With mmap, the file is mapped, not read: pages come as searches access them, checksums are not verified, and the
     /// file must stay as it is.
     ///
-    /// device, vector_storage and spread are those of Index.to_device, as if called afterwards, but faster: a device is
+    /// device, vector_storage and sharded are those of Index.to_device, as if called afterwards, but faster: a device is
     /// opened while the file is read.
     ///
     /// With follow, the path is the folder of a durable index that another process has open and changes. The index makes
@@ -237,9 +237,9 @@ impl Index {
     /// Raises FileNotFoundError or another OSError; FormatError if it is not an index or is damaged; DeviceError or
     /// OutOfMemoryError if the device cannot have it.
     #[staticmethod]
-    #[pyo3(signature = (file, *, mmap = false, device = DeviceArgument(Device::Cpu.into()), vector_storage = None,
-                        spread = "replicated", threads = None, exact_linking = false, follow = false, progress = None),
-           text_signature = "(file, *, mmap=False, device=\"cpu\", vector_storage=None, spread=\"replicated\", \
+    #[pyo3(signature = (file, *, mmap = false, device = DeviceArgument(Device::CPU), vector_storage = None,
+                        sharded = false, threads = None, exact_linking = false, follow = false, progress = None),
+           text_signature = "(file, *, mmap=False, device=\"cpu\", vector_storage=None, sharded=False, \
                              threads=None, exact_linking=False, follow=False, progress=None)")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments")]
     fn open(
@@ -248,7 +248,7 @@ impl Index {
         mmap: bool,
         device: DeviceArgument,
         vector_storage: Option<&str>,
-        spread: &str,
+        sharded: bool,
         threads: Option<Integer>,
         exact_linking: bool,
         follow: bool,
@@ -256,7 +256,7 @@ impl Index {
     ) -> PyResult<Self> {
         let options =
             OpenOptions::new().mapped(mmap).threads(options::threads(threads)?).exact_linking(exact_linking);
-        let options = options.device(device_options(device, vector_storage, spread)?).follow(follow);
+        let options = options.device(placed_device(device, vector_storage, sharded)?).follow(follow);
         let bytes = match file.getattr_opt("read")? {
             Some(read) => read.call0()?,
             None => file.clone(),
@@ -331,25 +331,25 @@ impl Index {
     /// vector_storage is the memory from which a GPU reads vectors: "device", its own, or "host". By default that is the
     /// device if the index fits there, or else the host if the index is quantized.
     ///
-    /// Several GPUs are a list such as ["cuda:0", "cuda:1"], or "cuda:0,1", or "cuda:all". spread says how they hold
-    /// the index: "replicated", each of them all of it, for more queries per second; or "sharded", a part on each, for
-    /// which an index of one graph is built again.
+    /// Several GPUs are a list such as ["cuda:0", "cuda:1"], or "cuda:0,1", or "cuda:all". Each of them then
+    /// holds all of the index, for more queries per second; or, if sharded, a part of it, for which an index of one graph
+    /// is built again.
     ///
     /// Raises DeviceError or OutOfMemoryError; the index then stays where it was.
-    #[pyo3(signature = (device, *, vector_storage = None, spread = "replicated"))]
+    #[pyo3(signature = (device, *, vector_storage = None, sharded = false))]
     fn to_device<'py>(
         slf: Bound<'py, Self>,
         device: DeviceArgument,
         vector_storage: Option<&str>,
-        spread: &str,
+        sharded: bool,
     ) -> PyResult<Bound<'py, Self>> {
-        let options = device_options(device, vector_storage, spread)?;
+        let device = placed_device(device, vector_storage, sharded)?;
         let this = slf.get();
         this.process.check()?;
         let moved = || {
             let mut place = this.index.write().unwrap_or_else(PoisonError::into_inner);
             let index = place.take().ok_or_else(lost)?;
-            let moved = index.to_device(options);
+            let moved = index.to_device(device);
             let (index, result) = match moved {
                 Ok(index) => (index, Ok(())),
                 Err(error) => {

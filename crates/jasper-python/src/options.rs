@@ -1,6 +1,6 @@
 //! Names and keyword arguments that choose how an index is built, and where it is.
 
-use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MemorySpace, Quantization, QuantizeMode, Spread};
+use jasper::{Device, IndexBuilder, MemorySpace, Quantization, QuantizeMode};
 use jasper_vamana::PoolError;
 use pyo3::prelude::*;
 
@@ -46,7 +46,7 @@ pub fn threads(threads: Option<Integer>) -> PyResult<Option<usize>> {
 
 /// The argument `device`: a name such as "cuda:0,1", or a list of names.
 #[derive(Clone, Copy)]
-pub struct DeviceArgument(pub DeviceChoice);
+pub struct DeviceArgument(pub Device);
 
 impl<'py> FromPyObject<'_, 'py> for DeviceArgument {
     type Error = PyErr;
@@ -67,22 +67,18 @@ impl<'py> FromPyObject<'_, 'py> for DeviceArgument {
     }
 }
 
-/// The arguments `device`, `vector_storage` and `spread`.
-pub fn device_options(
+/// The arguments `device`, `vector_storage` and `sharded`.
+pub fn placed_device(
     DeviceArgument(device): DeviceArgument,
     vector_storage: Option<&str>,
-    spread: &str,
-) -> PyResult<DeviceOptions> {
+    sharded: bool,
+) -> PyResult<Device> {
     let storage = vector_storage.map(parse::<MemorySpace>).transpose()?;
-    Ok(DeviceOptions::new(device).vector_storage(storage).spread(parse::<Spread>(spread)?))
+    Ok(device.vector_storage(storage).sharded(sharded))
 }
 
 /// The arguments `quantization` and `force`. `device` is that of an automatic choice.
-pub fn quantize_mode(
-    quantization: Option<&str>,
-    device: DeviceChoice,
-    force: bool,
-) -> PyResult<QuantizeMode> {
+pub fn quantize_mode(quantization: Option<&str>, device: Device, force: bool) -> PyResult<QuantizeMode> {
     Ok(match quantization {
         None => QuantizeMode::None,
         Some("auto") => QuantizeMode::Auto(device),

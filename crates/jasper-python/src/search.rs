@@ -374,7 +374,7 @@ fn search_parts(
     distances: &mut [f32],
 ) -> PyResult<()> {
     let mut start = 0;
-    let mut part = if index.device() == Device::Cpu { 1 << 10 } else { 1 << 16 };
+    let mut part = if index.device() == Device::CPU { 1 << 10 } else { 1 << 16 };
     loop {
         let end = queries.len().min(start + part);
         let entries = start * params.k..end * params.k;

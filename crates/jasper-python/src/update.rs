@@ -229,7 +229,7 @@ impl Index {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Option<String>> {
         let device = self.call(py, |index| Ok(index.device()))?;
-        let mode = quantize_mode(quantization, device.into(), force)?;
+        let mode = quantize_mode(quantization, device, force)?;
         let report = self.long(py, progress, |index| index.quantize(mode))?;
         Ok(report.quantization.map(|quantization| quantization.to_string()))
     }

@@ -89,8 +89,6 @@ def test_open_takes_a_device(shared, vectors, tmp_path):
         for devices in ("cuda:61,62", ["cuda:61", "cuda:62"]):
             with pytest.raises(jasper.DeviceError, match="cuda:61 cannot be used"):
                 jasper.Index.open(file, device=devices)
-        with pytest.raises(jasper.ParameterError, match="spread `thin` is not known"):
-            jasper.Index.open(file, spread="thin")
 
 
 def test_shards_are_saved_as_a_folder(vectors, tmp_path):

@@ -170,8 +170,6 @@ def test_a_memory_plan_has_the_parts_of_the_build():
         jasper.Index.memory_plan(-1, 4)
     with pytest.raises(jasper.ParameterError, match="shards"):
         jasper.Index.memory_plan(1000, 4, shards=0)
-    with pytest.raises(jasper.ParameterError, match="spread"):
-        jasper.Index.memory_plan(1000, 4, spread="wide")
 
 
 @pytest.mark.parametrize(

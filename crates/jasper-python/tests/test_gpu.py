@@ -36,7 +36,7 @@ def test_an_index_moves_to_a_device_and_back(index, vectors, device):
 @pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
 def test_two_devices_hold_an_index_together(index, vectors):
     expected = index.to_device(DEVICES[0]).search(vectors, 5)
-    index.to_device(DEVICES[:2], spread="replicated")
+    index.to_device(DEVICES[:2])
     assert index.device == "cuda:0,1" and index.device_info.faults == []
     many = np.tile(vectors, (10, 1))
     assert (index.search(many, 5).keys == np.tile(expected.keys, (10, 1))).all()
@@ -70,24 +70,24 @@ def test_a_build_without_a_named_gpu_leaves_the_index_in_host_memory(vectors, de
 
 
 @pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
-@pytest.mark.parametrize(("spread", "shards"), [("replicated", 1), ("sharded", 2)])
-def test_indexes_are_built_and_opened_on_several_devices(vectors, tmp_path, spread, shards):
-    index = jasper.Index.build(vectors, device=DEVICES[:2], spread=spread)
+@pytest.mark.parametrize(("sharded", "shards"), [(False, 1), (True, 2)])
+def test_indexes_are_built_and_opened_on_several_devices(vectors, tmp_path, sharded, shards):
+    index = jasper.Index.build(vectors, device=DEVICES[:2], sharded=sharded)
     assert (index.device, index.stats.shards) == ("cuda:0,1", shards)
     index.save(tmp_path / "vectors")
-    opened = jasper.Index.open(tmp_path / "vectors", device=DEVICES[:2], spread=spread)
+    opened = jasper.Index.open(tmp_path / "vectors", device=DEVICES[:2], sharded=sharded)
     assert (opened.device, opened.stats.shards) == ("cuda:0,1", shards)
     for one in (index, opened):
         assert (one.search(vectors, 1).keys[:, 0] == np.arange(1000)).all()
 
 
 @pytest.mark.skipif(len(DEVICES) < 2, reason="needs two GPUs")
-@pytest.mark.parametrize(("spread", "shards"), [("replicated", 1), ("sharded", 2)])
-def test_a_memory_plan_depends_on_the_spread(spread, shards):
+@pytest.mark.parametrize(("sharded", "shards"), [(False, 1), (True, 2)])
+def test_a_memory_plan_depends_on_the_shards(sharded, shards):
     def host_bytes(**options):
         return jasper.Index.memory_plan(1_000_000, 96, device=DEVICES[:2], **options).host_bytes
 
-    assert host_bytes(spread=spread) == host_bytes(shards=shards) != host_bytes(shards=3 - shards)
+    assert host_bytes(sharded=sharded) == host_bytes(shards=shards) != host_bytes(shards=3 - shards)
 
 
 @pytest.mark.parametrize("current", DEVICES)

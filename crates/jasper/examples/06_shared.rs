@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     println!("{searches} searches during an insert of 2,000, a delete of 1,000 and a consolidation");
 
-    let index = index.to_device(Device::Cpu)?;
+    let index = index.to_device(Device::CPU)?;
     assert_eq!(index.len(), 3_000);
     assert!(index.check()?.is_sound());
     Ok(())

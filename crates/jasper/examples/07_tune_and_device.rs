@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use jasper::tune::{Goal, TuneQueries};
-use jasper::{DeviceChoice, Index, IndexBuilder, MatrixView, Metric};
+use jasper::{Device, Index, IndexBuilder, MatrixView, Metric};
 use jasper_core::synthetic::Clusters;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir();
     let path = folder.join(format!("tuned-{}.jasper", std::process::id()));
     index.save(&path)?;
-    let index = Index::open(&path)?.to_device(DeviceChoice::Auto)?;
+    let index = Index::open(&path)?.to_device(Device::AUTO)?;
     std::fs::remove_file(&path)?;
     let params = index.tuned().params(goal, 100).ok_or("this goal was tuned above")?;
     let matches = index.search_batch(MatrixView::new(&queries, 24)?, params)?;

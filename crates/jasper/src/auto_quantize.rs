@@ -30,7 +30,7 @@ use crate::journal::{Change, Record};
 use crate::tune::error::TuneError;
 use crate::tune::{HeldOut, least_width};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, backend};
+use crate::{Device, backend};
 
 /// The result of [`Index::quantize`](crate::Index::quantize).
 #[derive(Clone, Debug, PartialEq)]
@@ -124,13 +124,10 @@ const GROUP: usize = 64;
 
 impl CostUnit {
     /// What searches on `device` are limited by.
-    fn of(device: DeviceChoice) -> Self {
-        let is_cpu = match device {
-            DeviceChoice::Device(device) => device == Device::Cpu,
-            // Without a GPU or its driver this is an error.
-            DeviceChoice::Auto => backend::ordinals().map_or(true, |devices| devices.is_empty()),
-            DeviceChoice::AllCuda => false,
-        };
+    fn of(device: Device) -> Self {
+        // Without a GPU or its driver, `ordinals` is an error.
+        let is_cpu = device == Device::CPU
+            || device.is_auto() && backend::ordinals().map_or(true, |devices| devices.is_empty());
         if is_cpu { Self::Nanoseconds } else { Self::Bytes }
     }
 
@@ -188,7 +185,7 @@ impl CostUnit {
 impl<T: Element> TypedIndex<T> {
     pub(crate) fn auto_quantize(
         &self,
-        device: DeviceChoice,
+        device: Device,
         progress: &mut ProgressFn<'_>,
     ) -> Result<QuantizeReport> {
         self.change_codes(progress, |change, progress| {

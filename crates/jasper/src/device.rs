@@ -9,137 +9,183 @@ use jasper_vamana::MemorySpace;
 #[cfg(doc)]
 use crate::Index;
 use crate::error::Result;
-use crate::{CudaSet, Error, ErrorKind, Spread, backend};
+use crate::{Error, ErrorKind, backend};
 
-/// Where an index is: what [`Index::device`] returns. Written as `cpu`, `cuda:1` or `cuda:0,1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
-    /// The CPU. A graph built here is the same on every machine.
-    Cpu,
-    /// The CUDA device of this number.
-    Cuda(usize),
-    /// Several CUDA devices together: see [`Spread`](crate::Spread).
-    CudaSet(CudaSet),
-}
-
-/// Where a caller wants an index to be built, or to be [moved](Index::to_device). Methods that take one also take a
-/// [`Device`]. Its names are `auto`, `cuda:all`, and those of devices; `cuda` is `cuda:0`.
+/// Where an index is built and kept: on the CPU, on a CUDA device, or on several together.
+///
+/// Its names are `auto`, `cpu`, `cuda:1`, `cuda:0,1` and `cuda:all`; `cuda` is `cuda:0`.
 ///
 /// ```
-/// use jasper::{CudaSet, Device, DeviceChoice};
-///
-/// assert_eq!("cuda:1".parse::<DeviceChoice>()?, Device::Cuda(1).into());
-/// let set = CudaSet::new(&[0, 1]).expect("two different numbers");
-/// assert_eq!("cuda:0,1".parse::<DeviceChoice>()?, Device::CudaSet(set).into());
-/// assert_eq!(DeviceChoice::AllCuda.to_string(), "cuda:all");
-/// # Ok::<(), jasper::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DeviceChoice {
-    /// The first CUDA device with room for the work, or the CPU if there is none or the feature `cuda` is off.
-    #[default]
-    Auto,
-    /// All CUDA devices of the host, at most the first 64.
-    AllCuda,
-    /// This device.
-    Device(Device),
-}
-
-impl From<Device> for DeviceChoice {
-    fn from(device: Device) -> Self {
-        Self::Device(device)
-    }
-}
-
-impl DeviceChoice {
-    /// The chosen device. `None` for [`Self::Auto`], which depends on the work.
-    ///
-    /// # Errors
-    /// Fails with [`ErrorKind::Device`] if the device does not exist; the [source](std::error::Error::source) says what
-    /// is missing. An index may still be too large for a device that exists.
-    pub fn resolve(self) -> Result<Option<Device>> {
-        Ok(self.find()?)
-    }
-
-    pub(crate) fn find(self) -> Result<Option<Device>, DeviceError> {
-        match self {
-            Self::Auto => Ok(None),
-            Self::AllCuda => {
-                let all = backend::ordinals()?;
-                if all.is_empty() {
-                    // The error says why there are none.
-                    backend::check_device(0)?;
-                }
-                Ok(Some(Device::several(all.into_iter().take(64).map(Device::Cuda))))
-            }
-            Self::Device(device) => {
-                device.cuda_ordinals().into_iter().try_for_each(backend::check_device)?;
-                Ok(Some(Device::several([device])))
-            }
-        }
-    }
-}
-
-/// Where an index is to be, and how a CUDA device holds it: see [`Index::to_device`]. A [`Device`] or a [`DeviceChoice`] has
-/// the default options, which do nothing on the CPU.
-///
-/// ```
-/// use jasper::{DeviceChoice, DeviceOptions, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
+/// use jasper::{Device, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
 /// use jasper_core::synthetic::Clusters;
+///
+/// assert_eq!("cuda:0,1".parse::<Device>()?, Device::cuda_set(&[0, 1])?);
+/// assert_eq!(Device::ALL_CUDA.sharded(true).to_string(), "cuda:all");
 ///
 /// let vectors: Vec<f32> = Clusters::new(32, 7).rows(2000, 0);
 /// let builder = IndexBuilder::new(Metric::L2).quantize(Quantization::Rabitq { bits: 4 });
 /// let index = builder.build(MatrixView::new(&vectors, 32)?)?;
-/// let index = index.to_device(DeviceOptions::new(DeviceChoice::Auto).vector_storage(MemorySpace::Host))?;
+/// let index = index.to_device(Device::AUTO.vector_storage(MemorySpace::Host))?;
 /// assert_eq!(index.stats().vector_storage, MemorySpace::Host);
 /// assert_eq!(index.search(&vectors[..32], SearchParams::new(10))?[0].key, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
-#[must_use = "options do nothing until `Index::to_device`"]
-pub struct DeviceOptions {
-    pub(crate) device: DeviceChoice,
-    pub(crate) vector_storage: Option<MemorySpace>,
-    pub(crate) spread: Spread,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    which: Which,
+    is_sharded: bool,
+    vector_storage: Option<MemorySpace>,
 }
 
-impl DeviceOptions {
-    /// The default options for this device.
-    pub fn new(device: impl Into<DeviceChoice>) -> Self {
-        Self { device: device.into(), vector_storage: None, spread: Spread::default() }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Auto,
+    Cpu,
+    Cuda(usize),
+    /// The devices whose bits are set: two at least.
+    CudaSet(u64),
+    AllCuda,
+}
+
+/// Ordinals above are in no set.
+const MAX_SET_ORDINAL: usize = u64::BITS as usize - 1;
+
+impl Device {
+    /// The first CUDA device with room for the work, or the CPU if there is none or the feature `cuda` is off.
+    pub const AUTO: Self = Self::new(Which::Auto);
+
+    /// The CPU. A graph built here is the same on every machine.
+    pub const CPU: Self = Self::new(Which::Cpu);
+
+    /// All CUDA devices of the host, at most the first 64.
+    pub const ALL_CUDA: Self = Self::new(Which::AllCuda);
+
+    const fn new(which: Which) -> Self {
+        Self { which, is_sharded: false, vector_storage: None }
     }
 
-    /// Where vectors are stored: in device memory, or in pinned host memory, which kernels read over PCIe. `None`, the
-    /// default, stores them on the device if all of the index fits there, else on the host if the index is
-    /// [quantized](Index::quantize). The choice is not saved.
+    /// The CUDA device of this number, which need not exist yet.
+    pub const fn cuda(ordinal: usize) -> Self {
+        Self::new(Which::Cuda(ordinal))
+    }
+
+    /// The CUDA devices of these numbers together.
+    ///
+    /// Every device holds the whole index. The devices share the queries, so there are more per second; every device
+    /// makes every change. A device that faults is [left out](DeviceInfo::faults), and the others go on. For an index
+    /// that is larger than a device, see [`Self::sharded`].
+    ///
+    /// The vectors, edges and keys are in host memory once per device. While a change is made, a search sees it or not
+    /// depending on the device that answers; once the call has returned, every search sees it.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::InvalidParameter`] if there is no number, one is given twice, or one is above 63.
+    pub fn cuda_set(ordinals: &[usize]) -> Result<Self> {
+        let bits = ordinals
+            .iter()
+            .filter(|&&ordinal| ordinal <= MAX_SET_ORDINAL)
+            .fold(0, |set, ordinal| set | 1 << ordinal);
+        if ordinals.is_empty() || u64::count_ones(bits) as usize != ordinals.len() {
+            return Err(Error::new(ErrorKind::InvalidParameter, DeviceSetError(ordinals.to_vec())));
+        }
+        Ok(Self::several(ordinals.iter().copied().map(Self::cuda)))
+    }
+
+    /// Whether each of several devices holds one *shard* of the index, the vectors of some keys, chosen by a hash; false
+    /// by default.
+    ///
+    /// All devices search for every query, and the answers are merged by (distance, key). The index may be as large as
+    /// all devices together. Large sets are built faster than on one device, and it answers about as many queries per
+    /// second as one device.
+    ///
+    /// An index of one graph that is moved there is built again; deleted keys can then not be restored. An index that has
+    /// [several shards](crate::IndexBuilder::shards) keeps them, and the devices get them in turn, whatever is said here.
+    #[must_use]
+    pub fn sharded(mut self, sharded: bool) -> Self {
+        self.is_sharded = sharded;
+        self
+    }
+
+    /// Where the device stores vectors: in its own memory, or in pinned host memory, which kernels read over PCIe.
+    /// `None`, the default, stores them on the device if all of the index fits there, else on the host if the index is
+    /// [quantized](Index::quantize). The choice is not saved, and is without effect on the CPU.
     ///
     /// Host storage is meant for quantized indexes, whose searches read only the reranked vectors over PCIe. Exact
     /// searches, inserts and consolidation read all their vectors over PCIe, at a fraction of the speed.
+    #[must_use]
     pub fn vector_storage(mut self, storage: impl Into<Option<MemorySpace>>) -> Self {
         self.vector_storage = storage.into();
         self
     }
 
-    /// How several devices hold the index; [`Spread::Replicated`] by default. With [`Spread::Sharded`], an index of one
-    /// graph is built again, one shard per device; deleted keys can then not be restored. An index that has
-    /// [several shards](crate::IndexBuilder::shards) keeps them, and the devices get them in turn.
-    pub fn spread(mut self, spread: Spread) -> Self {
-        self.spread = spread;
-        self
+    /// The device with [`Self::ALL_CUDA`] replaced by those that there are. `None` for [`Self::AUTO`], which depends on
+    /// the work.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Device`] if the device does not exist; the [source](std::error::Error::source) says what
+    /// is missing. An index may still be too large for a device that exists.
+    pub fn resolve(self) -> Result<Option<Self>> {
+        let found = self.find()?.map(|ordinals| Self::several(ordinals.into_iter().map(Self::cuda)));
+        Ok(found.map(|device| Self { which: device.which, ..self }))
+    }
+
+    /// The numbers of its CUDA devices, in ascending order. None for the CPU, nor where the host decides:
+    /// [`resolve`](Self::resolve) these first.
+    pub fn cuda_ordinals(self) -> Vec<usize> {
+        match self.which {
+            Which::Auto | Which::Cpu | Which::AllCuda => Vec::new(),
+            Which::Cuda(ordinal) => vec![ordinal],
+            Which::CudaSet(set) => (0..=MAX_SET_ORDINAL).filter(|ordinal| set >> ordinal & 1 == 1).collect(),
+        }
+    }
+
+    /// The numbers of its CUDA devices, all of which exist. `None` if the device depends on the work.
+    pub(crate) fn find(self) -> Result<Option<Vec<usize>>, DeviceError> {
+        let ordinals = match self.which {
+            Which::Auto => return Ok(None),
+            Which::AllCuda => backend::ordinals()?.into_iter().take(MAX_SET_ORDINAL + 1).collect(),
+            Which::Cpu | Which::Cuda(_) | Which::CudaSet(_) => self.cuda_ordinals(),
+        };
+        if self.which == Which::AllCuda && ordinals.is_empty() {
+            // The error says why there are none.
+            backend::check_device(0)?;
+        }
+        ordinals.iter().try_for_each(|&ordinal| backend::check_device(ordinal))?;
+        Ok(Some(ordinals))
+    }
+
+    /// The CUDA devices among some devices as one, or the CPU if there is none.
+    pub(crate) fn several(devices: impl IntoIterator<Item = Self>) -> Self {
+        let mut ordinals: Vec<usize> = devices.into_iter().flat_map(Self::cuda_ordinals).collect();
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        match ordinals[..] {
+            [] => Self::CPU,
+            [ordinal] => Self::cuda(ordinal),
+            _ => Self::new(Which::CudaSet(ordinals.iter().fold(0, |set, ordinal| set | 1 << ordinal))),
+        }
+    }
+
+    /// Whether the device depends on the work.
+    pub(crate) fn is_auto(self) -> bool {
+        self.which == Which::Auto
+    }
+
+    /// See [`Self::sharded`].
+    pub(crate) fn is_sharded(self) -> bool {
+        self.is_sharded
+    }
+
+    /// See [`Self::vector_storage`].
+    pub(crate) fn storage(self) -> Option<MemorySpace> {
+        self.vector_storage
     }
 }
 
-impl From<DeviceChoice> for DeviceOptions {
-    fn from(device: DeviceChoice) -> Self {
-        Self::new(device)
-    }
-}
-
-impl From<Device> for DeviceOptions {
-    fn from(device: Device) -> Self {
-        Self::new(device)
-    }
-}
+/// Numbers do not make a set of CUDA devices.
+#[derive(Debug, thiserror::Error)]
+#[error("CUDA devices {0:?} are not a set; use different numbers from 0 to {MAX_SET_ORDINAL}, at least one")]
+struct DeviceSetError(Vec<usize>);
 
 /// The device that an index is on: what [`Index::device_info`] returns.
 #[derive(Debug)]
@@ -153,8 +199,8 @@ pub struct DeviceInfo {
     pub bytes: u64,
     /// The widest beam of searches: 1024 on a CUDA device, `usize::MAX` on the CPU.
     pub max_beam_width: usize,
-    /// The errors of devices that faulted and are left out, where [several](Spread::Replicated) hold the index. The others
-    /// answer all searches.
+    /// The errors of devices that faulted and are left out, where [several](Device::cuda_set) hold the index. The
+    /// others answer all searches.
     pub faults: Vec<Error>,
 }
 
@@ -185,29 +231,6 @@ impl<I> From<MoveError<I>> for DeviceError {
     }
 }
 
-impl Device {
-    /// The numbers of its CUDA devices, in ascending order; none for the CPU.
-    pub fn cuda_ordinals(self) -> Vec<usize> {
-        match self {
-            Self::Cpu => Vec::new(),
-            Self::Cuda(ordinal) => vec![ordinal],
-            Self::CudaSet(set) => set.ordinals(),
-        }
-    }
-
-    /// The CUDA devices among some devices as one, or the CPU if there is none.
-    pub(crate) fn several(devices: impl IntoIterator<Item = Self>) -> Self {
-        let mut ordinals: Vec<usize> = devices.into_iter().flat_map(Self::cuda_ordinals).collect();
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        match ordinals[..] {
-            [] => Self::Cpu,
-            [ordinal] => Self::Cuda(ordinal),
-            _ => Self::CudaSet(CudaSet::new(&ordinals).expect("numbers of a set")),
-        }
-    }
-}
-
 #[cfg(feature = "serde")]
 impl serde::Serialize for Device {
     /// Serializes the device as its name: `cpu`, `cuda:N` or `cuda:N,M`.
@@ -216,54 +239,47 @@ impl serde::Serialize for Device {
     }
 }
 
+/// Its name, which does not say how it holds an index.
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(device) => write!(f, "cuda:{device}"),
-            Self::CudaSet(devices) => write!(f, "cuda:{devices}"),
+        match self.which {
+            Which::Auto => f.write_str("auto"),
+            Which::Cpu => f.write_str("cpu"),
+            Which::AllCuda => f.write_str("cuda:all"),
+            Which::Cuda(_) | Which::CudaSet(_) => {
+                let ordinals: Vec<String> = self.cuda_ordinals().iter().map(usize::to_string).collect();
+                write!(f, "cuda:{}", ordinals.join(","))
+            }
         }
     }
 }
 
-impl fmt::Display for DeviceChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::AllCuda => f.write_str("cuda:all"),
-            Self::Device(device) => device.fmt(f),
-        }
-    }
-}
-
-/// A text is not the name of a [`DeviceChoice`].
+/// A text is not the name of a [`Device`].
 #[derive(Debug, thiserror::Error)]
 #[error(
     "device `{0}` is not known; use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all, with different numbers below 64"
 )]
 struct ParseDeviceError(String);
 
-impl FromStr for DeviceChoice {
+impl FromStr for Device {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let set = |numbers: &str| {
-            let ordinals = numbers.split(',').map(|ordinal| ordinal.parse().ok());
-            Some(Device::CudaSet(CudaSet::new(&ordinals.collect::<Option<Vec<_>>>()?)?))
+        let cuda = |numbers: &str| match numbers.parse() {
+            Ok(ordinal) => Some(Self::cuda(ordinal)),
+            Err(_) => {
+                let ordinals = numbers.split(',').map(|ordinal| ordinal.parse().ok());
+                Self::cuda_set(&ordinals.collect::<Option<Vec<_>>>()?).ok()
+            }
         };
         let device = match name {
-            "auto" => return Ok(Self::Auto),
-            "cuda:all" => return Ok(Self::AllCuda),
-            "cpu" => Some(Device::Cpu),
-            "cuda" => Some(Device::Cuda(0)),
-            _ => name.strip_prefix("cuda:").and_then(|numbers| match numbers.parse() {
-                Ok(ordinal) => Some(Device::Cuda(ordinal)),
-                Err(_) => set(numbers),
-            }),
+            "auto" => Some(Self::AUTO),
+            "cpu" => Some(Self::CPU),
+            "cuda" => Some(Self::cuda(0)),
+            "cuda:all" => Some(Self::ALL_CUDA),
+            _ => name.strip_prefix("cuda:").and_then(cuda),
         };
-        device
-            .map(Self::Device)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidParameter, ParseDeviceError(name.to_owned())))
+        device.ok_or_else(|| Error::new(ErrorKind::InvalidParameter, ParseDeviceError(name.to_owned())))
     }
 }
 
@@ -273,15 +289,14 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        let set = Device::several([Device::Cuda(3), Device::Cuda(1)]);
-        let devices = [Device::Cpu, Device::Cuda(0), Device::Cuda(3), set].map(DeviceChoice::Device);
-        for choice in [DeviceChoice::Auto, DeviceChoice::AllCuda].into_iter().chain(devices) {
-            assert_eq!(choice.to_string().parse::<DeviceChoice>().unwrap(), choice);
+        let set = Device::several([Device::cuda(3), Device::cuda(1)]);
+        let devices = [Device::AUTO, Device::ALL_CUDA, Device::CPU, Device::cuda(0), Device::cuda(3), set];
+        for device in devices {
+            assert_eq!(device.to_string().parse::<Device>().unwrap(), device);
         }
         assert_eq!(set.to_string(), "cuda:1,3");
-        assert_eq!("cuda:3,1".parse::<DeviceChoice>().unwrap(), set.into());
-        assert_eq!("cuda".parse::<DeviceChoice>().unwrap(), Device::Cuda(0).into());
-        assert_eq!(Device::several([Device::Cuda(2), Device::Cpu, Device::Cuda(2)]), Device::Cuda(2));
+        assert_eq!("cuda:3,1".parse::<Device>().unwrap(), set);
+        assert_eq!("cuda".parse::<Device>().unwrap(), Device::cuda(0));
         for name in [
             "gpu",
             "cuda:x",
@@ -292,7 +307,21 @@ mod tests {
             "cuda:0,99999999999999999999",
             "cuda:0,x",
         ] {
-            assert!(name.parse::<DeviceChoice>().is_err(), "{name}");
+            assert!(name.parse::<Device>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_set_has_each_device_once() {
+        assert_eq!(Device::cuda_set(&[3, 0]).unwrap().cuda_ordinals(), [0, 3]);
+        assert_eq!(Device::cuda_set(&[2]).unwrap(), Device::cuda(2));
+        assert_eq!(Device::several([Device::cuda(2), Device::CPU, Device::cuda(2)]), Device::cuda(2));
+        let all = Vec::from_iter(0..64);
+        assert_eq!(Device::cuda_set(&all).unwrap().cuda_ordinals(), all);
+        for ordinals in [&[][..], &[0, 0], &[5, 64]] {
+            let error = Device::cuda_set(ordinals).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidParameter);
+            assert!(error.to_string().contains("from 0 to 63"), "{error}");
         }
     }
 }

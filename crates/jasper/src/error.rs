@@ -125,7 +125,7 @@ impl Error {
     /// ```no_run
     /// # use jasper::{Device, Index};
     /// let index = Index::open("vectors.jasper")?;
-    /// let index = index.to_device(Device::Cuda(0)).or_else(|error| {
+    /// let index = index.to_device(Device::cuda(0)).or_else(|error| {
     ///     eprintln!("searching on the CPU: {error}");
     ///     error.into_index()
     /// })?;

@@ -46,11 +46,11 @@
 //! # use jasper::{IndexBuilder, MatrixView, Metric, SearchParams};
 //! # use jasper_core::synthetic::Clusters;
 //! # let vectors: Vec<f32> = Clusters::new(16, 7).rows(500, 0);
-//! use jasper::DeviceChoice;
+//! use jasper::Device;
 //!
 //! let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 16)?)?;
 //! // The first GPU with room, or the CPU; without the feature `cuda`, the CPU.
-//! let index = index.to_device(DeviceChoice::Auto)?;
+//! let index = index.to_device(Device::AUTO)?;
 //! assert_eq!(index.search(&vectors[..16], SearchParams::new(10))?.len(), 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -68,14 +68,14 @@
 //! | item | for |
 //! | --- | --- |
 //! | [`IndexBuilder`], [`OpenOptions`], [`Index`] | building; opening; searching, changing, saving |
-//! | [`Device`], [`DeviceChoice`], [`DeviceOptions`], [`CudaSet`], [`Spread`] (replicas or shards) | where an index is built, searched and changed |
+//! | [`Device`] | where an index is built, searched and changed |
 //! | [`Vectors`], [`MatrixView`], [`VectorFile`], [`VectorSource`] | vectors and queries in memory and in files |
 //! | [`Target`], [`SearchParams`], [`KeyFilter`], [`Hit`], [`Matches`], [`Pages`] | searches and their results |
 //! | [`attributes`] | attributes of keys, and filters by them |
 //! | [`Quantization`], [`Distances`] | quantized vectors, and searches with estimated distances |
 //! | [`tune`] | the fastest search that reaches a recall |
 //! | [`Index::with_progress`] | progress and cancellation of calls |
-//! | [`IndexBuilder::memory_plan`], [`DeviceOptions::memory_plan`] | memory of a build or an index, before it is allocated |
+//! | [`IndexBuilder::memory_plan`], [`Device::memory_plan`] | memory of a build or an index, before it is allocated |
 //! | [`StoredIndex`], [`IndexInfo`] | what is stored in a file or a folder |
 //! | [`Error`], [`ErrorKind`] | what failed |
 //! | [`Profile`] | what searches cost |
@@ -116,7 +116,6 @@ mod builder;
 mod changes;
 mod check;
 mod device;
-mod device_set;
 mod error;
 mod index;
 mod journal;
@@ -130,8 +129,7 @@ pub use auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial, TriedQuantizati
 pub use batcher::Pending;
 pub use builder::{BuildReport, IndexBuilder};
 pub use check::CheckReport;
-pub use device::{Device, DeviceChoice, DeviceInfo, DeviceOptions};
-pub use device_set::{CudaSet, Spread};
+pub use device::{Device, DeviceInfo};
 pub use error::{Error, ErrorKind};
 pub use index::{DeleteKeys, Index, NewKeys, OpenOptions, Pages, QuantizeMode, SearchLimits, Target, Update};
 pub use profile::Profile;

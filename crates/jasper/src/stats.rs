@@ -38,7 +38,7 @@ pub struct IndexStats {
     pub next_key: Key,
     /// Bytes of vectors.
     pub vector_bytes: usize,
-    /// Where searches read vectors; see [`crate::DeviceOptions::vector_storage`].
+    /// Where searches read vectors; see [`crate::Device::vector_storage`].
     pub vector_storage: MemorySpace,
     /// Bytes of sketches; 0 without [any](crate::QuantizeMode::Sketches).
     pub sketch_bytes: usize,
@@ -52,7 +52,7 @@ pub struct IndexStats {
     pub attribute_bytes: usize,
     /// What the build of the index did. `None` if it was opened, or created without vectors.
     ///
-    /// A move with [`Spread::Sharded`](crate::Spread::Sharded) that builds shards replaces the report by that of this build.
+    /// A move to a [sharded device](crate::Device::sharded) that builds shards replaces the report by that of this build.
     /// After a [rebuild](crate::Index::rebuild) of several shards, those without vectors are left out of it.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub build: Option<BuildReport>,

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_change_is_beside_a_new_index() {
-        let bench = Bench::new(Device::Cpu.into(), 201).unwrap();
+        let bench = Bench::new(Device::CPU, 201).unwrap();
         let set = bench.make(&SETS[0]);
         let (index, _) = set.build(bench.device).unwrap();
         let mut rows = Vec::new();

@@ -28,7 +28,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use jasper::DeviceChoice;
+use jasper::Device;
 
 use set::{Bench, Set};
 use sets::{Distribution, SETS};
@@ -43,7 +43,7 @@ struct Options {
     rows: usize,
     /// Where indexes are: cpu or cuda:0.
     #[arg(long, default_value = "cpu")]
-    device: DeviceChoice,
+    device: Device,
     /// Measure recall after changes, too, beside that of an index built from the remaining vectors.
     #[arg(long)]
     changes: bool,

@@ -58,7 +58,7 @@ pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
 /// Chooses codes for an index, searches it by them, and returns the line.
 pub fn measure_codes(bench: &Bench, set: &Set, index: &Index) -> Result<Value> {
     let begun = Instant::now();
-    let report = index.quantize(QuantizeMode::Auto(bench.device.into()))?;
+    let report = index.quantize(QuantizeMode::Auto(bench.device))?;
     let seconds = begun.elapsed().as_secs_f64();
     let (points, rates) = curve(index, set, &bench.truth(set)?)?;
     Ok(json!({

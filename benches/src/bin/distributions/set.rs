@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use jasper::{
-    Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY,
-    SearchParams, VectorFile, Vectors,
+    Device, Element, ElementKind, Index, IndexBuilder, Key, MatrixView, Metric, NO_KEY, SearchParams,
+    VectorFile, Vectors,
 };
 use jasper_benches::exact_neighbors;
 use jasper_core::with_element;
@@ -50,7 +50,7 @@ pub struct Set {
 }
 
 impl Bench {
-    pub fn new(device: DeviceChoice, rows: usize) -> Result<Self> {
+    pub fn new(device: Device, rows: usize) -> Result<Self> {
         let device = device.resolve()?.context("--device is cpu or cuda:0, ..")?;
         let context = device.cuda_ordinals().first().map(|&ordinal| Context::open(ordinal)).transpose()?;
         Ok(Self { device, rows, pool: ThreadPoolBuilder::new().build()?, context })
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn ties_count_and_files_hold_the_set() {
-        let bench = Bench::new(Device::Cpu.into(), 300).unwrap();
+        let bench = Bench::new(Device::CPU, 300).unwrap();
         let folder = tempfile::tempdir().unwrap();
         for name in ["one-hot", "ip-equal-norms", "sphere"] {
             let set = bench.make(SETS.iter().find(|distribution| distribution.name == name).unwrap());

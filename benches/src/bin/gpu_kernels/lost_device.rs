@@ -30,7 +30,7 @@ fn change_and_lose() {
     let view = |rows: std::ops::Range<usize>| {
         MatrixView::new(&vectors[rows.start * dimension..rows.end * dimension], dimension).unwrap()
     };
-    let builder = IndexBuilder::new(Metric::L2).device(Device::Cuda(0));
+    let builder = IndexBuilder::new(Metric::L2).device(Device::cuda(0));
     let index = builder.build(view(0..2000)).unwrap();
     index.insert(view(2000..3000), &(2000..3000).collect::<Vec<_>>()).unwrap();
     index.delete(&(0..500).collect::<Vec<_>>()).unwrap();
@@ -48,7 +48,7 @@ fn change_and_lose() {
     let error = index.save(&path).unwrap_err();
     assert!(!path.exists(), "{error}");
 
-    let rebuilt = index.rebuild(Device::Cpu).unwrap();
+    let rebuilt = index.rebuild(Device::CPU).unwrap();
     rebuilt.save(&path).unwrap();
     drop(index);
     let saved = Index::open(&path).unwrap();

@@ -3,10 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use jasper::{
-    Device, DeviceChoice, DeviceOptions, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams,
-    Spread,
-};
+use jasper::{Device, Element, Index, IndexBuilder, Matches, MatrixView, SearchParams};
 use jasper_benches::Stages;
 use serde_json::json;
 
@@ -29,13 +26,13 @@ const BUILDS: usize = 2;
 
 /// Measures a set on one device and on all, and prints a line per build and per batch.
 pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
-    let devices = DeviceChoice::AllCuda.resolve()?.map_or(0, |all| all.cuda_ordinals().len());
+    let devices = Device::ALL_CUDA.resolve()?.map_or(0, |all| all.cuda_ordinals().len());
     ensure!(devices > 1, "several devices are needed, and there is one");
     let (vectors, loaded) = (set.vectors::<T>()?, set.queries::<T>()?);
     let rows = (0..MAX_QUERIES).flat_map(|i| loaded.view().row(i % loaded.view().len()));
     let queries: Vec<T> = rows.copied().collect();
     let queries = MatrixView::new(&queries, loaded.view().dimension())?;
-    let all = DeviceChoice::AllCuda;
+    let all = Device::ALL_CUDA;
     let build = |what: &str, builder: IndexBuilder<'_>| -> Result<Index> {
         let (mut fastest, mut built) = (f64::INFINITY, None);
         for _ in 0..BUILDS {
@@ -51,12 +48,12 @@ pub fn run<T: Element>(set: &Set, builder: IndexBuilder<'_>) -> Result<()> {
         println!("{line}");
         built.context("it was built")
     };
-    let one = build("one", builder.clone().device(Device::Cuda(0)))?.to_device(Device::Cuda(0))?;
+    let one = build("one", builder.clone().device(Device::cuda(0)))?.to_device(Device::cuda(0))?;
     measure(set, "one", &one, queries)?;
-    let replicated = one.to_device(DeviceOptions::new(all).spread(Spread::Replicated))?;
+    let replicated = one.to_device(all)?;
     measure(set, "replicated", &replicated, queries)?;
     drop(replicated);
-    let sharded = build("sharded", builder.device(all).spread(Spread::Sharded))?.to_device(all)?;
+    let sharded = build("sharded", builder.device(all.sharded(true)))?.to_device(all)?;
     measure(set, "sharded", &sharded, queries)
 }
 

@@ -35,7 +35,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     // Searching a single vector takes the fixed time of a call.
     let one = IndexBuilder::new(bench.index.stats().metric)
         .build(bench.queries(0, 1))?
-        .to_device(Device::Cuda(0))?;
+        .to_device(Device::cuda(0))?;
     for launch in launches() {
         let setting = |beam_width| Setting { k: K, beam_width, launch };
         let recall = |beam_width| {

@@ -29,10 +29,7 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
-use jasper::{
-    Device, DeviceChoice, DeviceOptions, Distances, Element, ElementKind, Index, MemorySpace, Quantization,
-    f16,
-};
+use jasper::{Device, Distances, Element, ElementKind, Index, MemorySpace, Quantization, f16};
 use jasper_benches::BuildArgs;
 
 use measure::Bench;
@@ -57,7 +54,7 @@ struct Options {
     cache: Option<PathBuf>,
     /// Where graphs are built: cpu or cuda.
     #[arg(long = "build", value_name = "DEVICE", default_value = "cpu")]
-    device: DeviceChoice,
+    device: Device,
     /// Measure only these elements; sets of f32 are measured as f16 and f32 by default.
     #[arg(long, value_delimiter = ',')]
     elements: Vec<String>,
@@ -130,7 +127,7 @@ fn measure<T: Element>(options: &Options, set: &Set, index: Index) -> Result<()>
     if let Some(codes) = options.codes {
         index.quantize(codes)?;
     }
-    let storage = DeviceOptions::new(Device::Cuda(0)).vector_storage(options.vectors);
+    let storage = Device::cuda(0).vector_storage(options.vectors);
     let distances = options.rerank.map_or(Distances::Auto, |rerank| Distances::Quantized { rerank });
     let index = index.to_device(storage)?;
     index.warm_up()?;

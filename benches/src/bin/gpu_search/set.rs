@@ -144,7 +144,7 @@ mod tests {
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
         assert_eq!((set.element(), set.metric(), set.truth.len()), (ElementKind::F32, Metric::L2, 20));
         let cache = folder.path().join("graphs");
-        let builder = |max_degree| IndexBuilder::new(Metric::L2).device(Device::Cpu).max_degree(max_degree);
+        let builder = |max_degree| IndexBuilder::new(Metric::L2).device(Device::CPU).max_degree(max_degree);
         let built = set.index(builder(64), Some(&cache)).unwrap();
         // A second build would refuse this degree.
         let opened = set.index(builder(0), Some(&cache)).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     fn converted_graphs_find_the_same() {
         let folder = files();
         let set = Set::open(folder.path(), "tiny-1k").unwrap();
-        let index = set.index(IndexBuilder::new(Metric::L2).device(Device::Cpu), None).unwrap();
+        let index = set.index(IndexBuilder::new(Metric::L2).device(Device::CPU), None).unwrap();
         let converted = convert::<f16>(&index).unwrap();
         assert_eq!(converted.check().unwrap().mean_degree, index.check().unwrap().mean_degree);
         let queries = set.queries::<f16>().unwrap();

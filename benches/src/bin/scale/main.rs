@@ -17,8 +17,8 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use jasper::{
-    DeviceChoice, Distances, Element, ErrorKind, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
-    Quantization, SearchParams, Spread, Vectors,
+    Device, Distances, Element, ErrorKind, Index, IndexBuilder, Key, MatrixView, MemorySpace, Metric,
+    Quantization, SearchParams, Vectors,
 };
 use jasper_data::{GroundTruth, ThreadPoolBuilder};
 use serde_json::json;
@@ -31,7 +31,7 @@ use truth::Scanner;
 #[derive(clap::Parser)]
 struct Args {
     /// Where indexes are: cpu, cuda:0, cuda:0,1 or cuda:all.
-    device: DeviceChoice,
+    device: Device,
     /// Vectors of each index.
     #[arg(required = true)]
     sizes: Vec<usize>,
@@ -88,7 +88,7 @@ fn main() -> Result<()> {
 fn run<T: Element>(args: &Args, rule: &Rule, size: usize) -> Result<()> {
     ensure!(size >= LEAST_SIZE, "a size of {size} is less than {LEAST_SIZE}");
     let &Args { device, dimension, quantization, .. } = args;
-    let builder = IndexBuilder::new(Metric::L2).device(device).keep_on_host(true).spread(Spread::Sharded);
+    let builder = IndexBuilder::new(Metric::L2).device(device.sharded(true)).keep_on_host(true);
     let builder = builder.max_degree(args.max_degree).build_beam_width(args.build_beam_width);
     let plan = builder.memory_plan(T::KIND, size, dimension)?;
     let [host, on_device] = [MemorySpace::Host, MemorySpace::Device].map(|space| plan.total(space));

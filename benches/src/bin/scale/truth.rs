@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use jasper::{DeviceChoice, Element, MatrixView, Metric};
+use jasper::{Device, Element, MatrixView, Metric};
 use jasper_benches::exact_neighbors;
 use jasper_core::recall::Truth;
 use jasper_cuda::{Context, DeviceProperties};
@@ -19,7 +19,7 @@ const KEPT: usize = 20;
 /// Where and how exact distances are computed.
 pub struct Scanner<'a> {
     pub rule: &'a Rule,
-    pub device: DeviceChoice,
+    pub device: Device,
     pub pool: &'a ThreadPool,
 }
 

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use jasper::{DeviceChoice, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams};
+use jasper::{Device, Index, IndexBuilder, Key, MatrixView, Metric, SearchParams};
 use jasper_core::no_progress;
 use jasper_core::recall::mean_recall;
 use jasper_core::synthetic::Clusters;
@@ -35,7 +35,7 @@ use searchers::Shared;
 #[derive(clap::Parser)]
 struct Args {
     /// Where the index is: cpu or cuda:0.
-    device: DeviceChoice,
+    device: Device,
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
     /// Live vectors.

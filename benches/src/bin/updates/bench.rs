@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use jasper::{DeviceChoice, Element, Index, Key, MatrixView, Metric, SearchParams, VectorFile};
+use jasper::{Device, Element, Index, Key, MatrixView, Metric, SearchParams, VectorFile};
 use jasper_core::no_progress;
 use jasper_data::{GroundTruth, Rows, ThreadPool, ThreadPoolBuilder, exact_knn};
 use rayon::prelude::*;
@@ -28,7 +28,7 @@ pub enum Part {
 pub struct Settings {
     pub part: Part,
     /// Where the index is: cpu or cuda:0.
-    device: DeviceChoice,
+    device: Device,
     /// File of the vectors.
     pub vectors: PathBuf,
     metric: Metric,

@@ -90,7 +90,7 @@ fn changes<T: Element>(bench: &Bench<T>, all: &[Key]) -> Result<(), Box<dyn Erro
         outside.extend(go);
     }
     bench.search("after replacing", &index, &inside)?;
-    if let Device::Cuda(_) = index.device() {
+    if index.device() != Device::CPU {
         println!("{{\"what\": \"device memory\", \"bytes\": {}}}", index.device_info().bytes);
     }
     drop(index);

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::Result;
-use jasper::{Device, DeviceChoice, DeviceOptions, Index, MemorySpace, OpenOptions, QuantizeMode, Spread};
+use jasper::{Device, Index, MemorySpace, OpenOptions, QuantizeMode};
 
 use super::{DistanceArgs, threads};
 use crate::process;
@@ -18,8 +18,8 @@ pub struct DeviceArgs {
     pub threads: Option<usize>,
     /// Where to search: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is the first CUDA device that can hold the
     /// index, or the CPU
-    #[arg(long, default_value_t = DeviceChoice::Auto)]
-    pub device: DeviceChoice,
+    #[arg(long, default_value_t = Device::AUTO)]
+    pub device: Device,
     #[command(flatten)]
     pub placement: PlacementArgs,
 }
@@ -31,16 +31,16 @@ pub struct PlacementArgs {
     /// over PCIe, for quantized indexes [default: device if everything fits there, else host if the index is quantized]
     #[arg(long, value_name = "STORAGE", display_order = 93)]
     vector_storage: Option<MemorySpace>,
-    /// How several GPUs hold the index: replicated, each of them all of it, for more queries per second; or sharded, a
-    /// part on each, for which an index of one graph is built again
-    #[arg(long, default_value_t = Spread::Replicated, display_order = 93)]
-    spread: Spread,
+    /// Have several GPUs hold a part of the index each, and not all of it, as they do for more queries per second. An
+    /// index of one graph is built again
+    #[arg(long, display_order = 93)]
+    sharded: bool,
 }
 
 impl PlacementArgs {
-    /// Options of an index on a device.
-    pub fn on(self, device: DeviceChoice) -> DeviceOptions {
-        DeviceOptions::new(device).vector_storage(self.vector_storage).spread(self.spread)
+    /// The device, which holds the index so.
+    pub fn on(self, device: Device) -> Device {
+        device.vector_storage(self.vector_storage).sharded(self.sharded)
     }
 }
 
@@ -89,7 +89,7 @@ impl DeviceArgs {
 
 /// Where searches on a GPU read vectors; `None` on the CPU.
 pub fn storage_on_device(index: &Index) -> Option<MemorySpace> {
-    (index.device() != Device::Cpu).then(|| index.stats().vector_storage)
+    (index.device() != Device::CPU).then(|| index.stats().vector_storage)
 }
 
 /// A CPU of this name, with the requested number of threads.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jasper::{DeviceChoice, Quantization, QuantizeMode};
+use jasper::{Device, Quantization, QuantizeMode};
 use jasper_quant::ParseQuantizationError;
 
 /// How to quantize vectors.
@@ -19,7 +19,7 @@ pub enum QuantizationChoice {
 
 impl QuantizationChoice {
     /// How an index is quantized, for searches on `device` if a trial decides.
-    pub fn mode(self, device: DeviceChoice, force: bool) -> QuantizeMode {
+    pub fn mode(self, device: Device, force: bool) -> QuantizeMode {
         match self {
             Self::Auto => QuantizeMode::Auto(device),
             Self::None => QuantizeMode::None,

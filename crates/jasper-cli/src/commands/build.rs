@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use jasper::attributes::Frame;
-use jasper::{
-    Device, DeviceChoice, IndexBuilder, Key, MemoryPlan, MemorySpace, Progress, Spread, Stage, StoredIndex,
-};
+use jasper::{Device, IndexBuilder, Key, MemoryPlan, MemorySpace, Progress, Stage, StoredIndex};
 use jasper_data::{VectorFile, read_keys};
 use serde_json::json;
 
@@ -43,13 +41,13 @@ pub struct Args {
     threads: Option<usize>,
     /// Where to build: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is the first CUDA device that can hold the
     /// build, or the CPU. The CPU builds the same graph on every machine
-    #[arg(long, default_value_t = DeviceChoice::Auto)]
-    device: DeviceChoice,
-    /// How several GPUs will hold the index: replicated, each of them all of it, for which the first of them builds it;
-    /// or sharded, a part on each, which all build together. The index is then the folder INDEX
-    #[arg(long, default_value_t = Spread::Replicated)]
-    spread: Spread,
-    /// Number of shards, at most 256, on however many GPUs [default: with --spread sharded, one per GPU]
+    #[arg(long, default_value_t = Device::AUTO)]
+    device: Device,
+    /// Have several GPUs build and hold a part of the index each; without it, the first of them builds all of it, which
+    /// each then holds. The index is the folder INDEX
+    #[arg(long)]
+    sharded: bool,
+    /// Number of shards, at most 256, on however many GPUs [default: with --sharded, one per GPU]
     #[arg(long, value_name = "N")]
     shards: Option<usize>,
     /// Keys of the vectors: text with one number per line, or npy of u64 [default: their numbers]
@@ -107,7 +105,7 @@ impl Args {
             "--drop-vectors needs quantized codes; choose some with --quantization"
         );
         let mut builder = self.builder(keys.as_deref(), attributes.as_ref());
-        let planned = builder.clone().quantize(self.quantization.mode(DeviceChoice::Auto, false));
+        let planned = builder.clone().quantize(self.quantization.mode(Device::AUTO, false));
         let (count, dimension, element) = (vectors.len(), vectors.dimension(), vectors.element());
         let estimate = planned.check_memory(element, count, dimension)?;
         let estimate = estimate.part(MemorySpace::Host, "command", COMMAND_BYTES);
@@ -145,9 +143,8 @@ impl Args {
         let index = built.map_err(|error| stopped(named(error.into())))?;
         let report = index.stats().build.expect("it was just built");
         // The index is saved even if it cannot be quantized.
-        let quantized = (self.quantization != QuantizationChoice::None).then(|| {
-            quantize(&index, self.quantization, report.device.into(), false, self.drop_vectors, terminal)
-        });
+        let quantized = (self.quantization != QuantizationChoice::None)
+            .then(|| quantize(&index, self.quantization, report.device, false, self.drop_vectors, terminal));
         let seconds = start.elapsed().as_secs_f64();
         let (saved, save_seconds) = timed(|| {
             let index = index.with_progress(interruptible(terminal));
@@ -200,7 +197,7 @@ impl Args {
         });
         let json = merge(merge(&report, params), merge(json, merge(&quantized, failed)));
 
-        let on = if device == Device::Cpu { format!("{threads} threads") } else { device.to_string() };
+        let on = if device == Device::CPU { format!("{threads} threads") } else { device.to_string() };
         let (took, rate, vectors) =
             (units::seconds(seconds), units::rate(rate), units::count(report.vectors));
         let mut text = format!(
@@ -231,7 +228,7 @@ impl Args {
 impl Args {
     /// Whether the index may have several shards.
     fn is_sharded(&self) -> bool {
-        self.shards.map_or(self.spread == Spread::Sharded, |shards| shards > 1)
+        self.shards.map_or(self.sharded, |shards| shards > 1)
     }
 
     /// Whether the index is a folder.
@@ -254,8 +251,9 @@ impl Args {
     }
 
     fn builder<'a>(&self, keys: Option<&'a [Key]>, attributes: Option<&'a Frame>) -> IndexBuilder<'a> {
-        let builder = self.graph.builder().threads(self.threads).device(self.device).keep_on_host(true);
-        let builder = builder.max_batch_share(self.max_batch_share).spread(self.spread).shards(self.shards);
+        let device = self.device.sharded(self.sharded);
+        let builder = self.graph.builder().threads(self.threads).device(device).keep_on_host(true);
+        let builder = builder.max_batch_share(self.max_batch_share).shards(self.shards);
         let builder = builder.skip_zero_vectors(self.skip_zero_vectors);
         let builder = keys.into_iter().fold(builder, IndexBuilder::keys);
         attributes.into_iter().fold(builder, IndexBuilder::attributes)

@@ -48,7 +48,7 @@ fn cuda(text: &mut String) -> Result<Value> {
     let mut json = Vec::new();
     for device in devices {
         let (name, capability) = (&device.name, dotted(device.compute_capability));
-        let id = Device::Cuda(device.ordinal).to_string();
+        let id = Device::cuda(device.ordinal).to_string();
         let [memory, cache] = [device.memory, device.l2_cache].map(|size| bytes(size as u64));
         let [block, processor] =
             [device.shared_per_block, device.shared_per_multiprocessor].map(|size| count(size as usize));

@@ -104,7 +104,7 @@ impl Args {
             let profile = self.profile.then(|| Profile::measure(&index, queries, params)).transpose()?;
             // On a GPU, profiles are timed by events on the device.
             let resident = match &profile {
-                Some(profile) => Some(profile.time).filter(|_| index.device() != Device::Cpu),
+                Some(profile) => Some(profile.time).filter(|_| index.device() != Device::CPU),
                 None => Profile::device_time(&index, queries, params)?,
             };
             point.resident_queries_per_second = resident.map(|time| count as f64 / time.as_secs_f64());

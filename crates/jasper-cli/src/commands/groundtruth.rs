@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use jasper::{Device, DeviceChoice, Element, MatrixView, Metric, SearchParams};
+use jasper::{Device, Element, MatrixView, Metric, SearchParams};
 use jasper_core::with_element;
 use jasper_data::{GroundTruth, VectorFile, exact_knn, pool_builder};
 use serde_json::json;
@@ -36,8 +36,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Where to compute: auto, cpu, cuda or cuda:N; auto is the first CUDA device with enough memory, or the CPU
-    #[arg(long, default_value_t = DeviceChoice::Auto)]
-    device: DeviceChoice,
+    #[arg(long, default_value_t = Device::AUTO)]
+    device: Device,
     /// The file to write: ibin, with distances, or ivecs
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -113,11 +113,11 @@ impl Args {
                     _ => false,
                 };
                 match truth {
-                    Err(error) if self.device == DeviceChoice::Auto && can_fall_back(&error) => {}
-                    truth => return Ok((truth?, Device::Cuda(ordinal))),
+                    Err(error) if self.device == Device::AUTO && can_fall_back(&error) => {}
+                    truth => return Ok((truth?, Device::cuda(ordinal))),
                 }
             }
         }
-        Ok((exact_knn(vectors, queries, k, metric, &pool, progress)?, Device::Cpu))
+        Ok((exact_knn(vectors, queries, k, metric, &pool, progress)?, Device::CPU))
     }
 }

@@ -3,10 +3,7 @@
 use std::fmt;
 
 use anyhow::{Result, ensure};
-use jasper::{
-    CostUnit, Device, DeviceChoice, DeviceOptions, Index, IndexStats, MemorySpace, Quantization,
-    QuantizeReport, QuantizeTrial,
-};
+use jasper::{CostUnit, Device, Index, IndexStats, MemorySpace, Quantization, QuantizeReport, QuantizeTrial};
 use serde::Serialize;
 
 use crate::args::QuantizationChoice;
@@ -29,8 +26,8 @@ pub struct Args {
     #[arg(long, value_name = "QUANTIZATION", default_value_t = QuantizationChoice::Auto)]
     quantization: QuantizationChoice,
     /// Where auto expects searches: auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all; auto is a GPU if there is one
-    #[arg(long, default_value_t = DeviceChoice::Auto)]
-    device: DeviceChoice,
+    #[arg(long, default_value_t = Device::AUTO)]
+    device: Device,
     /// Take the named quantization even if searches will not find most neighbors of some vectors
     #[arg(long)]
     force: bool,
@@ -79,7 +76,7 @@ struct DeviceBytes {
 pub fn quantize(
     index: &Index,
     choice: QuantizationChoice,
-    device: DeviceChoice,
+    device: Device,
     force: bool,
     drop_vectors: bool,
     terminal: Terminal,
@@ -95,8 +92,7 @@ pub fn quantize(
     }
     let IndexStats { quantization, code_bytes, vector_bytes, .. } = index.stats();
     let bytes = |storage| {
-        let options = DeviceOptions::from(Device::Cuda(0)).vector_storage(storage);
-        Some(options.memory_plan(&index)?.total(MemorySpace::Device))
+        Some(Device::cuda(0).vector_storage(storage).memory_plan(&index)?.total(MemorySpace::Device))
     };
     let device = bytes(MemorySpace::Device).zip(bytes(MemorySpace::Host));
     let device = device.map(|(all, without_vectors)| DeviceBytes { all, without_vectors });

@@ -17,7 +17,6 @@ from jasper._typing import (
     Progress,
     Queries,
     Readable,
-    Spread,
     Stream,
     Vectors,
     VectorStorage,
@@ -72,7 +71,7 @@ class Index:
         seed: int | None = None,
         threads: int | None = None,
         device: Devices = "auto",
-        spread: Spread = "replicated",
+        sharded: bool = False,
         shards: int | None = None,
         exact_linking: bool = False,
         skip_zero_vectors: bool = False,
@@ -92,7 +91,7 @@ class Index:
         build_beam_width: int | None = None,
         max_batch_share: float | None = None,
         device: Devices = "auto",
-        spread: Spread = "replicated",
+        sharded: bool = False,
         shards: int | None = None,
         exact_linking: bool = False,
         quantization: str | None = None,
@@ -104,7 +103,7 @@ class Index:
         mmap: bool = False,
         device: Devices = "cpu",
         vector_storage: VectorStorage | None = None,
-        spread: Spread = "replicated",
+        sharded: bool = False,
         threads: int | None = None,
         exact_linking: bool = False,
         follow: bool = False,
@@ -132,7 +131,7 @@ class Index:
         device: Devices,
         *,
         vector_storage: VectorStorage | None = None,
-        spread: Spread = "replicated",
+        sharded: bool = False,
     ) -> Index: ...
     def rebuild(self, device: Devices = "cpu", *, progress: Progress | bool | None = None) -> Index: ...
     def search(

@@ -172,7 +172,7 @@ impl<'py> DeviceArray<'py> {
 
     /// The name of the device, as of that of an index.
     fn device(&self) -> Device {
-        Device::Cuda(self.device)
+        Device::cuda(self.device)
     }
 }
 

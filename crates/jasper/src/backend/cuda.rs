@@ -20,7 +20,7 @@ use jasper_vamana::{
 };
 
 use super::{Backend, StartedSearch};
-use crate::{Device, DeviceChoice};
+use crate::Device;
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
@@ -98,10 +98,10 @@ pub(crate) struct OpeningDevice(Option<JoinHandle<Option<()>>>);
 
 impl OpeningDevice {
     /// Starts the thread for a device, or the first device. Errors are reported when the index is moved there.
-    pub(crate) fn start(device: DeviceChoice) -> Self {
+    pub(crate) fn start(device: Device) -> Self {
         let open = move || {
             let ordinals = match device.find().ok()? {
-                Some(device) => device.cuda_ordinals(),
+                Some(ordinals) => ordinals,
                 None => ordinals().ok()?,
             };
             Context::open(*ordinals.first()?).ok()?.check_kernels().ok()
@@ -167,7 +167,7 @@ impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
 
 impl<T: Element> Backend<T> for CudaBackend<T> {
     fn device(&self) -> Device {
-        Device::Cuda(self.searcher.context().device().ordinal)
+        Device::cuda(self.searcher.context().device().ordinal)
     }
 
     fn device_name(&self) -> String {

@@ -11,7 +11,7 @@ use jasper_vamana::{
 };
 
 use super::Backend;
-use crate::DeviceChoice;
+use crate::Device;
 
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
@@ -58,7 +58,7 @@ pub(crate) fn cuda_backend<T: Element>(
 pub(crate) struct OpeningDevice;
 
 impl OpeningDevice {
-    pub(crate) fn start(_: DeviceChoice) -> Self {
+    pub(crate) fn start(_: Device) -> Self {
         Self
     }
 }

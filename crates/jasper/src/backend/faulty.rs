@@ -103,7 +103,7 @@ impl Faulty {
 
 impl Backend<u8> for Faulty {
     fn device(&self) -> Device {
-        Device::Cuda(self.number)
+        Device::cuda(self.number)
     }
 
     fn device_name(&self) -> String {

@@ -27,7 +27,7 @@ impl<T: Element> HostBackend<T> {
 
 impl<T: Element> Backend<T> for HostBackend<T> {
     fn device(&self) -> Device {
-        Device::Cpu
+        Device::CPU
     }
 
     fn device_name(&self) -> String {

@@ -59,7 +59,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
 
     /// Whether the CPU searches.
     fn is_on_cpu(&self) -> bool {
-        self.device() == Device::Cpu
+        self.device() == Device::CPU
     }
 
     /// Bytes of device memory; 0 on the CPU.

@@ -372,7 +372,7 @@ mod tests {
     fn index() -> (Index, Vec<Arc<Controls>>) {
         let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
         let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(2);
-        let builder = builder.device(Device::Cpu).shards(3);
+        let builder = builder.device(Device::CPU).shards(3);
         let index = builder.build_typed(&view(&rows(900, 1)), &mut no_progress).unwrap();
         let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
         (index.moved(on).into(), controls)
@@ -504,7 +504,7 @@ mod tests {
     fn a_query_that_is_refused_is_named_by_its_row_in_the_batch() {
         let rows: Vec<f32> = Clusters::new(4, 9).rows(60, 1);
         let rows = MatrixView::new(&rows, 4).unwrap();
-        let index = IndexBuilder::new(Metric::L2).device(Device::Cpu).shards(3).build(rows).unwrap();
+        let index = IndexBuilder::new(Metric::L2).device(Device::CPU).shards(3).build(rows).unwrap();
         // 1,000 results per query: the batch is searched in more than one chunk.
         let (mut queries, params) = (vec![1.0_f32; 2600 * 4], SearchParams::new(1000));
         queries[2550 * 4] = f32::NAN;

@@ -366,7 +366,7 @@ fn callers_of_a_batch_that_panics_panic_and_others_do_not() {
 #[test]
 fn a_filter_that_does_not_fit_fails_alone() {
     let years = Frame::new(4).column("year", [1, 2, 3, 4]).unwrap();
-    let builder = IndexBuilder::new(Metric::L2).threads(1).device(crate::Device::Cpu).attributes(&years);
+    let builder = IndexBuilder::new(Metric::L2).threads(1).device(crate::Device::CPU).attributes(&years);
     let rows = [1_u8, 0, 2, 0, 3, 0, 4, 0];
     let index = builder.build_typed(&MatrixView::new(&rows, 2).unwrap(), &mut no_progress).unwrap();
     let graph = index.backend.read(|graph| graph.try_clone().unwrap());

@@ -26,13 +26,13 @@ mod tests {
     fn an_index_that_cannot_be_moved_is_in_the_error() {
         let builder = IndexBuilder::new(Metric::L2).threads(1);
         let index = builder.build(MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
-        let there = builder.clone().device(Device::Cuda(999));
+        let there = builder.clone().device(Device::cuda(999));
         let error = there.placed(index).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Device);
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.starts_with("device cuda:999 cannot be used"), "{source}");
         assert_eq!(error.into_index().unwrap().vector(1), Some(vec![3.0, 4.0]));
         let index = builder.build(MatrixView::new(&[1_u8, 2, 3, 4], 2).unwrap()).unwrap();
-        assert_eq!(there.keep_on_host(true).placed(index).unwrap().device(), Device::Cpu);
+        assert_eq!(there.keep_on_host(true).placed(index).unwrap().device(), Device::CPU);
     }
 }

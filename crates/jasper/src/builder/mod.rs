@@ -32,7 +32,7 @@ use crate::backend::{BuildDevice, plan_build};
 use crate::error::{Result, built};
 use crate::index::Callback;
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, DeviceOptions, Index, QuantizeMode, Spread};
+use crate::{Device, Index, QuantizeMode};
 pub(crate) use error::BuildError;
 use plan::BuildPlan;
 pub use report::BuildReport;
@@ -77,9 +77,8 @@ pub struct IndexBuilder<'a> {
     metric: Metric,
     params: BuildParamsBuilder,
     threads: Option<usize>,
-    device: DeviceChoice,
+    device: Device,
     shards: Option<usize>,
-    spread: Spread,
     keys: Option<&'a [Key]>,
     attributes: Option<&'a Frame>,
     checkpoints: Option<Checkpoints<'a>>,
@@ -98,9 +97,8 @@ impl<'a> IndexBuilder<'a> {
             metric,
             params: BuildParams::builder(),
             threads: None,
-            device: DeviceChoice::Auto,
+            device: Device::AUTO,
             shards: None,
-            spread: Spread::default(),
             keys: None,
             attributes: None,
             checkpoints: None,
@@ -199,7 +197,7 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Where the index is built, and then is. The default, [`DeviceChoice::Auto`], builds on the first CUDA device with
+    /// Where the index is built, and then is. The default, [`Device::AUTO`], builds on the first CUDA device with
     /// room, or else on the CPU, and leaves the index in host memory. [`BuildReport::device`] says where it was built.
     ///
     /// An index that was built on a named device, and does not fit there, is [in the error](crate::Error::into_index):
@@ -207,16 +205,19 @@ impl<'a> IndexBuilder<'a> {
     /// ```no_run
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
     /// # let vectors = MatrixView::new(&[0_u8, 1, 2, 3], 2)?;
-    /// let built = IndexBuilder::new(Metric::L2).device(Device::Cuda(0)).build(vectors);
+    /// let built = IndexBuilder::new(Metric::L2).device(Device::cuda(0)).build(vectors);
     /// let index = built.or_else(|error| error.into_index())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// [`Device::Cpu`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
+    /// Of several devices, the first builds one graph, which all then hold; if they are [sharded](Device::sharded), each
+    /// builds one shard.
+    ///
+    /// [`Device::CPU`] builds the same graph on every machine. So does a CUDA device from vectors of bytes; from
     /// floats, its sums round differently, searches for the neighbors of long vectors read 4 bits per coordinate, and
     /// some edges differ.
-    pub fn device(mut self, device: impl Into<DeviceChoice>) -> Self {
-        self.device = device.into();
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = device;
         self
     }
 
@@ -227,9 +228,9 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Number of shards, at most 256. `None`, the default, means 1, or one per device with [`Spread::Sharded`]. The index
-    /// has one graph per shard, with the vectors of some keys, which [several devices](Device::CudaSet) build at the
-    /// same time and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
+    /// Number of shards, at most 256. `None`, the default, means 1, or one per device of a [sharded](Device::sharded) set. The
+    /// index has one graph per shard, with the vectors of some keys, which [several devices](Device::cuda_set) build at
+    /// the same time and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};
@@ -243,14 +244,6 @@ impl<'a> IndexBuilder<'a> {
     /// ```
     pub fn shards(mut self, shards: impl Into<Option<usize>>) -> Self {
         self.shards = shards.into();
-        self
-    }
-
-    /// How the devices of a [set](Device::CudaSet) will hold the index; [`Spread::Replicated`] by default, for which
-    /// the first of them builds one graph. With [`Spread::Sharded`], each of them builds one shard. A number of
-    /// [shards](Self::shards), if given, is used with either.
-    pub fn spread(mut self, spread: Spread) -> Self {
-        self.spread = spread;
         self
     }
 
@@ -302,12 +295,12 @@ impl<'a> IndexBuilder<'a> {
     /// fails, so does the build; call [`Index::quantize`] after the build to keep the index.
     ///
     /// ```
-    /// # use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric, QuantizeMode};
+    /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, QuantizeMode};
     /// # use jasper_core::synthetic::Clusters;
     /// # let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
     /// # let vectors = MatrixView::new(&vectors, 64)?;
     /// // If it makes searches faster on the device that builds the index.
-    /// let auto = QuantizeMode::Auto(DeviceChoice::Auto);
+    /// let auto = QuantizeMode::Auto(Device::AUTO);
     /// let index = IndexBuilder::new(Metric::L2).quantize(auto).build(vectors)?;
     /// println!("{:?}", index.stats().quantization);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -402,7 +395,7 @@ impl<'a> IndexBuilder<'a> {
         let (graph, InsertReport { keys: vectors, duplicates, reconnected, cost, .. }) = linked.finish();
         let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         let report = BuildReport {
-            device: cuda.map_or(Device::Cpu, |cuda| Device::Cuda(cuda.ordinal())),
+            device: cuda.map_or(Device::CPU, |cuda| Device::cuda(cuda.ordinal())),
             device_name: cuda.map_or_else(cpu_name, BuildDevice::device_name),
             vectors,
             duplicates,
@@ -428,7 +421,7 @@ impl<'a> IndexBuilder<'a> {
         let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
         match plan_build::<T>(spec, true, device.ordinal())?.check(free) {
             Ok(()) => Ok(Some(device)),
-            Err(_) if self.device == DeviceChoice::Auto => Ok(None),
+            Err(_) if self.device.is_auto() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -512,10 +505,10 @@ impl<'a> IndexBuilder<'a> {
 
     /// A new index, moved to the device that the options name.
     pub(crate) fn placed(&self, index: Index) -> Result<Index> {
-        if self.keep_on_host || self.device == DeviceChoice::Auto {
+        if self.keep_on_host || self.device.is_auto() {
             return Ok(index);
         }
-        index.moved_to_device(DeviceOptions::new(self.device).spread(self.spread)).map_err(built)
+        index.moved_to_device(self.device).map_err(built)
     }
 
     fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
@@ -574,8 +567,8 @@ impl IndexBuilder<'_> {
             Some(QuantizeStep::Mode(QuantizeMode::Checked(quantization))) => {
                 index.quantize(quantization, progress)?
             }
-            Some(QuantizeStep::Mode(QuantizeMode::Auto(DeviceChoice::Auto))) => {
-                drop(index.auto_quantize(report.device.into(), progress)?)
+            Some(QuantizeStep::Mode(QuantizeMode::Auto(device))) if device.is_auto() => {
+                drop(index.auto_quantize(report.device, progress)?)
             }
             Some(QuantizeStep::Mode(mode)) => drop(index.quantize_as(mode, progress)?),
             None => {}

@@ -8,16 +8,16 @@ use jasper_vamana::{
 };
 
 use super::{IndexBuilder, QuantizeStep};
+use crate::QuantizeMode;
 use crate::auto_quantize::{QUANTIZATION_TRIAL_BYTES, QUANTIZATION_TRIAL_ROW_BYTES};
 use crate::backend::{BuildDevice, first_available, plan_build};
 use crate::error::Result;
-use crate::{Device, DeviceChoice, QuantizeMode};
 #[cfg(doc)]
-use crate::{ErrorKind, Index};
+use crate::{Device, ErrorKind, Index};
 
 impl IndexBuilder<'_> {
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
-    /// part. A [`Device::Cuda`] need not exist. [`DeviceChoice::Auto`] means the device on which [`Self::build`] would
+    /// part. The device need not exist. [`Device::AUTO`] means the device on which [`Self::build`] would
     /// build now.
     ///
     /// The move to a named device comes after the build and is not in the plan. It needs the memory that
@@ -36,10 +36,8 @@ impl IndexBuilder<'_> {
         }
         let spec = self.spec(count, dimension)?;
         let exact_linking = self.links_exactly::<T>();
-        match self.device {
-            DeviceChoice::Device(Device::Cuda(ordinal)) => {
-                self.plan::<T>(&spec, exact_linking, Some(ordinal))
-            }
+        match self.device.cuda_ordinals()[..] {
+            [ordinal] => self.plan::<T>(&spec, exact_linking, Some(ordinal)),
             _ => self.choose_device::<T>(&spec, exact_linking).map(|plan| plan.memory),
         }
     }
@@ -87,7 +85,7 @@ impl IndexBuilder<'_> {
         exact_linking: bool,
     ) -> Result<BuildPlan> {
         let cuda = match self.device.find()? {
-            Some(device) => device.cuda_ordinals().first().copied().map(BuildDevice::open).transpose()?,
+            Some(ordinals) => ordinals.first().copied().map(BuildDevice::open).transpose()?,
             None => first_available(|ordinal| {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan

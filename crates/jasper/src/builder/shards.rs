@@ -12,7 +12,7 @@ use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
 use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
 use crate::error::{Error, Result};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceChoice, ErrorKind, QuantizeMode, Spread};
+use crate::{Device, ErrorKind, QuantizeMode};
 
 /// The graph of a shard.
 type Built<T> = (Graph<T>, BuildReport);
@@ -20,10 +20,10 @@ type Built<T> = (Graph<T>, BuildReport);
 impl IndexBuilder<'_> {
     /// Number of shards.
     pub(super) fn shard_count(&self) -> Result<usize> {
-        let shards = match (self.shards, self.spread) {
-            (Some(shards), _) => shards,
-            (None, Spread::Replicated) => 1,
-            (None, Spread::Sharded) => self.build_devices()?.len(),
+        let shards = match self.shards {
+            Some(shards) => shards,
+            None if self.device.is_sharded() => self.build_devices()?.len(),
+            None => 1,
         };
         let unsuitable = [
             (self.checkpoints.is_some(), "checkpoint"),
@@ -40,13 +40,11 @@ impl IndexBuilder<'_> {
     }
 
     /// The devices that build shards.
-    fn build_devices(&self) -> Result<Vec<DeviceChoice>, DeviceError> {
+    fn build_devices(&self) -> Result<Vec<Device>, DeviceError> {
         Ok(match self.device.find()? {
-            Some(Device::CudaSet(set)) => {
-                set.ordinals().into_iter().map(|ordinal| Device::Cuda(ordinal).into()).collect()
-            }
-            Some(device) => vec![device.into()],
-            None => vec![DeviceChoice::Auto],
+            None => vec![Device::AUTO],
+            Some(ordinals) if ordinals.is_empty() => vec![Device::CPU],
+            Some(ordinals) => ordinals.into_iter().map(Device::cuda).collect(),
         })
     }
 
@@ -77,8 +75,8 @@ impl IndexBuilder<'_> {
         let host = Bytes { host: free_host_memory(), device: u64::MAX };
         plan.clone().without(SKETCHES).check(host)?;
         // Shards of one device are built one after another, and hash to shares that differ by little.
-        let check = |device: DeviceChoice| {
-            if let DeviceChoice::Device(Device::Cuda(ordinal)) = device {
+        let check = |device: Device| {
+            if let [ordinal] = device.cuda_ordinals()[..] {
                 let share = self.clone().device(device).unsharded();
                 let share = share.plan_typed::<T>(count.div_ceil(shards), dimension)?;
                 share.check(Bytes { host: u64::MAX, ..BuildDevice::open(ordinal)?.free_memory()? })?;

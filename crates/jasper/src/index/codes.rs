@@ -3,7 +3,7 @@
 use jasper_quant::Quantization;
 
 use super::{Index, typed};
-use crate::DeviceChoice;
+use crate::Device;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::QuantizeReport;
@@ -23,7 +23,7 @@ pub enum QuantizeMode {
     /// This quantization, whatever neighbors searches will lose.
     Forced(Quantization),
     /// The one of several quantizations whose searches cost least on this device, where the index need not be; or none, if
-    /// exact searches cost less. [`DeviceChoice::Auto`] is a GPU if there is one, and for
+    /// exact searches cost less. [`Device::AUTO`] is a GPU if there is one, and for
     /// [a builder](crate::IndexBuilder::quantize) the device that builds the index.
     ///
     /// On a CPU, where costs are estimates, codes that cost up to a tenth more count as well: of these RaBitQ is chosen, if
@@ -37,7 +37,7 @@ pub enum QuantizeMode {
     /// A quantization is tried if it would cost less than the best one so far, should its searches visit no more vertices
     /// than exact ones: usually one or two for a GPU, more for a CPU. Each takes the time of [`Self::Forced`] and dozens of
     /// searches of 400 queries. Changes wait meanwhile; searches continue, with the codes being tried.
-    Auto(DeviceChoice),
+    Auto(Device),
     /// No codes: existing ones are dropped, and searches are exact again.
     None,
     /// Sketches beside the vectors, and beside codes if there are some. They speed up exact searches of f32 vectors on the
@@ -65,13 +65,13 @@ impl Index {
     /// [`QuantizeMode`] says with which quantization, or drops the codes.
     ///
     /// ```
-    /// use jasper::{DeviceChoice, IndexBuilder, MatrixView, Metric, Quantization, QuantizeMode};
+    /// use jasper::{Device, IndexBuilder, MatrixView, Metric, Quantization, QuantizeMode};
     /// use jasper_core::synthetic::Clusters;
     ///
     /// let vectors: Vec<f32> = Clusters::new(256, 7).rows(3000, 0);
     /// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 256)?)?;
     /// index.quantize(Quantization::Rabitq { bits: 4 })?;
-    /// let report = index.quantize(QuantizeMode::Auto(DeviceChoice::Auto))?;
+    /// let report = index.quantize(QuantizeMode::Auto(Device::AUTO))?;
     /// assert_eq!(index.stats().quantization, report.quantization);
     /// index.quantize(None)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -22,7 +22,7 @@ impl Index {
     /// let vectors: Vec<f32> = Clusters::new(16, 7).rows(1000, 0);
     /// let queries = MatrixView::new(&vectors[..1600], 16)?;
     /// let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&vectors, 16)?)?;
-    /// let index = index.to_device(Device::Cuda(0))?;
+    /// let index = index.to_device(Device::cuda(0))?;
     ///
     /// let stream = Stream::new(&Context::open(0)?)?;
     /// let on_device = stream.upload(&index.prepare_queries::<f32>(queries)?)?;

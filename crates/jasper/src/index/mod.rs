@@ -59,7 +59,7 @@ pub use target::Target;
 /// that wait are made together.
 ///
 /// An insert or delete is visible to every search that starts after the call returns. The vectors of one call become
-/// visible at the same moment; on [several devices](crate::Spread), at the same moment on each device.
+/// visible at the same moment; on [several devices](crate::Device::cuda_set), at the same moment on each device.
 ///
 /// # Failures
 ///

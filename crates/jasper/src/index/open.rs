@@ -10,13 +10,13 @@ use jasper_graph::{FileError, Graph, IndexInfo, TunedSearch};
 use jasper_vamana::{CpuExecutor, adopt};
 
 use super::{Callback, Index, typed};
+use crate::Device;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::backend::OpeningDevice;
 use crate::error::{Error, Result};
 use crate::journal::{FollowedLog, JournalError, JournalFault, OpenJournal};
 use crate::typed::{TypedIndex, is_sharded, shard_files};
-use crate::{Device, DeviceOptions, Spread};
 
 /// Options for opening an index file.
 ///
@@ -38,7 +38,7 @@ pub struct OpenOptions {
     is_mapped: bool,
     exact_linking: bool,
     follows: bool,
-    device: Option<DeviceOptions>,
+    device: Option<Device>,
     progress: Callback,
 }
 
@@ -104,8 +104,8 @@ impl OpenOptions {
 
     /// The device to open the index on, as if [moved there](Index::to_device) once it is open; by default it stays
     /// in host memory. That takes less time than two calls, because the device is opened while the file is read.
-    pub fn device(mut self, device: impl Into<DeviceOptions>) -> Self {
-        self.device = Some(device.into());
+    pub fn device(mut self, device: Device) -> Self {
+        self.device = Some(device);
         self
     }
 
@@ -222,8 +222,9 @@ impl OpenOptions {
 
     /// Opens the snapshot of a durable index. It is not divided: keys that the log names would be given otherwise.
     fn open_snapshot(&self, folder: &Path, snapshot: &Path) -> Result<Index> {
-        if let Some(DeviceOptions { device, spread: Spread::Sharded, .. }) = self.device
-            && let Some(Device::CudaSet(_)) = device.find()?
+        if let Some(device) = self.device
+            && device.is_sharded()
+            && device.find()?.is_some_and(|ordinals| ordinals.len() > 1)
             && !is_sharded(snapshot)
         {
             return Err(JournalError::new(folder, JournalFault::OneShard).into());
@@ -266,15 +267,15 @@ impl OpenOptions {
 
     /// Starts to open the device, if there is one, while the caller reads the index.
     fn open_device(&self) -> Result<Option<OpeningDevice>> {
-        let Some(DeviceOptions { device, .. }) = self.device else { return Ok(None) };
+        let Some(device) = self.device else { return Ok(None) };
         device.find()?;
         Ok(Some(OpeningDevice::start(device)))
     }
 
     /// Moves an index that was opened to the device, if there is one.
     fn move_to_device(&self, index: Index) -> Result<Index> {
-        let Some(options) = self.device else { return Ok(index) };
-        Ok(index.moved_to_device(options).map_err(DeviceError::from)?)
+        let Some(device) = self.device else { return Ok(index) };
+        Ok(index.moved_to_device(device).map_err(DeviceError::from)?)
     }
 }
 

@@ -6,25 +6,24 @@ use jasper_core::Element;
 use jasper_vamana::{MemoryPlan, MemorySpace};
 
 use super::{Index, Typed, typed};
+use crate::Device;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::device::DeviceInfo;
 use crate::device::MoveError;
 use crate::error::{Error, Result};
 use crate::typed::TypedIndex;
-use crate::{Device, DeviceOptions};
 
 impl Index {
-    /// Moves the index to a device, which is the CPU or a CUDA device. [`DeviceChoice::Auto`](crate::DeviceChoice::Auto) is the first CUDA device with
-    /// room for it, or the CPU if there is none. On a [`Device::CudaSet`] the index becomes
-    /// [replicas](crate::Spread::Replicated); an index with shards keeps them, spread over the devices. [`DeviceOptions`]
-    /// say more; an index that is there with other options is moved to the host and back.
+    /// Moves the index to a device. [`Device::AUTO`] is the first CUDA device with room for it, or the CPU if there is
+    /// none. Several devices get [a copy each](Device::cuda_set); an index with shards keeps them, and the devices get
+    /// them in turn. An index that is there but held otherwise is moved to the host and back.
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
     /// # let index = IndexBuilder::new(Metric::L2).build(MatrixView::new(&[1_u8, 2, 3, 4], 2)?)?;
-    /// let index = index.to_device(Device::Cpu)?; // Frees device memory.
-    /// assert_eq!(index.device(), Device::Cpu);
+    /// let index = index.to_device(Device::CPU)?; // Frees device memory.
+    /// assert_eq!(index.device(), Device::CPU);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -39,16 +38,16 @@ impl Index {
     /// # Panics
     /// Panics if an index [with a callback](Self::with_progress), which borrows this one, was forgotten by
     /// [`std::mem::forget`].
-    pub fn to_device(self, device: impl Into<DeviceOptions>) -> Result<Self> {
-        Ok(self.moved_to_device(device.into())?)
+    pub fn to_device(self, device: Device) -> Result<Self> {
+        Ok(self.moved_to_device(device)?)
     }
 
-    pub(crate) fn moved_to_device(self, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
+    pub(crate) fn moved_to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
         match self.typed {
-            Typed::F32(index) => moved(index, options),
-            Typed::F16(index) => moved(index, options),
-            Typed::U8(index) => moved(index, options),
-            Typed::I8(index) => moved(index, options),
+            Typed::F32(index) => moved(index, device),
+            Typed::F16(index) => moved(index, device),
+            Typed::U8(index) => moved(index, device),
+            Typed::I8(index) => moved(index, device),
         }
     }
 
@@ -80,18 +79,17 @@ impl Index {
     }
 }
 
-impl DeviceOptions {
-    /// The memory that an index would take on one CUDA device and on the host, with its vectors stored where these
-    /// options [say](Self::vector_storage), or else on the device. The device need not exist. `None` without the
-    /// feature `cuda`.
+impl Device {
+    /// The memory that an index would take on one CUDA device and on the host, with its vectors stored where
+    /// [said](Self::vector_storage), or else on the device. The device need not exist. `None` without the feature `cuda`.
     pub fn memory_plan(&self, index: &Index) -> Option<MemoryPlan> {
-        let storage = self.vector_storage.unwrap_or(MemorySpace::Device);
+        let storage = self.storage().unwrap_or(MemorySpace::Device);
         typed!(index, index => index.memory_plan_on_device(storage))
     }
 }
 
 /// Moves an index, to which there is no other reference: an index with a progress callback borrows it.
-fn moved<T: Element>(index: Arc<TypedIndex<T>>, options: DeviceOptions) -> Result<Index, MoveError<Index>> {
+fn moved<T: Element>(index: Arc<TypedIndex<T>>, device: Device) -> Result<Index, MoveError<Index>> {
     let index = Arc::into_inner(index).expect("an index with a progress callback was forgotten");
-    index.moved_to_device(options).map(Index::from).map_err(|error| error.map(Index::from))
+    index.moved_to_device(device).map(Index::from).map_err(|error| error.map(Index::from))
 }

@@ -9,7 +9,7 @@ use super::{Index, OpenOptions, typed};
 use crate::ErrorKind;
 use crate::error::Result;
 use crate::journal::Follower;
-use crate::{DeviceChoice, IndexBuilder};
+use crate::{Device, IndexBuilder};
 
 impl Index {
     /// Opens an index file, the folder of a [sharded index](crate::IndexBuilder::shards), or the folder of a [durable
@@ -152,9 +152,9 @@ impl Index {
     /// index.insert(&[5_u8, 6], &[17])?;
     /// if let Err(error) = index.save(&path) {
     ///     eprintln!("{error}; building the index again");
-    ///     index.rebuild(Device::Cpu)?.save(&path)?;
+    ///     index.rebuild(Device::CPU)?.save(&path)?;
     /// }
-    /// # assert_eq!(index.rebuild(Device::Cpu)?.vector(17), Some(vec![5.0, 6.0]));
+    /// # assert_eq!(index.rebuild(Device::CPU)?.vector(17), Some(vec![5.0, 6.0]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -167,11 +167,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`IndexBuilder::build`]; with [`ErrorKind::Unsupported`] if vectors were [dropped](Self::drop_vectors).
-    pub fn rebuild(&self, device: impl Into<DeviceChoice>) -> Result<Self> {
-        self.rebuild_on(device.into())
-    }
-
-    fn rebuild_on(&self, device: DeviceChoice) -> Result<Self> {
+    pub fn rebuild(&self, device: Device) -> Result<Self> {
         let rebuilt = typed!(self, index => Self::from(index.rebuild(device, &mut self.progress.report())?));
         IndexBuilder::new(self.stats().metric).device(device).placed(rebuilt)
     }

@@ -32,7 +32,7 @@ impl<T: Element> TypedIndex<T> {
         fingerprint: u32,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<TunedSearch>> {
-        let launches = if self.device() == Device::Cpu { vec![None] } else { launches() };
+        let launches = if self.device() == Device::CPU { vec![None] } else { launches() };
         // Launches with the same number of expansions have the same recall.
         let groups: Vec<_> = launches.chunk_by(|a, b| expansions(a) == expansions(b)).collect();
         let total = groups.len() + launches.len() * TuneReport::BATCHES.len();

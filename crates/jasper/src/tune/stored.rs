@@ -68,7 +68,7 @@ impl<T: Element> TypedIndex<T> {
         TunedSearches {
             searches: self.backend.read(|graph| TunedSearch::stored(graph).unwrap_or_default()),
             device: self.backend.device_name(),
-            widest: (self.device() != Device::Cpu).then(|| self.backend.max_beam_width()),
+            widest: (self.device() != Device::CPU).then(|| self.backend.max_beam_width()),
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::changes::small::SmallChanges;
 use crate::check::CheckReport;
 use crate::device::MoveError;
 use crate::error::Result;
-use crate::{Device, DeviceOptions, IndexStats, SearchLimits, Spread};
+use crate::{Device, IndexStats, SearchLimits};
 pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
@@ -101,21 +101,21 @@ impl<T: Element> TypedIndex<T> {
         backend.into_graphs()
     }
 
-    pub(crate) fn moved_to_device(self, options: DeviceOptions) -> Result<Self, MoveError<Self>> {
-        let device = match options.device.find() {
-            Ok(device) => device,
+    pub(crate) fn moved_to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
+        let ordinals = match device.find() {
+            Ok(ordinals) => ordinals,
             Err(error) => return Err(MoveError::new(self, error)),
         };
-        if self.is_on(device, options) {
+        if self.is_on(ordinals.as_deref(), device) {
             return Ok(self);
         }
         let index = self.moved_to_host()?;
-        let upload = |ordinal| index.upload(&[ordinal], options).map(Some);
-        let uploaded = match device {
-            Some(Device::CudaSet(set)) => return index.move_to_devices(&set.ordinals(), options),
-            Some(Device::Cuda(ordinal)) => upload(ordinal),
-            Some(Device::Cpu) => Ok(None),
+        let upload = |ordinal| index.upload(&[ordinal], device).map(Some);
+        let uploaded = match ordinals.as_deref() {
             None => first_available(upload),
+            Some([]) => Ok(None),
+            Some(&[ordinal]) => upload(ordinal),
+            Some(several) => return index.move_to_devices(several, device),
         };
         match uploaded {
             Err(error) => Err(MoveError::new(index, error)),
@@ -124,18 +124,17 @@ impl<T: Element> TypedIndex<T> {
         }
     }
 
-    /// Whether the index is on the device, or on any CUDA device for `None`, as the options want it.
-    fn is_on(&self, device: Option<Device>, options: DeviceOptions) -> bool {
-        let on = self.device();
-        let is_there = device.map_or(on != Device::Cpu, |device| device == on);
-        let is_stored = on == Device::Cpu
-            || options.vector_storage.is_none_or(|storage| self.backend.stores_vectors_in(storage));
-        let is_set = matches!(device, Some(Device::CudaSet(_)));
-        is_there && is_stored && !(is_set && options.spread == Spread::Sharded && self.shards() == 1)
+    /// Whether the index is on the CUDA devices, or on any for `None`, as `device` wants it.
+    fn is_on(&self, ordinals: Option<&[usize]>, device: Device) -> bool {
+        let on = self.device().cuda_ordinals();
+        let is_there = ordinals.map_or(!on.is_empty(), |ordinals| ordinals == on);
+        let is_stored =
+            on.is_empty() || device.storage().is_none_or(|storage| self.backend.stores_vectors_in(storage));
+        is_there && is_stored && !(on.len() > 1 && device.is_sharded() && self.shards() == 1)
     }
 
     fn moved_to_host(self) -> Result<Self, MoveError<Self>> {
-        if self.device() == Device::Cpu {
+        if self.device() == Device::CPU {
             return Ok(self);
         }
         if let Err(error) = self.backend.sync_host_edges() {
@@ -159,7 +158,7 @@ impl<T: Element> TypedIndex<T> {
         // delay searches.
         self.backend.require_one_graph("reading the graph")?;
         let _writer = match self.device() {
-            Device::Cpu => self.changes.writer.try_lock().ok(),
+            Device::CPU => self.changes.writer.try_lock().ok(),
             _ => Some(self.changes.lock_writer()),
         };
         self.backend.sync_host_edges()?;

@@ -10,14 +10,10 @@ use jasper_graph::Graph;
 use super::TypedIndex;
 use crate::BuildReport;
 use crate::error::Result;
-use crate::{DeviceChoice, IndexBuilder};
+use crate::{Device, IndexBuilder};
 
 impl<T: Element> TypedIndex<T> {
-    pub(crate) fn rebuild(
-        &self,
-        device: DeviceChoice,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>> {
+    pub(crate) fn rebuild(&self, device: Device, progress: &mut ProgressFn<'_>) -> Result<TypedIndex<T>> {
         let _writer = self.changes.lock_writer();
         let mut build =
             |graph: &Graph<T>| build_again(self.builder_like(graph).device(device), graph, progress);
@@ -121,14 +117,14 @@ mod tests {
         let vectors: Vec<f32> = Clusters::new(16, 7).rows(400, 0);
         let rows =
             |range: Range<usize>| MatrixView::new(&vectors[range.start * 16..range.end * 16], 16).unwrap();
-        let builder = || IndexBuilder::new(Metric::L2).device(Device::Cpu).max_degree(24).alpha(1.1).seed(5);
+        let builder = || IndexBuilder::new(Metric::L2).device(Device::CPU).max_degree(24).alpha(1.1).seed(5);
         let index = builder().build(rows(0..300)).unwrap();
         index.insert(rows(300..400), &(1000..1100).collect::<Vec<_>>()).unwrap();
         // A vertex with two keys.
         index.insert(rows(350..351), &[7000]).unwrap();
         index.delete(&(0..100).collect::<Vec<_>>()).unwrap();
 
-        let rebuilt = index.rebuild(Device::Cpu).unwrap();
+        let rebuilt = index.rebuild(Device::CPU).unwrap();
         let keys: Vec<Key> = (100..300).chain(1000..1100).chain([7000]).collect();
         let live = [&vectors[100 * 16..], &vectors[350 * 16..351 * 16]].concat();
         let fresh = builder().keys(&keys).build(MatrixView::new(&live, 16).unwrap()).unwrap();
@@ -143,18 +139,18 @@ mod tests {
         let quantization = Quantization::Rabitq { bits: 4 };
         index.quantize(quantization).unwrap();
         index.set_limits(crate::SearchLimits { max_k: 3, ..index.limits() });
-        let rebuilt = index.rebuild(Device::Cpu).unwrap();
+        let rebuilt = index.rebuild(Device::CPU).unwrap();
         assert_eq!(rebuilt.stats().quantization, Some(quantization));
         assert!(rebuilt.search(&vectors[..16], SearchParams::new(4)).is_err());
         index.drop_vectors().unwrap();
-        let error = index.rebuild(Device::Cpu).unwrap_err();
+        let error = index.rebuild(Device::CPU).unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(VectorError::NoVectors)));
     }
 
     #[test]
     fn an_empty_index_is_rebuilt_empty() {
         let index = IndexBuilder::new(Metric::L2).max_degree(7).empty(ElementKind::U8, 4).unwrap();
-        let rebuilt = index.rebuild(Device::Cpu).unwrap();
+        let rebuilt = index.rebuild(Device::CPU).unwrap();
         assert_eq!(
             (rebuilt.len(), rebuilt.dimension(), rebuilt.stats().params),
             (0, 4, index.stats().params)
@@ -169,10 +165,10 @@ mod tests {
             let index = builder.build(MatrixView::new(&vectors, 16).unwrap()).unwrap();
             index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
             index.delete(&(1..30).collect::<Vec<_>>()).unwrap();
-            let rebuilt = index.rebuild(Device::Cpu).unwrap();
+            let rebuilt = index.rebuild(Device::CPU).unwrap();
             assert_eq!((rebuilt.len(), rebuilt.stats().quantization), (1, None));
             index.delete(&[0]).unwrap();
-            assert!(index.rebuild(Device::Cpu).unwrap().is_empty());
+            assert!(index.rebuild(Device::CPU).unwrap().is_empty());
         }
     }
 }

@@ -12,11 +12,11 @@ use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memor
 
 use super::TypedIndex;
 use super::rebuild::build_again;
+use crate::Device;
 use crate::backend::{
     Backend, DeviceGraph, HostBackend, Replicated, Sharded, at_once, cuda_backend, upload_graph,
 };
 use crate::device::MoveError;
-use crate::{Device, DeviceOptions, Spread};
 
 impl<T: Element> TypedIndex<T> {
     /// An index of several graphs in host memory, each with the vectors of its shard.
@@ -35,27 +35,25 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// Moves the index from the host to several devices.
-    pub(super) fn move_to_devices(
-        self,
-        ordinals: &[usize],
-        options: DeviceOptions,
-    ) -> Result<Self, MoveError<Self>> {
-        let error = match options.spread {
-            _ if self.shards() > 1 => match self.upload(ordinals, options) {
+    pub(super) fn move_to_devices(self, ordinals: &[usize], device: Device) -> Result<Self, MoveError<Self>> {
+        let error = if self.shards() > 1 {
+            match self.upload(ordinals, device) {
                 Ok(copies) => return Ok(self.moved_to(copies)),
                 Err(error) => error,
-            },
-            Spread::Replicated => match self.copy_to_all(ordinals, options) {
-                Ok(copies) => return Ok(self.moved_to_replicas(copies)),
-                Err(error) => error,
-            },
-            Spread::Sharded => match self.build_shards(ordinals, options) {
+            }
+        } else if device.is_sharded() {
+            match self.build_shards(ordinals, device) {
                 Ok(sharded) => {
                     sharded.set_limits(self.limits());
                     return Ok(sharded);
                 }
                 Err(error) => error,
-            },
+            }
+        } else {
+            match self.copy_to_all(ordinals, device) {
+                Ok(copies) => return Ok(self.moved_to_replicas(copies)),
+                Err(error) => error,
+            }
         };
         Err(MoveError::new(self, error))
     }
@@ -64,11 +62,11 @@ impl<T: Element> TypedIndex<T> {
     pub(super) fn upload(
         &self,
         ordinals: &[usize],
-        options: DeviceOptions,
+        device: Device,
     ) -> Result<Vec<DeviceGraph<T>>, DeviceError> {
         let shards = self.backend.shards_or_self();
         let upload = |shard: usize| {
-            let (ordinal, storage) = (ordinals[shard % ordinals.len()], options.vector_storage);
+            let (ordinal, storage) = (ordinals[shard % ordinals.len()], device.storage());
             shards[shard].read(|graph| upload_graph(graph, &self.executor, ordinal, storage))
         };
         // One thread per device, so that the shards of a device are measured against its free memory one by one.
@@ -105,7 +103,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// Copies the graph to each device, and on the host for each device but one.
-    fn copy_to_all(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Copies<T>, DeviceError> {
+    fn copy_to_all(&self, ordinals: &[usize], device: Device) -> Result<Copies<T>, DeviceError> {
         self.backend.read(|graph| {
             let refuse = |source: Box<dyn Error + Send + Sync>| DeviceError::Unavailable {
                 device: ordinals[ordinals.len() - 1],
@@ -113,7 +111,7 @@ impl<T: Element> TypedIndex<T> {
             };
             let free = Bytes { host: free_host_memory(), device: 0 };
             plan_copies(graph, ordinals.len() - 1).check(free).map_err(|error| refuse(error.into()))?;
-            let upload = |ordinal| upload_graph(graph, &self.executor, ordinal, options.vector_storage);
+            let upload = |ordinal| upload_graph(graph, &self.executor, ordinal, device.storage());
             let (graphs, uploaded) = thread::scope(|scope| {
                 let upload = &upload;
                 let uploads: Vec<_> =
@@ -127,19 +125,18 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// Builds shards of the vectors on the devices, and moves them there.
-    fn build_shards(&self, ordinals: &[usize], options: DeviceOptions) -> Result<Self, DeviceError> {
+    fn build_shards(&self, ordinals: &[usize], device: Device) -> Result<Self, DeviceError> {
         let refuse = |source| DeviceError::Unavailable { device: ordinals[0], source };
         if self.changes.journal.get().is_some() || self.changes.follower.get().is_some() {
             let reason = "the index is durable and has one shard, which cannot be divided; save one that was built with shards";
             return Err(refuse(reason.into()));
         }
-        let devices = Device::several(ordinals.iter().copied().map(Device::Cuda));
         let built = self.backend.read(|graph| {
-            let builder = self.builder_like(graph).device(devices).spread(Spread::Sharded);
+            let builder = self.builder_like(graph).device(device);
             build_again(builder, graph, &mut no_progress)
         });
         let index = built.map_err(|error| refuse(error.into()))?;
-        let copies = index.upload(ordinals, options)?;
+        let copies = index.upload(ordinals, device)?;
         Ok(index.moved_to(copies))
     }
 }

@@ -156,7 +156,7 @@ fn a_follower_goes_on_where_it_is_moved() {
     let folder = folder.path().join("index");
     create(&folder);
     let index = Index::open(&folder).unwrap();
-    let follower = follow(&folder).to_device(Device::Cpu).unwrap();
+    let follower = follow(&folder).to_device(Device::CPU).unwrap();
     change(&index, 0);
     wait_for(&follower, &index);
     drop(index);

@@ -260,14 +260,10 @@ fn tuned_searches_and_chosen_codes_are_in_the_journal() {
                 (Stage::Tuning, 2) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             };
-            index.with_progress(cancel).quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err();
+            index.with_progress(cancel).quantize(QuantizeMode::Auto(Device::CPU)).unwrap_err();
             assert!(index.tuned().is_empty() && index.stats().quantization.is_none());
         },
-        |index| {
-            assert!(
-                index.quantize(QuantizeMode::Auto(Device::Cuda(0).into())).unwrap().quantization.is_some()
-            )
-        },
+        |index| assert!(index.quantize(QuantizeMode::Auto(Device::cuda(0))).unwrap().quantization.is_some()),
         |index| index.drop_vectors().unwrap(),
     ];
     each_step_is_kept(&path, &steps);
@@ -282,7 +278,7 @@ fn a_trial_that_chooses_no_codes_is_kept() {
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
     builder.build(view(&vectors, 8)).unwrap().save_durable(&path).unwrap();
     let choose = |index: &Index| {
-        assert_eq!(index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap().quantization, None);
+        assert_eq!(index.quantize(QuantizeMode::Auto(Device::CPU)).unwrap().quantization, None);
         assert!(index.tuned().is_empty() && index.stats().quantization.is_none());
     };
     let steps: [fn(&Index); 4] = [
@@ -332,7 +328,7 @@ fn a_folder_is_open_once_and_made_once() {
     let copy = Index::open(path.join("index-0.jasper")).unwrap();
     assert_fails(copy.save_durable(&path), ErrorKind::InUse, "is open already");
     assert_fails(copy.snapshot(), ErrorKind::Unsupported, "has no journal");
-    let index = index.to_device(Device::Cpu).unwrap();
+    let index = index.to_device(Device::CPU).unwrap();
     index.insert(&rows(9, 1), &[1000]).unwrap();
     drop(index);
     assert_fails(copy.save_durable(&path), ErrorKind::AlreadyExists, "has a durable index already");

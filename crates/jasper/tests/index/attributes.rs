@@ -129,7 +129,7 @@ fn filters_find_what_passes_whatever_changes() {
         index.consolidate().unwrap();
         index.compact().unwrap();
         check(&index, &queries);
-        let rebuilt = index.rebuild(jasper::Device::Cpu).unwrap();
+        let rebuilt = index.rebuild(jasper::Device::CPU).unwrap();
         check(&rebuilt, &queries);
         assert!(rebuilt.attributes(&[]).columns().eq(index.attributes(&[]).columns()));
 

@@ -73,7 +73,7 @@ fn goes_on<T: Element>() {
             assert!(bytes_of(&found) == bytes_of(&index), "{} {metric}", T::KIND);
             // On a device, how many distances are computed twice depends on the order in which lanes write.
             let report = found.stats().build.unwrap();
-            if report.device == Device::Cpu {
+            if report.device == Device::CPU {
                 assert_eq!(report.cost, whole.cost);
             }
             fs::remove_file(&path).unwrap();

@@ -1,9 +1,9 @@
 //! Codes: searches with estimated distances find what exact searches find, and codes are updated with every change.
 
 use jasper::{
-    CostUnit, Device, DeviceChoice, Distances, Element, ElementKind, ErrorKind, Filter, Hit, Index,
-    IndexBuilder, KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, Quantization, QuantizeMode,
-    QuantizeReport, SearchParams, TriedQuantization, f16,
+    CostUnit, Device, Distances, Element, ElementKind, ErrorKind, Filter, Hit, Index, IndexBuilder,
+    KeyFilter, MatrixView, Metric, NewKeys, OpenOptions, Quantization, QuantizeMode, QuantizeReport,
+    SearchParams, TriedQuantization, f16,
 };
 use jasper_core::synthetic::Clusters;
 use jasper_graph::Graph;
@@ -188,10 +188,10 @@ fn a_trial_keeps_a_code_that_finds_enough_for_less_and_leaves_the_graph_alone() 
     let queries = view(&queries, 128);
     let exact = index.search_hits(queries, SearchParams::new(K).distances(Distances::Exact)).unwrap();
     // The choice for a device does not need the device.
-    for (device, unit) in [(Device::Cuda(0), CostUnit::Bytes), (Device::Cpu, CostUnit::Nanoseconds)] {
-        let report = index.quantize(QuantizeMode::Auto(device.into())).unwrap();
+    for (device, unit) in [(Device::cuda(0), CostUnit::Bytes), (Device::CPU, CostUnit::Nanoseconds)] {
+        let report = index.quantize(QuantizeMode::Auto(device)).unwrap();
         assert_eq!(index.stats().quantization, report.quantization);
-        assert_eq!(index.quantize(QuantizeMode::Auto(device.into())).unwrap(), report);
+        assert_eq!(index.quantize(QuantizeMode::Auto(device)).unwrap(), report);
         let (chosen, trial) = (chosen(&report), report.trial.as_ref().unwrap());
         assert_eq!(trial.unit, unit);
         let least = trial.tried.iter().filter_map(|tried| tried.cost).fold(f64::INFINITY, f64::min);
@@ -219,7 +219,7 @@ fn a_trial_on_the_cpu_keeps_exact_distances_of_bytes() {
         IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64).build(view(&rows, 128)).unwrap();
     let before = bytes_of(&index);
     index.quantize(Quantization::Rabitq { bits: 1 }).unwrap();
-    let report = index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap();
+    let report = index.quantize(QuantizeMode::Auto(Device::CPU)).unwrap();
     assert_eq!(report.quantization, None);
     let trial = report.trial.unwrap();
     assert!(trial.tried.iter().filter_map(|tried| tried.cost).all(|cost| cost >= trial.exact_cost));
@@ -246,7 +246,7 @@ fn a_trial_on_a_flat_spectrum_keeps_recall() {
     let (rows, queries) = (view(&rows, 64), view(&queries, 64));
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
     let index = builder.build(rows).unwrap();
-    let trial = index.quantize(QuantizeMode::Auto(Device::Cuda(0).into())).unwrap();
+    let trial = index.quantize(QuantizeMode::Auto(Device::cuda(0))).unwrap();
     assert_eq!(index.stats().quantization, trial.quantization);
     let width = chosen(&trial).beam_width.unwrap();
     let truth = nearest(rows, queries);
@@ -293,7 +293,7 @@ fn without_vectors_an_index_answers_deletes_and_is_saved_and_refuses_the_rest() 
         message(&index.insert(view(&rows[..D], D), &[90_000]).unwrap_err());
         message(&index.consolidate().unwrap_err());
         message(&index.quantize(Quantization::Mixed { sectors: 1 }).unwrap_err());
-        message(&index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err());
+        message(&index.quantize(QuantizeMode::Auto(Device::CPU)).unwrap_err());
         message(&index.quantize(None).unwrap_err());
         message(&index.search(queries.row(0), SearchParams::new(1).distances(Distances::Exact)).unwrap_err());
         let goal = jasper::tune::Goal { k: 1, recall: 0.5 };
@@ -331,7 +331,7 @@ fn a_trial_that_cannot_begin_leaves_codes() {
     let rows = Clusters::new(D, 5).rows::<f32>(20, 0);
     let index = index(Metric::L2, &rows);
     index.quantize(Quantization::Rabitq { bits: 4 }).unwrap();
-    assert!(index.quantize(QuantizeMode::Auto(Device::Cpu.into())).is_err(), "one row is no sample");
+    assert!(index.quantize(QuantizeMode::Auto(Device::CPU)).is_err(), "one row is no sample");
     assert_eq!(index.stats().quantization, Some(Quantization::Rabitq { bits: 4 }));
 }
 
@@ -415,17 +415,14 @@ fn a_build_finds_a_code_by_a_trial_and_plans_for_the_largest() {
     let rows = Clusters::new(LONG, 5).rows::<f32>(2000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(32);
     let behind = builder.build(view(&rows, LONG)).unwrap();
-    let trial = behind.quantize(QuantizeMode::Auto(behind.stats().build.unwrap().device.into())).unwrap();
+    let trial = behind.quantize(QuantizeMode::Auto(behind.stats().build.unwrap().device)).unwrap();
     assert!(trial.quantization.is_some(), "{trial:?}");
-    let index =
-        builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)).build(view(&rows, LONG)).unwrap();
+    let index = builder.clone().quantize(QuantizeMode::Auto(Device::AUTO)).build(view(&rows, LONG)).unwrap();
     assert!(bytes_of(&index) == bytes_of(&behind), "as a trial behind the build");
     let largest = 1000 * Quantization::Rabitq { bits: 4 }.bytes(LONG) as u64;
-    assert_eq!(planned(builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)), LONG)[0], largest);
-    let few = builder
-        .quantize(QuantizeMode::Auto(DeviceChoice::Auto))
-        .build(view(&rows[..20 * LONG], LONG))
-        .unwrap_err();
+    assert_eq!(planned(builder.clone().quantize(QuantizeMode::Auto(Device::AUTO)), LONG)[0], largest);
+    let few =
+        builder.quantize(QuantizeMode::Auto(Device::AUTO)).build(view(&rows[..20 * LONG], LONG)).unwrap_err();
     assert_eq!(few.kind(), ErrorKind::InvalidInput, "{few}");
 }
 
@@ -476,7 +473,7 @@ fn codes_by_which_neighbors_are_lost_are_refused_unless_forced() {
     // Neither a replay of the journal nor a rebuild refuses what was forced.
     let index = Index::open(&folder).unwrap();
     assert_eq!(index.stats().quantization, Some(code));
-    assert_eq!(index.rebuild(Device::Cpu).unwrap().stats().quantization, Some(code));
+    assert_eq!(index.rebuild(Device::CPU).unwrap().stats().quantization, Some(code));
 }
 
 #[test]

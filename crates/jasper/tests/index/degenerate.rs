@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use jasper::{
-    DeviceChoice, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NO_KEY,
-    NewKeys, Quantization, QuantizeMode, SearchParams, f16,
+    Device, Element, ElementKind, Index, IndexBuilder, Key, KeyFilter, MatrixView, Metric, NO_KEY, NewKeys,
+    Quantization, QuantizeMode, SearchParams, f16,
 };
 use jasper_core::MatrixError;
 use jasper_core::synthetic::Clusters;
@@ -48,7 +48,7 @@ fn an_empty_index_refuses_options_that_need_vectors() {
         (builder.clone().keys(&[1]), "keys"),
         (builder.clone().checkpoint(path, Duration::MAX), "checkpoint"),
         (builder.clone().quantize(Quantization::Rabitq { bits: 1 }), "quantize"),
-        (builder.clone().quantize(QuantizeMode::Auto(DeviceChoice::Auto)), "quantize"),
+        (builder.clone().quantize(QuantizeMode::Auto(Device::AUTO)), "quantize"),
     ] {
         let error = builder.empty(ElementKind::F32, 3).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{option} needs vectors")), "{error}");

@@ -1,6 +1,6 @@
 //! Filters: only matching keys are returned, all of them if they are few, and nothing changes if all keys match.
 
-use jasper::{Device, DeviceChoice, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams};
+use jasper::{Device, Filter, Hit, Index, IndexBuilder, Key, KeyFilter, Metric, SearchParams};
 use jasper_core::synthetic::Clusters;
 
 use crate::common::{SearchHits, assert_exact, everything, exact, keys, view};
@@ -121,7 +121,7 @@ fn filters_that_go_with_the_queries_or_against_them_find_the_nearest() {
         ("all but theirs", &|label| label != 3),
         ("another", &|label| label == 12),
     ];
-    for device in [Device::Cpu.into(), DeviceChoice::Auto] {
+    for device in [Device::CPU, Device::AUTO] {
         index = index.to_device(device).unwrap();
         index.warm_up().unwrap();
         for (name, allows) in kinds {
@@ -191,7 +191,7 @@ fn a_filter_used_before_answers_as_a_new_one_after_any_change() {
             assert_eq!(alone[..], expected[..alone.len()]);
         }
     };
-    for (round, device) in (0..).zip([Device::Cpu.into(), DeviceChoice::Auto, Device::Cpu.into()]) {
+    for (round, device) in (0..).zip([Device::CPU, Device::AUTO, Device::CPU]) {
         index = index.to_device(device).unwrap();
         index.warm_up().unwrap();
         check(&index);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jasper::{Device, DeviceChoice, IndexBuilder, Metric, OpenOptions, Quantization, SearchParams};
+use jasper::{Device, IndexBuilder, Metric, OpenOptions, Quantization, SearchParams};
 use jasper_core::synthetic::Clusters;
 use jasper_graph::Graph;
 
@@ -48,7 +48,7 @@ fn open_and_search(path: &Path, then: &str) {
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(40, 1);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10));
     let begun = Instant::now();
-    let options = OpenOptions::new().device(Device::Cuda(0));
+    let options = OpenOptions::new().device(Device::cuda(0));
     let index = options.open(path).unwrap();
     let first = index.search(queries.row(0), params).unwrap();
     let batch = index.search_hits(queries.slice(0..16), params).unwrap();
@@ -84,11 +84,11 @@ fn it_does_not_wait_for_kernels() {
     if let (Some(path), Ok(then)) = (std::env::var_os(CHILD), std::env::var(THEN)) {
         return open_and_search(Path::new(&path), &then);
     }
-    if DeviceChoice::from(Device::Cuda(0)).resolve().is_err() {
+    if Device::cuda(0).resolve().is_err() {
         return;
     }
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(20_000, 0);
-    let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64);
+    let builder = IndexBuilder::new(Metric::L2).device(Device::CPU).build_beam_width(64);
     let index = builder.build(view(&rows, DIMENSION)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     for is_quantized in [false, true] {

@@ -13,7 +13,7 @@ fn every_search_is_limited() {
     let vectors: Vec<u8> = Clusters::new(DIMENSION, 3).rows(300, 0);
     let index = small(Metric::L2).build(view(&vectors, DIMENSION)).unwrap();
     index.set_limits(SearchLimits::new().max_k(10).max_beam_width(80).max_queries(3));
-    let index = index.to_device(Device::Cpu).unwrap();
+    let index = index.to_device(Device::CPU).unwrap();
     let (query, batch) =
         (&vectors[..DIMENSION], |queries: usize| view(&vectors[..queries * DIMENSION], DIMENSION));
     let most = SearchParams::new(10).beam_width(80);

@@ -77,7 +77,7 @@ fn the_table_of_keys_that_do_not_ascend_is_planned() {
     let keys = [5_u64, 3, 9];
     let frame = Frame::new(3);
     let planned = |keys| {
-        let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).keys(keys).attributes(&frame);
+        let builder = IndexBuilder::new(Metric::L2).device(Device::CPU).keys(keys).attributes(&frame);
         let plan = builder.memory_plan(ElementKind::U8, 1_000_000, 16).unwrap();
         plan.parts().iter().find(|part| part.name == "key table").map(|part| part.bytes)
     };
@@ -87,7 +87,7 @@ fn the_table_of_keys_that_do_not_ascend_is_planned() {
 
 #[test]
 fn a_build_of_bytes_takes_what_was_estimated() {
-    let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64).threads(2);
+    let builder = IndexBuilder::new(Metric::L2).device(Device::CPU).build_beam_width(64).threads(2);
     check::<u8>("memory::a_build_of_bytes_takes_what_was_estimated", builder, 128, 60_000, "base.u8bin");
 }
 
@@ -95,7 +95,7 @@ fn a_build_of_bytes_takes_what_was_estimated() {
 #[test]
 fn a_quantized_build_takes_what_was_estimated() {
     let builder =
-        IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(32).max_degree(32).threads(2);
+        IndexBuilder::new(Metric::L2).device(Device::CPU).build_beam_width(32).max_degree(32).threads(2);
     let builder = builder.quantize(Quantization::Mixed { sectors: 4 });
     check_from::<u8>(
         0.8,
@@ -110,12 +110,12 @@ fn a_quantized_build_takes_what_was_estimated() {
 #[test]
 fn a_build_of_floats_takes_what_was_estimated() {
     let builder =
-        IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64).threads(2).exact_linking(true);
+        IndexBuilder::new(Metric::L2).device(Device::CPU).build_beam_width(64).threads(2).exact_linking(true);
     check::<f32>("memory::a_build_of_floats_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
 }
 
 #[test]
 fn an_sq8_build_takes_what_was_estimated() {
-    let builder = IndexBuilder::new(Metric::L2).device(Device::Cpu).build_beam_width(64).threads(2);
+    let builder = IndexBuilder::new(Metric::L2).device(Device::CPU).build_beam_width(64).threads(2);
     check::<f32>("memory::an_sq8_build_takes_what_was_estimated", builder, 384, 30_000, "base.fbin");
 }

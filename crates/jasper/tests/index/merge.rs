@@ -2,8 +2,7 @@
 
 use jasper::attributes::{Frame, Value, column};
 use jasper::{
-    Device, DeviceChoice, ElementKind, ErrorKind, Index, IndexBuilder, Key, Metric, Quantization,
-    SearchParams, f16,
+    Device, ElementKind, ErrorKind, Index, IndexBuilder, Key, Metric, Quantization, SearchParams, f16,
 };
 use jasper_core::synthetic::Clusters;
 
@@ -14,7 +13,7 @@ const DIMENSION: usize = 16;
 fn built(set: &[f32], first_key: Key, shards: usize) -> Index {
     let keys: Vec<Key> = (first_key..).take(set.len() / DIMENSION).collect();
     let years = Frame::new(keys.len()).column("year", keys.iter().map(|&key| key as i64)).unwrap();
-    let builder = small(Metric::L2).device(Device::Cpu).keys(&keys).attributes(&years).shards(shards);
+    let builder = small(Metric::L2).device(Device::CPU).keys(&keys).attributes(&years).shards(shards);
     builder.build(view(set, DIMENSION)).unwrap()
 }
 
@@ -23,7 +22,7 @@ fn a_merged_index_has_the_keys_vectors_and_attributes_of_both() {
     let set: Vec<f32> = Clusters::new(DIMENSION, 3).rows(600, 0);
     let (large, small) = set.split_at(400 * DIMENSION);
     for shards in [1, 2] {
-        for device in [Device::Cpu.into(), DeviceChoice::Auto] {
+        for device in [Device::CPU, Device::AUTO] {
             let other = built(small, 1000, shards);
             other.delete(&[1007]).unwrap();
             other

@@ -1,12 +1,12 @@
-//! An index on a device has the results of one on the host. Without a GPU, `DeviceChoice::Auto` is the CPU.
+//! An index on a device has the results of one on the host. Without a GPU, `Device::AUTO` is the CPU.
 
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use jasper::{
-    CudaSet, Device, DeviceChoice, DeviceOptions, Distances, Element, ElementKind, ErrorKind, Hit, Index,
-    IndexBuilder, KeyFilter, MemorySpace, Metric, NewKeys, Profile, Quantization, SearchParams, Target,
+    Device, Distances, Element, ElementKind, ErrorKind, Hit, Index, IndexBuilder, KeyFilter, MemorySpace,
+    Metric, NewKeys, Profile, Quantization, SearchParams, Target,
 };
 use jasper_core::DeviceError;
 use jasper_core::synthetic::Clusters;
@@ -46,10 +46,10 @@ fn compare<T: Element>(host: &Index, index: &Index, queries: &[T], params: Searc
 fn answers<T: Element>() {
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     for metric in Metric::ALL {
-        for device in [Device::Cpu.into(), DeviceChoice::Auto] {
+        for device in [Device::CPU, Device::AUTO] {
             let host = index::<T>(metric);
             let index = index::<T>(metric).to_device(device).unwrap();
-            assert_eq!(index.device_info().bytes > 0, index.device() != Device::Cpu);
+            assert_eq!(index.device_info().bytes > 0, index.device() != Device::CPU);
             compare(&host, &index, &queries, SearchParams::new(10));
             compare(&host, &index, &queries, SearchParams::new(200).beam_width(300));
             let few: KeyFilter = [1, 5, 300, 301].into_iter().collect();
@@ -61,7 +61,7 @@ fn answers<T: Element>() {
                 index.search(&queries[1..DIMENSION], SearchParams::new(1)).unwrap_err().downcast_ref(),
                 Some(SearchError::Vector(_))
             ));
-            assert_eq!(index.to_device(Device::Cpu).unwrap().len(), 897);
+            assert_eq!(index.to_device(Device::CPU).unwrap().len(), 897);
         }
     }
 }
@@ -73,7 +73,7 @@ fn answers_do_not_depend_on_the_device() {
 
 #[test]
 fn threads_share_an_index_on_a_device() {
-    let index = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
+    let index = index::<u8>(Metric::L2).to_device(Device::AUTO).unwrap();
     index.warm_up().unwrap();
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(64, 1);
     let params = SearchParams::new(10);
@@ -90,14 +90,14 @@ fn threads_share_an_index_on_a_device() {
     });
 }
 
-/// Makes the same changes to an index on the host and to one on `DeviceChoice::Auto`. For byte vectors, the files are the
+/// Makes the same changes to an index on the host and to one on `Device::AUTO`. For byte vectors, the files are the
 /// same.
 #[test]
 fn changes_do_not_depend_on_the_device() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 2);
     let part = |from: usize, to: usize| view(&rows[from * DIMENSION..to * DIMENSION], DIMENSION);
     let host = index::<u8>(Metric::L2);
-    let device = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
+    let device = index::<u8>(Metric::L2).to_device(Device::AUTO).unwrap();
     for round in 0..3 {
         let (from, to) = (round * 800, round * 800 + 800);
         let first = |index: &Index| index.insert(part(from, to), NewKeys::NEXT).unwrap().first_key;
@@ -118,7 +118,7 @@ fn changes_do_not_depend_on_the_device() {
         assert_eq!(device.len(), host.len());
         assert!(device.check().unwrap().is_sound());
         let stats = device.stats();
-        assert_eq!(stats.vector_storage == MemorySpace::Device, device.device() != Device::Cpu);
+        assert_eq!(stats.vector_storage == MemorySpace::Device, device.device() != Device::CPU);
         let mut of_host = host.stats();
         of_host.vector_storage = stats.vector_storage;
         // Builds on a device make the same graph, but count other numbers of distances.
@@ -126,14 +126,14 @@ fn changes_do_not_depend_on_the_device() {
         assert_eq!(stats, of_host);
         compare(&host, &device, &rows[..20 * DIMENSION], SearchParams::new(10));
     }
-    assert!(bytes_of(&device.to_device(Device::Cpu).unwrap()) == bytes_of(&host));
+    assert!(bytes_of(&device.to_device(Device::CPU).unwrap()) == bytes_of(&host));
 }
 
 /// A sorted batch of 16,384 vectors, the largest there is, each of which is compared with all others.
 #[test]
 fn a_large_batch_does_not_depend_on_the_device() {
     // Such a build takes long on a CPU.
-    if DeviceChoice::from(Device::Cuda(0)).resolve().is_err() {
+    if Device::cuda(0).resolve().is_err() {
         return;
     }
     let set = Clusters::new(DIMENSION, 41);
@@ -145,12 +145,12 @@ fn a_large_batch_does_not_depend_on_the_device() {
             .build(view(&rows, DIMENSION))
             .unwrap()
     };
-    let device = built().to_device(Device::Cuda(0)).unwrap();
+    let device = built().to_device(Device::cuda(0)).unwrap();
     let host = built();
     let rows: Vec<u8> = set.rows_of(&[3; 17_000], 1);
     host.insert(view(&rows, DIMENSION), NewKeys::NEXT).unwrap();
     device.insert(view(&rows, DIMENSION), NewKeys::NEXT).unwrap();
-    assert!(bytes_of(&device.to_device(Device::Cpu).unwrap()) == bytes_of(&host));
+    assert!(bytes_of(&device.to_device(Device::CPU).unwrap()) == bytes_of(&host));
 }
 
 /// With vectors on the host, results and changes are those with vectors on the device, and those of the CPU.
@@ -163,10 +163,10 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
     let host = coded();
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(600, 2);
-    let options = DeviceOptions::new(DeviceChoice::Auto).vector_storage(MemorySpace::Host);
+    let options = Device::AUTO.vector_storage(MemorySpace::Host);
     let mut apart = coded().to_device(options).unwrap();
-    let there = coded().to_device(DeviceChoice::Auto).unwrap();
-    let is_on_gpu = there.device() != Device::Cpu;
+    let there = coded().to_device(Device::AUTO).unwrap();
+    let is_on_gpu = there.device() != Device::CPU;
     for round in 0..2 {
         assert_eq!(apart.stats().vector_storage, MemorySpace::Host);
         assert_eq!(apart.device_info().bytes < there.device_info().bytes, is_on_gpu);
@@ -189,9 +189,9 @@ fn vectors_stay_on_the_host<T: Element>(metric: Metric) {
         host.compact().unwrap();
         apart.compact().unwrap();
         there.compact().unwrap();
-        apart = apart.to_device(Device::Cpu).unwrap().to_device(options).unwrap();
+        apart = apart.to_device(Device::CPU).unwrap().to_device(options).unwrap();
     }
-    assert!(bytes_of(&apart.to_device(Device::Cpu).unwrap()) == bytes_of(&host));
+    assert!(bytes_of(&apart.to_device(Device::CPU).unwrap()) == bytes_of(&host));
     let bytes = there.device_info().bytes;
     let there = there.to_device(options).unwrap();
     assert_eq!(there.stats().vector_storage, MemorySpace::Host, "moved from where it was already");
@@ -215,7 +215,7 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
         if vectors.is_none() {
             index.drop_vectors().unwrap();
         }
-        let options = DeviceOptions::new(DeviceChoice::Auto).vector_storage(vectors);
+        let options = Device::AUTO.vector_storage(vectors);
         let index = index.to_device(options).unwrap();
         for distances in
             [Distances::Auto, Distances::Quantized { rerank: 0 }, Distances::Quantized { rerank: 15 }]
@@ -224,7 +224,7 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
             let time = Profile::device_time(&index, queries, params).unwrap();
             assert_eq!(
                 time.is_some_and(|time| !time.is_zero()),
-                index.device() != Device::Cpu,
+                index.device() != Device::CPU,
                 "{vectors:?}"
             );
         }
@@ -238,11 +238,7 @@ fn searches_for_queries_that_lie_on_a_gpu_are_timed_there() {
 fn what_a_device_has_to_hold_is_told_beforehand() {
     let index = index::<f32>(Metric::L2);
     let bytes = |index: &Index, vectors| {
-        DeviceOptions::new(Device::Cuda(0))
-            .vector_storage(vectors)
-            .memory_plan(index)
-            .unwrap()
-            .total(MemorySpace::Device)
+        Device::cuda(0).vector_storage(vectors).memory_plan(index).unwrap().total(MemorySpace::Device)
     };
     // 12 coordinates are a multiple of 16 bytes.
     let rows = index.stats().vector_bytes as u64;
@@ -250,7 +246,7 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
     let bare = bytes(&index, MemorySpace::Device);
     assert_eq!(bytes(&index, MemorySpace::Host), bare - rows);
     index.quantize(Quantization::Mixed { sectors: 1 }).unwrap();
-    let plan = DeviceOptions::new(Device::Cuda(0)).memory_plan(&index).unwrap();
+    let plan = Device::cuda(0).memory_plan(&index).unwrap();
     let part = |name| plan.parts().iter().find(|part| part.name == name).unwrap().bytes;
     let (codes, quantizer) = (part("codes"), part("quantizer"));
     assert_eq!(codes, 900 * 32);
@@ -264,7 +260,7 @@ fn what_a_device_has_to_hold_is_told_beforehand() {
 
 #[test]
 fn searches_go_on_while_the_index_changes() {
-    let index = index::<u8>(Metric::L2).to_device(DeviceChoice::Auto).unwrap();
+    let index = index::<u8>(Metric::L2).to_device(Device::AUTO).unwrap();
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(1500, 3);
     let queries = view(&rows[..32 * DIMENSION], DIMENSION);
     let done = AtomicBool::new(false);
@@ -290,14 +286,14 @@ fn searches_go_on_while_the_index_changes() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let error = index::<f32>(Metric::L2).to_device(Device::Cuda(999)).unwrap_err();
+    let error = index::<f32>(Metric::L2).to_device(Device::cuda(999)).unwrap_err();
     assert_eq!(error.to_string(), "the index cannot be moved and stays on cpu");
     let cause = error.source().unwrap().to_string();
     assert!(cause.starts_with("device cuda:999 cannot be used"), "{cause}");
     let index = error.into_index().unwrap();
-    assert_eq!((index.len(), index.device()), (897, Device::Cpu));
+    assert_eq!((index.len(), index.device()), (897, Device::CPU));
     let rows = [0.5_f32; 4];
-    let error = small(Metric::L2).device(Device::Cuda(999)).build(view(&rows, 2)).unwrap_err();
+    let error = small(Metric::L2).device(Device::cuda(999)).build(view(&rows, 2)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Device, "{error}");
 }
 
@@ -305,27 +301,27 @@ fn a_device_that_is_not_there_is_named() {
 fn an_index_stays_on_the_device_that_is_named() {
     let rows: Vec<u8> = Clusters::new(DIMENSION, 40).rows(300, 0);
     let build = |builder: IndexBuilder<'_>| builder.build(view(&rows, DIMENSION)).unwrap();
-    assert_eq!(build(small(Metric::L2)).device(), Device::Cpu, "of a device that was not named");
-    let first = DeviceChoice::from(Device::Cuda(0));
+    assert_eq!(build(small(Metric::L2)).device(), Device::CPU, "of a device that was not named");
+    let first = Device::cuda(0);
     if first.resolve().is_ok() {
         let there = small(Metric::L2).device(first);
-        assert_eq!(build(there.clone()).device(), Device::Cuda(0));
-        assert_eq!(build(there.clone().keep_on_host(true)).device(), Device::Cpu);
-        assert_eq!(there.empty(ElementKind::U8, DIMENSION).unwrap().device(), Device::Cuda(0));
-        assert_eq!(build(there.clone()).rebuild(first).unwrap().device(), Device::Cuda(0));
+        assert_eq!(build(there.clone()).device(), Device::cuda(0));
+        assert_eq!(build(there.clone().keep_on_host(true)).device(), Device::CPU);
+        assert_eq!(there.empty(ElementKind::U8, DIMENSION).unwrap().device(), Device::cuda(0));
+        assert_eq!(build(there.clone()).rebuild(first).unwrap().device(), Device::cuda(0));
     }
 }
 
 #[test]
 fn a_refusal_names_the_device_and_the_way_out() {
-    assert_eq!(DeviceChoice::Auto.resolve().unwrap(), None);
-    assert_eq!(DeviceChoice::from(Device::Cpu).resolve().unwrap(), Some(Device::Cpu));
-    let error = DeviceChoice::from(Device::Cuda(999)).resolve().unwrap_err();
+    assert_eq!(Device::AUTO.resolve().unwrap(), None);
+    assert_eq!(Device::CPU.resolve().unwrap(), Some(Device::CPU));
+    let error = Device::cuda(999).resolve().unwrap_err();
     let message = error.to_string();
     assert!(message.starts_with("device cuda:999 cannot be used"), "{message}");
     if let Some(DeviceError::NotCompiled(_)) = error.downcast_ref() {
         assert!(message.contains("use cpu or auto"), "{message}");
-    } else if let Err(error) = DeviceChoice::from(Device::Cuda(0)).resolve() {
+    } else if let Err(error) = Device::cuda(0).resolve() {
         let cause = error.source().expect("the driver's error").to_string();
         assert!(cause.ends_with("use the cpu"), "{cause}");
     }
@@ -335,8 +331,8 @@ fn a_refusal_names_the_device_and_the_way_out() {
 #[test]
 fn an_index_is_quantized_and_tuned_where_it_is() {
     let set: Vec<u8> = Clusters::new(DIMENSION, 40).rows(2500, 0);
-    let built = || small(Metric::L2).device(Device::Cpu).build(view(&set, DIMENSION)).unwrap();
-    let (host, device) = (built(), built().to_device(DeviceChoice::Auto).unwrap());
+    let built = || small(Metric::L2).device(Device::CPU).build(view(&set, DIMENSION)).unwrap();
+    let (host, device) = (built(), built().to_device(Device::AUTO).unwrap());
     device.warm_up().unwrap();
     let queries: Vec<u8> = Clusters::new(DIMENSION, 40).rows(50, 1);
     let indexes = [&host, &device];
@@ -373,13 +369,13 @@ fn an_index_is_quantized_and_tuned_where_it_is() {
         assert!(index.vector(7).is_none() && index.stats().vector_bytes == 0);
     }
     compare(&host, &device, &queries, SearchParams::new(10));
-    assert_eq!(device.to_device(Device::Cpu).unwrap().len(), 2500);
+    assert_eq!(device.to_device(Device::CPU).unwrap().len(), 2500);
 }
 
 #[test]
 fn devices_that_do_not_exist_are_named() {
-    let set = Device::CudaSet(CudaSet::new(&[61, 62]).unwrap());
-    let error = DeviceChoice::from(set).resolve().unwrap_err();
+    let set = Device::cuda_set(&[61, 62]).unwrap();
+    let error = set.resolve().unwrap_err();
     assert!(error.to_string().starts_with("device cuda:61 cannot be used"), "{error}");
-    assert!(DeviceChoice::AllCuda.resolve().map_or(true, |all| all.is_some_and(|all| all != Device::Cpu)));
+    assert!(Device::ALL_CUDA.resolve().map_or(true, |all| all.is_some_and(|all| all != Device::CPU)));
 }

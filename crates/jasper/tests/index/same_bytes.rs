@@ -138,8 +138,8 @@ fn bytes_open_and_fail_as_files_do() {
         let of_any = OpenOptions::new().open_bytes(&bytes[..len]).unwrap_err().to_string();
         assert_eq!(of_any, of_bytes);
     }
-    let other_device = OpenOptions::new().device(Device::Cuda(999));
+    let other_device = OpenOptions::new().device(Device::cuda(999));
     assert_eq!(other_device.open_bytes(&bytes).unwrap_err().kind(), ErrorKind::Device);
-    let same_device = OpenOptions::new().device(Device::Cpu);
+    let same_device = OpenOptions::new().device(Device::CPU);
     assert_eq!(same_device.open_bytes(&bytes).unwrap().len(), 300);
 }

@@ -1,14 +1,12 @@
 //! An index on two GPUs or more. Skipped where there are fewer, unless `JASPER_REQUIRE_GPUS` says how many there must be.
 
-use jasper::{
-    Device, DeviceChoice, DeviceOptions, Element, Index, KeyFilter, Metric, NewKeys, SearchParams, Spread,
-};
+use jasper::{Device, Element, Index, KeyFilter, Metric, NewKeys, SearchParams};
 use jasper_core::synthetic::Clusters;
 
 use crate::common::{bytes_of, for_each_element, small, view};
 
 const DIMENSION: usize = 12;
-const ALL: DeviceChoice = DeviceChoice::AllCuda;
+const ALL: Device = Device::ALL_CUDA;
 
 fn has_several_devices() -> bool {
     let all = ALL.resolve().ok().flatten();
@@ -17,10 +15,6 @@ fn has_several_devices() -> bool {
         std::env::var("JASPER_REQUIRE_GPUS").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
     assert!(devices >= required, "JASPER_REQUIRE_GPUS={required}, and there are {devices}");
     devices > 1
-}
-
-fn options(spread: Spread) -> DeviceOptions {
-    DeviceOptions::new(ALL).spread(spread)
 }
 
 fn change<T: Element>(index: &Index) {
@@ -37,10 +31,10 @@ fn change<T: Element>(index: &Index) {
 fn replicas_are_equal<T: Element>() {
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(12_000, 1);
-    let built = || small(Metric::L2).device(Device::Cpu).build(view(&rows, DIMENSION)).unwrap();
-    let one = built().to_device(Device::Cuda(0)).unwrap();
-    let all = built().to_device(options(Spread::Replicated)).unwrap();
-    assert!(matches!(all.device(), Device::CudaSet(_)) && all.stats().shards == 1);
+    let built = || small(Metric::L2).device(Device::CPU).build(view(&rows, DIMENSION)).unwrap();
+    let one = built().to_device(Device::cuda(0)).unwrap();
+    let all = built().to_device(ALL).unwrap();
+    assert!(all.device().cuda_ordinals().len() > 1 && all.stats().shards == 1);
     assert!(all.device_info().bytes >= 2 * one.device_info().bytes);
     [&one, &all].into_iter().for_each(|index| index.warm_up().unwrap());
     let some: KeyFilter = (0..600).collect();
@@ -61,9 +55,9 @@ fn replicas_are_equal<T: Element>() {
     [&one, &all].into_iter().for_each(change::<T>);
     compare();
     assert!(bytes_of(&all) == bytes_of(&one));
-    let dealt = all.to_device(options(Spread::Sharded)).unwrap();
+    let dealt = all.to_device(ALL.sharded(true)).unwrap();
     assert!(dealt.stats().shards > 1, "from replicas on the same devices");
-    assert_eq!(dealt.to_device(Device::Cpu).unwrap().device(), Device::Cpu);
+    assert_eq!(dealt.to_device(Device::CPU).unwrap().device(), Device::CPU);
 }
 
 #[test]
@@ -76,11 +70,11 @@ fn replicas_on_devices_are_equal() {
 fn shards_find_all<T: Element>() {
     let rows: Vec<T> = Clusters::new(DIMENSION, 40).rows(900, 0);
     let queries: Vec<T> = Clusters::new(DIMENSION, 40).rows(500, 1);
-    let one = small(Metric::L2).device(Device::Cpu).build(view(&rows, DIMENSION)).unwrap();
-    let builder = small(Metric::L2).device(ALL).spread(Spread::Sharded);
+    let one = small(Metric::L2).device(Device::CPU).build(view(&rows, DIMENSION)).unwrap();
+    let builder = small(Metric::L2).device(ALL.sharded(true));
     let index = builder.build(view(&rows, DIMENSION)).unwrap();
     let report = index.stats().build.unwrap();
-    assert!(matches!(report.device, Device::CudaSet(_)) && index.stats().shards > 1);
+    assert!(report.device.cuda_ordinals().len() > 1 && index.stats().shards > 1);
     assert_eq!(index.device(), report.device);
     [&one, &index].into_iter().for_each(change::<T>);
     let (queries, params) = (view(&queries, DIMENSION), SearchParams::new(10).beam_width(1000));
@@ -91,14 +85,14 @@ fn shards_find_all<T: Element>() {
     let folder = tempfile::tempdir().unwrap();
     index.save(folder.path()).unwrap();
     // Fewer devices have several shards each.
-    for device in [Device::Cuda(0).into(), ALL, Device::Cpu.into()] {
+    for device in [Device::cuda(0), ALL, Device::CPU] {
         let opened = Index::open(folder.path()).unwrap().to_device(device).unwrap();
         assert_eq!((opened.stats().shards, opened.len()), (index.stats().shards, index.len()));
         let again = opened.search_batch(queries, params).unwrap();
-        assert!(device == Device::Cpu.into() || again == found);
+        assert!(device == Device::CPU || again == found);
     }
     // An index of one graph is dealt out.
-    let dealt = one.to_device(options(Spread::Sharded)).unwrap();
+    let dealt = one.to_device(ALL.sharded(true)).unwrap();
     assert_eq!((dealt.stats().shards, dealt.len()), (index.stats().shards, index.len()));
     assert!(dealt.check().unwrap().is_sound());
 }

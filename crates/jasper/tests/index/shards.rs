@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use jasper::{
-    DeleteKeys, Device, DeviceChoice, Element, ElementKind, Index, IndexBuilder, KeyFilter, Metric, NewKeys,
-    OpenOptions, Progress, Quantization, QuantizeMode, SearchParams, Spread, Stage, Target,
+    DeleteKeys, Device, Element, ElementKind, Index, IndexBuilder, KeyFilter, Metric, NewKeys, OpenOptions,
+    Progress, Quantization, QuantizeMode, SearchParams, Stage, Target,
 };
 use jasper_core::synthetic::Clusters;
 
@@ -22,7 +22,7 @@ fn vectors<T: Element>(count: usize, seed: u64) -> Vec<T> {
 }
 
 fn builder<'a>(metric: Metric, shards: usize) -> IndexBuilder<'a> {
-    small(metric).device(Device::Cpu).shards(shards)
+    small(metric).device(Device::CPU).shards(shards)
 }
 
 fn sharded(count: usize, shards: usize) -> Index {
@@ -115,7 +115,7 @@ fn changes_go_where_the_keys_are() {
         keys
     });
     assert_eq!(near[0], near[1]);
-    let rebuilt = index.rebuild(Device::Cpu).unwrap();
+    let rebuilt = index.rebuild(Device::CPU).unwrap();
     assert_eq!(rebuilt.stats().shards, 3);
     assert_same(&rebuilt, &one);
     for index in [&index, &one] {
@@ -186,15 +186,14 @@ fn errors_name_the_row_of_the_caller() {
 }
 
 #[test]
-fn a_given_number_of_shards_is_kept_with_every_spread() {
+fn a_given_number_of_shards_is_kept_on_every_device() {
     let rows = vectors::<u8>(100, 6);
     let shards = |builder: IndexBuilder<'_>| builder.build(view(&rows, DIMENSION)).unwrap().stats().shards;
-    for spread in [Spread::Replicated, Spread::Sharded] {
-        assert_eq!(shards(builder(Metric::L2, 3).spread(spread)), 3);
-        assert_eq!(shards(small(Metric::L2).device(Device::Cpu).spread(spread).shards(3)), 3);
-        // There is one device.
-        assert_eq!(shards(small(Metric::L2).device(Device::Cpu).spread(spread)), 1);
+    for device in [Device::AUTO, Device::CPU].into_iter().flat_map(|device| [device, device.sharded(true)]) {
+        assert_eq!(shards(small(Metric::L2).device(device).shards(3)), 3);
     }
+    // There is one device.
+    assert_eq!(shards(small(Metric::L2).device(Device::CPU.sharded(true))), 1);
 }
 
 #[test]
@@ -205,8 +204,7 @@ fn builds_are_refused_and_cancelled() {
         let error = builder(Metric::L2, shards).build(view).unwrap_err();
         assert_eq!(error.to_string(), format!("shards ({shards}) must be between 1 and 256"));
     }
-    let error =
-        builder(Metric::L2, 2).quantize(QuantizeMode::Auto(DeviceChoice::Auto)).build(view).unwrap_err();
+    let error = builder(Metric::L2, 2).quantize(QuantizeMode::Auto(Device::AUTO)).build(view).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidParameter);
     let keys: Vec<u64> = (0..500).map(|key| key % 499).collect();
     assert!(matches!(
@@ -237,7 +235,7 @@ fn what_needs_one_graph_says_so() {
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, alone).unwrap_err().to_string(),
         index.read_graph(|_: &Graph<u8>| ()).unwrap_err().to_string(),
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, sampled).unwrap_err().to_string(),
-        index.quantize(QuantizeMode::Auto(Device::Cpu.into())).unwrap_err().to_string(),
+        index.quantize(QuantizeMode::Auto(Device::CPU)).unwrap_err().to_string(),
     ];
     for error in refused {
         assert!(error.contains("is not supported on a sharded index"), "{error}");
@@ -269,7 +267,7 @@ fn a_folder_has_the_index_and_is_replaced_as_a_whole() {
         assert_same(&opened, &index);
     }
     assert_eq!(Index::open(&folder).unwrap().stats().shards, 3);
-    assert_eq!(OpenOptions::new().device(Device::Cpu).open(&folder).unwrap().len(), 900);
+    assert_eq!(OpenOptions::new().device(Device::CPU).open(&folder).unwrap().len(), 900);
 
     index.delete(&[1, 2, 3]).unwrap();
     index.save(&folder).unwrap();

@@ -134,7 +134,7 @@ fn an_insert_that_fails_midway_was_never_there() {
     assert_eq!(index.search(&first[..DIMENSION], params).unwrap(), before);
     let whole = small(Metric::L2).build(view(first, DIMENSION)).unwrap();
     assert!(
-        crate::common::bytes_of(&index.to_device(Device::Cpu).unwrap()) == crate::common::bytes_of(&whole)
+        crate::common::bytes_of(&index.to_device(Device::CPU).unwrap()) == crate::common::bytes_of(&whole)
     );
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use jasper::{Device, DeviceChoice, Error, Hit, Index, KeyFilter, Metric, Pending, SearchParams};
+use jasper::{Device, Error, Hit, Index, KeyFilter, Metric, Pending, SearchParams};
 use jasper_core::synthetic::Clusters;
 use jasper_vamana::SearchError;
 
@@ -19,12 +19,12 @@ fn vectors() -> Vec<u8> {
     Clusters::new(DIMENSION, 17).rows(VECTORS, 0)
 }
 
-fn index(device: impl Into<DeviceChoice>) -> Index {
+fn index(device: Device) -> Index {
     index_of(&vectors(), device)
 }
 
-fn index_of(vectors: &[u8], device: impl Into<DeviceChoice>) -> Index {
-    let index = small(Metric::L2).build(view(vectors, DIMENSION)).unwrap().to_device(device.into()).unwrap();
+fn index_of(vectors: &[u8], device: Device) -> Index {
+    let index = small(Metric::L2).build(view(vectors, DIMENSION)).unwrap().to_device(device).unwrap();
     index.warm_up().unwrap();
     index
 }
@@ -59,8 +59,8 @@ fn each_gets_the_answer_that_the_same_search_gives_alone() {
     let vectors = vectors();
     let with_copies = [&vectors[..], &vectors[..100 * DIMENSION], &vectors[..100 * DIMENSION]].concat();
     let (few, odd) = (KeyFilter::from_iter([1, 9, 300]), (1..600).step_by(2).collect::<KeyFilter>());
-    let cases = [(DeviceChoice::from(Device::Cpu), &vectors), (DeviceChoice::Auto, &vectors)];
-    for (device, indexed) in cases.into_iter().chain([(DeviceChoice::Auto, &with_copies)]) {
+    let cases = [(Device::CPU, &vectors), (Device::AUTO, &vectors)];
+    for (device, indexed) in cases.into_iter().chain([(Device::AUTO, &with_copies)]) {
         let index = index_of(indexed, device);
         let params = |i: usize| match i % 7 {
             0 => SearchParams::new(0),
@@ -87,7 +87,7 @@ fn each_gets_the_answer_that_the_same_search_gives_alone() {
 #[test]
 fn callers_of_every_kind_are_answered_beside_changes() {
     let vectors = vectors();
-    for device in [Device::Cpu.into(), DeviceChoice::Auto] {
+    for device in [Device::CPU, Device::AUTO] {
         let index = index(device);
         let query = |i: usize| &vectors[i * DIMENSION..][..DIMENSION];
         let params = SearchParams::new(3).beam_width(VECTORS);
@@ -125,11 +125,11 @@ fn what_is_submitted_is_answered_though_the_index_moves_or_is_dropped() {
         vectors.chunks(DIMENSION).map(|query| index.submit(query, params).unwrap()).collect()
     };
     let mut submitted = Vec::new();
-    let index = index(Device::Cpu);
+    let index = index(Device::CPU);
     submitted.extend(submit(&index));
-    let index = index.to_device(DeviceChoice::Auto).unwrap();
+    let index = index.to_device(Device::AUTO).unwrap();
     submitted.extend(submit(&index));
-    let index = index.to_device(Device::Cpu).unwrap();
+    let index = index.to_device(Device::CPU).unwrap();
     submitted.extend(submit(&index));
     drop(index);
     for submitted in submitted {
@@ -140,7 +140,7 @@ fn what_is_submitted_is_answered_though_the_index_moves_or_is_dropped() {
 
 #[test]
 fn a_future_may_be_dropped_or_outlive_its_index() {
-    let index = index(DeviceChoice::Auto);
+    let index = index(Device::AUTO);
     let query = vec![7_u8; DIMENSION];
     for _ in 0..50 {
         drop(index.submit(&query, SearchParams::new(3)).unwrap());

@@ -2,8 +2,8 @@
 
 use jasper::attributes::{Frame, column};
 use jasper::{
-    DeviceChoice, ErrorKind, Filter, Index, Key, KeyFilter, Metric, NewKeys, Pages, SearchLimits,
-    SearchParams, Target,
+    Device, ErrorKind, Filter, Index, Key, KeyFilter, Metric, NewKeys, Pages, SearchLimits, SearchParams,
+    Target,
 };
 use jasper_core::synthetic::Clusters;
 
@@ -16,9 +16,9 @@ fn indexes(set: &[f32]) -> [Index; 3] {
     let years = Frame::new(set.len() / DIMENSION).column("year", 0..(set.len() / DIMENSION) as i64).unwrap();
     let build = |shards| {
         let builder = small(Metric::L2).attributes(&years).shards(shards);
-        builder.device(jasper::Device::Cpu).build(view(set, DIMENSION)).unwrap()
+        builder.device(Device::CPU).build(view(set, DIMENSION)).unwrap()
     };
-    [build(1), build(1).to_device(DeviceChoice::Auto).unwrap(), build(3)]
+    [build(1), build(1).to_device(Device::AUTO).unwrap(), build(3)]
 }
 
 #[test]

@@ -189,10 +189,7 @@ impl<T: Element> Replicated<T> {
                     }
                 }
                 Err(error) if is_made => {
-                    let device = match replica.backend.device() {
-                        Device::Cuda(ordinal) => ordinal,
-                        _ => 0,
-                    };
+                    let device = replica.backend.device().cuda_ordinals().first().copied().unwrap_or(0);
                     self.leave_out(replica, DeviceError::Failed { device, source: Box::new(error) })?;
                 }
                 result => drop(agreed.get_or_insert(result)),
@@ -402,7 +399,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         params: SearchParams<'_>,
         arrays: jasper_cuda::DeviceBatch<'_, T>,
     ) -> Result<(), SearchError> {
-        let device = Device::Cuda(stream.context().device().ordinal);
+        let device = Device::cuda(stream.context().device().ordinal);
         let in_use = self.in_use();
         // If no replica is there, the first one refuses the stream.
         let there = in_use.iter().find(|replica| replica.backend.device() == device).unwrap_or(&in_use[0]);

@@ -25,7 +25,7 @@ fn view(rows: &[u8]) -> MatrixView<'_, u8> {
 
 fn typed(rows: &[u8]) -> TypedIndex<u8> {
     let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(1);
-    builder.device(Device::Cpu).build_typed(&view(rows), &mut no_progress).unwrap()
+    builder.device(Device::CPU).build_typed(&view(rows), &mut no_progress).unwrap()
 }
 
 fn index(rows: &[u8]) -> Index {
@@ -208,7 +208,7 @@ fn the_others_go_on_without_a_device_that_faults() {
     for index in [&one, &three] {
         index.insert(view(&queries[..100 * DIMENSION]), NewKeys::NEXT).unwrap();
     }
-    assert_eq!((three.device(), three.device_info().faults.len()), (Device::Cuda(2), 2));
+    assert_eq!((three.device(), three.device_info().faults.len()), (Device::cuda(2), 2));
     assert_equal(&three, &one);
     // The errors of the last one are those of the index.
     controls[2].fault();
@@ -247,7 +247,7 @@ fn replicas_that_differ_are_named() {
     let graphs = [same.try_clone().unwrap(), graph(&index), same].into_iter().enumerate();
     let backends = graphs.map(|(number, graph)| Faulty::backend(graph, &executor, number, &Arc::default()));
     let replicas = Replicated::new(backends);
-    assert_eq!(replicas.differing_replicas(&mut no_progress).unwrap(), [Device::Cuda(1)]);
+    assert_eq!(replicas.differing_replicas(&mut no_progress).unwrap(), [Device::cuda(1)]);
 }
 
 /// Every report but the first is checked by every method that takes arrays of the caller.
@@ -268,7 +268,7 @@ fn invalid_batches_are_refused() {
     assert!(index.search_batch(MatrixView::new(&short, 1).unwrap(), params).is_err());
     assert_eq!(Matches::new(0, 3).unwrap(), index.search_batch(view(&[]), params).unwrap());
     // A zero vector has no cosine distance. It is named by its row in the batch, not in what a replica took of it.
-    let builder = IndexBuilder::new(Metric::Cosine).max_degree(8).build_beam_width(16).device(Device::Cpu);
+    let builder = IndexBuilder::new(Metric::Cosine).max_degree(8).build_beam_width(16).device(Device::CPU);
     let (index, _) = replicated(builder.build_typed(&view(&rows(300, 10)), &mut no_progress).unwrap(), 2);
     let mut queries = queries;
     queries[7000 * DIMENSION..][..DIMENSION].fill(0);
