@@ -1,4 +1,4 @@
-//! Sets of slots in device memory: bit maps, 32 slots per word, as [`SearchArgs::allowed`](crate::search::SearchArgs)
+//! Sets of slots in device memory: bit maps, 32 slots per word, as [`FilterArgs::allowed`](crate::search::FilterArgs)
 //! has them.
 //!
 //! | module | holds |

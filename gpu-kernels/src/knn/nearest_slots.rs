@@ -183,12 +183,10 @@ pub unsafe fn nearest_slots<S: Stream>(
             segments,
             wanted,
         };
-        let ranking = SearchArgs {
-            queries: stream.input(queries).cast(),
-            distances_so_far: slots_len,
-            ..chunk.scan_candidates(stream.input(candidates), wanted)
-        };
-        let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.frontier_len, warps);
+        let mut ranking = chunk.scan_candidates(stream.input(candidates), wanted);
+        ranking.queries = stream.input(queries).cast();
+        ranking.start.distances_so_far = slots_len;
+        let kernel = Search::for_rows(element, search.form.op(), row_bytes, ranking.beam.frontier_len, warps);
         // SAFETY: the lists hold numbers of start points, and so the candidates are slots, distinct; the caller upholds
         // the rest, which is about results and costs.
         unsafe {

@@ -58,8 +58,8 @@ pub(super) unsafe fn search<F: Frontier, S: DistanceComputer>(kernel_args: S::Ar
         let lane = warp::lane_id();
         let computer = S::new(&kernel_args, query, Layout::memory_at(layout.query), lane, WARP_SIZE);
         let visited =
-            VisitedCache::new(Layout::memory_at(layout.visited), args.visited_buckets, lane, WARP_SIZE);
-        let mut frontier = F::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list));
+            VisitedCache::new(Layout::memory_at(layout.visited), args.beam.visited_buckets, lane, WARP_SIZE);
+        let mut frontier = F::new(args.beam.frontier_len, args.beam.width, Layout::memory_at(layout.list));
         warp::sync_warp();
 
         let mut unvisited = UnvisitedBuffer { slots: Layout::memory_at(layout.slots), count: 0, visited };
@@ -121,7 +121,7 @@ impl UnvisitedBuffer {
         hops: u32,
     ) -> u32 {
         let mut expanded = 0;
-        while expanded < args.expansions.min(args.max_hops - hops) {
+        while expanded < args.beam.expansions.min(args.beam.max_hops - hops) {
             // SAFETY: the warp is converged here.
             unsafe {
                 let nearest = frontier.take_nearest();

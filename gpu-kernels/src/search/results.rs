@@ -23,10 +23,10 @@ pub(super) struct SearchCost {
 /// # Safety
 /// The arguments are valid, `query` is below `queries_len`, and `hop` is below `max_hops`.
 pub(super) unsafe fn record_expanded(args: &SearchArgs, query: u32, hop: u32, entry: u64) {
-    if !args.expanded_entries.is_null() && warp::lane_id() == 0 {
-        let at = query as usize * args.max_hops as usize + hop as usize;
+    if !args.beam.expanded_entries.is_null() && warp::lane_id() == 0 {
+        let at = query as usize * args.beam.max_hops as usize + hop as usize;
         // SAFETY: the place is one of this query.
-        unsafe { global::store(args.expanded_entries.at(at), entry) };
+        unsafe { global::store(args.beam.expanded_entries.at(at), entry) };
     }
 }
 
@@ -38,20 +38,20 @@ pub(super) unsafe fn record_expanded(args: &SearchArgs, query: u32, hop: u32, en
 pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Frontier, cost: SearchCost) {
     let lane = warp::lane_id();
     let results = args.results.add(query as usize * args.k as usize).cast::<[u32; 4]>();
-    let candidates = args.candidates.add(query as usize * args.candidates_len as usize);
-    let (mut first, mut found, of_query) = (0, 0, query / args.start_point_parts);
+    let candidates = args.candidates.slots.add(query as usize * args.candidates.len as usize);
+    let (mut first, mut found, of_query) = (0, 0, query / args.start.parts);
     // SAFETY: indices of candidates are below their number, indices of results below k; entries name vertices, which
     // are below the number of slots.
     unsafe {
-        while first < args.frontier_len && (found < args.k || first < args.candidates_len) {
+        while first < args.beam.frontier_len && (found < args.k || first < args.candidates.len) {
             let entry = frontier.entry(first + lane);
-            let is_candidate = first + lane < args.candidates_len;
+            let is_candidate = first + lane < args.candidates.len;
             if is_candidate {
                 let slot = if entry == NO_ENTRY { NO_SLOT } else { neighbor::slot(entry) };
                 global::store(candidates.at((first + lane) as usize), slot);
             }
             let is_result =
-                !is_candidate && entry != NO_ENTRY && args.allows(of_query, neighbor::slot(entry));
+                !is_candidate && entry != NO_ENTRY && args.filter.allows(of_query, neighbor::slot(entry));
             let lanes = warp::ballot(is_result);
             let place = found + rank_in(lanes);
             if is_result && place < args.k {
@@ -63,10 +63,11 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             found += lanes.count_ones();
             first += WARP_SIZE;
         }
-        let estimated_hits = args.estimated_hits.add(query as usize * args.k as usize).cast::<[u32; 4]>();
+        let estimated_hits =
+            args.candidates.estimated_hits.add(query as usize * args.k as usize).cast::<[u32; 4]>();
         let mut place = found + lane;
         while place < args.k {
-            let hit = if args.estimated_hits.is_null() {
+            let hit = if args.candidates.estimated_hits.is_null() {
                 NO_HIT.to_words()
             } else {
                 global::load_readonly(estimated_hits.at((place - found) as usize))
@@ -75,7 +76,7 @@ pub(super) unsafe fn write(args: &SearchArgs, query: u32, frontier: &impl Fronti
             place += WARP_SIZE;
         }
         if lane < 2 && !args.costs.is_null() {
-            let value = if lane == 0 { cost.hops } else { args.distances_so_far + cost.distances };
+            let value = if lane == 0 { cost.hops } else { args.start.distances_so_far + cost.distances };
             global::store(args.costs.at(query as usize * 2 + lane as usize), value);
         }
     }

@@ -3,7 +3,10 @@
 
 use jasper_core::ElementKind;
 
-use super::{DeviceHit, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs};
+use super::{
+    BeamArgs, CandidateArgs, DeviceHit, FilterArgs, QuantizedSearch, QuantizedSearchArgs, Search, SearchArgs,
+    StartArgs,
+};
 use crate::graph::GraphArgs;
 use crate::{DevicePtr, DevicePtrMut, Stream};
 
@@ -53,25 +56,24 @@ pub unsafe fn quantized_search<S: Stream>(
     warps: u32,
 ) -> Result<(), S::Error> {
     let QuantizedSearchArgs { search, codes } = args;
-    let kernel = QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, search.frontier_len, warps);
+    let kernel = QuantizedSearch::for_codes(&codes.shape, codes.level_bytes, search.beam.frontier_len, warps);
     if rerank.len == 0 {
         // SAFETY: upheld by the caller.
         return unsafe { stream.launch(&kernel, args) };
     }
     let first = SearchArgs {
         results: rerank.estimated_hits,
-        candidates: rerank.candidates,
-        candidates_len: rerank.len,
+        candidates: CandidateArgs { slots: rerank.candidates, len: rerank.len, ..search.candidates },
         ..search
     };
+    let estimated_hits = rerank.estimated_hits.cast_const();
     let second = SearchArgs {
-        estimated_hits: rerank.estimated_hits.cast_const(),
+        candidates: CandidateArgs { estimated_hits, ..CandidateArgs::NONE },
         costs: rerank.costs,
-        expanded_entries: DevicePtrMut::null(),
         ..search.scan_candidates(rerank.candidates.cast_const(), rerank.len)
     };
-    let SearchArgs { form, frontier_len, .. } = second;
-    let exact = Search::for_rows(element, form.op(), search.graph.shape.row_bytes(), frontier_len, warps);
+    let (row_bytes, frontier_len) = (search.graph.shape.row_bytes(), second.beam.frontier_len);
+    let exact = Search::for_rows(element, second.form.op(), row_bytes, frontier_len, warps);
     // SAFETY: upheld by the caller; candidates are slots of the graph, or none, and all of a query differ.
     unsafe {
         stream.launch(&kernel, QuantizedSearchArgs { search: first, codes })?;
@@ -110,7 +112,7 @@ pub unsafe fn scan_in_parts<S: Stream>(
     element: ElementKind,
     warps: u32,
 ) -> Result<(), S::Error> {
-    let (parts, start_points_stride, len) = if search.lists.is_null() {
+    let (parts, stride, len) = if search.start.lists.is_null() {
         let len = search.graph.start_points_len;
         assert!((2..=len).contains(&parts), "{len} start points in {parts} parts");
         let stride = len.div_ceil(parts);
@@ -124,22 +126,18 @@ pub unsafe fn scan_in_parts<S: Stream>(
     let first = SearchArgs {
         results: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
-        candidates,
-        candidates_len: search.k,
+        candidates: CandidateArgs { slots: candidates, len: search.k, ..search.candidates },
         queries_len: search.queries_len * parts,
         k: 0,
-        beam_width: search.k,
-        frontier_len: search.k,
-        start_point_parts: parts,
-        start_points_stride,
+        beam: BeamArgs { width: search.k, frontier_len: search.k, ..search.beam },
+        start: StartArgs { parts, stride, ..search.start },
         ..search
     };
-    let second = SearchArgs {
-        distances_so_far: len,
-        // The candidates have passed the tests.
-        ..SearchArgs { tests: DevicePtr::null(), ..search }
-            .scan_candidates(candidates.cast_const(), parts * search.k)
-    };
+    // The candidates have passed the tests.
+    let filter = FilterArgs { tests: DevicePtr::null(), ..search.filter };
+    let mut second =
+        SearchArgs { filter, ..search }.scan_candidates(candidates.cast_const(), parts * search.k);
+    second.start.distances_so_far = len;
     let kernel = Search::for_rows(element, search.form.op(), search.graph.shape.row_bytes(), search.k, warps);
     // SAFETY: upheld by the caller. Each part writes `k` candidates, distinct slots of the graph or none.
     unsafe {
@@ -152,44 +150,38 @@ impl SearchArgs {
     /// The same search among candidates of each query, `[queries][len]`. It expands nothing.
     pub(crate) fn scan_candidates(self, candidates: DevicePtr<u32>, len: u32) -> Self {
         // Without a filter, every candidate may be a result, so `k` entries are enough.
-        let allows_all = self.allowed.is_null() && self.tests.is_null();
+        let allows_all = self.filter.allowed.is_null() && self.filter.tests.is_null();
         let frontier_len = if allows_all { self.k } else { self.k.max(len) };
         Self {
             graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },
-            lists: DevicePtr::null(),
-            beam_width: frontier_len,
-            frontier_len,
-            max_hops: 0,
-            visited_buckets: 0,
-            start_points_stride: len,
+            beam: BeamArgs { expansions: self.beam.expansions, ..BeamArgs::scan(frontier_len) },
+            start: StartArgs { lists: DevicePtr::null(), stride: len, ..self.start },
             ..self
         }
     }
 
     /// The search for `len` of the queries, from `first` on.
     pub(crate) fn for_queries(&self, first: usize, len: u32) -> Self {
-        let start_points = self.graph.start_points.add(first * self.start_points_stride as usize);
+        let start_points = self.graph.start_points.add(first * self.start.stride as usize);
+        let Self { mut filter, mut start, mut candidates, .. } = *self;
+        if !filter.tests.is_null() {
+            filter.tests = filter.tests.add(first * filter.tests_per_query as usize);
+        }
+        if !start.lists.is_null() {
+            start.lists = start.lists.add(first * start.lists_per_query as usize);
+        }
+        if !candidates.estimated_hits.is_null() {
+            candidates.estimated_hits = candidates.estimated_hits.add(first * self.k as usize);
+        }
         Self {
             graph: GraphArgs { start_points, ..self.graph },
             queries: self.queries.add(first * self.graph.shape.row_bytes() as usize),
             results: self.results.add(first * self.k as usize),
-            estimated_hits: if self.estimated_hits.is_null() {
-                self.estimated_hits
-            } else {
-                self.estimated_hits.add(first * self.k as usize)
-            },
             costs: if self.costs.is_null() { self.costs } else { self.costs.add(2 * first) },
-            tests: if self.tests.is_null() {
-                self.tests
-            } else {
-                self.tests.add(first * self.tests_per_query as usize)
-            },
-            lists: if self.lists.is_null() {
-                self.lists
-            } else {
-                self.lists.add(first * self.lists_per_query as usize)
-            },
             queries_len: len,
+            filter,
+            start,
+            candidates,
             ..*self
         }
     }

@@ -58,19 +58,19 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) const fn new(args: &SearchArgs, params: LayoutParams) -> Self {
-        let neighbors = args.expansions * args.graph.edges_stride;
+        let neighbors = args.beam.expansions * args.graph.edges_stride;
         let neighbors = if neighbors < COMPUTED_AT_ONCE { COMPUTED_AT_ONCE } else { neighbors };
         let query = 0;
         let list = query + params.query_bytes;
-        let entries = list + if params.has_list { (args.frontier_len + WARP_SIZE) * ENTRY } else { 0 };
+        let entries = list + if params.has_list { (args.beam.frontier_len + WARP_SIZE) * ENTRY } else { 0 };
         let to_merge = entries + if params.is_team { neighbors * ENTRY } else { 0 };
         let requests = to_merge + if params.is_team { args.graph.edges_stride * ENTRY } else { 0 };
-        let upcoming = requests + if params.is_team { (args.expansions + 1) * ENTRY } else { 0 };
-        let slots = upcoming + if params.is_team { args.expansions * ENTRY } else { 0 };
+        let upcoming = requests + if params.is_team { (args.beam.expansions + 1) * ENTRY } else { 0 };
+        let slots = upcoming + if params.is_team { args.beam.expansions * ENTRY } else { 0 };
         let done = slots + neighbors * SLOT;
-        let computed = done + if params.is_team { args.expansions * SLOT } else { 0 };
+        let computed = done + if params.is_team { args.beam.expansions * SLOT } else { 0 };
         let visited = computed + if params.is_team { MAX_WARPS * SLOT } else { 0 };
-        let end = (visited + args.visited_buckets * SLOT).next_multiple_of(16);
+        let end = (visited + args.beam.visited_buckets * SLOT).next_multiple_of(16);
         Self { query, list, entries, to_merge, requests, upcoming, slots, done, computed, visited, end }
     }
 

@@ -68,7 +68,7 @@ pub(super) unsafe fn search<S: DistanceComputer>(kernel_args: S::Args) {
     unsafe {
         let computer = S::new(&kernel_args, query, Layout::memory_at(layout.query), thread, threads);
         let visited =
-            VisitedCache::new(Layout::memory_at(layout.visited), args.visited_buckets, thread, threads);
+            VisitedCache::new(Layout::memory_at(layout.visited), args.beam.visited_buckets, thread, threads);
         let mailboxes = Mailboxes::new(args, &layout, threads / WARP_SIZE - 1);
         mailboxes.clear(thread);
         thread::sync_threads();

@@ -75,30 +75,32 @@ impl Variant {
         let check = |name, value: u32, min: u32, max: u32| {
             assert!((min..=max).contains(&value), "{name} ({value}) must be {min} to {max}");
         };
-        check("frontier_len", args.frontier_len, 1, self.max_frontier_len());
-        check("beam_width", args.beam_width, 1, args.frontier_len);
-        check("k", args.k, 0, args.frontier_len);
-        check("candidates_len", args.candidates_len, 0, args.frontier_len);
-        check("expansions", args.expansions, 1, if self == Self::Team { warps } else { u32::MAX });
-        let (stride, visited_buckets) = (args.graph.edges_stride, args.visited_buckets);
+        check("beam.frontier_len", args.beam.frontier_len, 1, self.max_frontier_len());
+        check("beam.width", args.beam.width, 1, args.beam.frontier_len);
+        check("k", args.k, 0, args.beam.frontier_len);
+        check("candidates.len", args.candidates.len, 0, args.beam.frontier_len);
+        check("beam.expansions", args.beam.expansions, 1, if self == Self::Team { warps } else { u32::MAX });
+        let (stride, visited_buckets) = (args.graph.edges_stride, args.beam.visited_buckets);
         assert!(
             stride > 0 && stride.is_multiple_of(WARP_SIZE),
             "edges_stride ({stride}) must be a multiple of 32"
         );
-        let (starts, parts) = (args.start_points_stride, args.start_point_parts);
+        let (starts, parts) = (args.start.stride, args.start.parts);
         assert!(
             parts > 1 || args.queries_len.checked_mul(starts).is_some(),
-            "{} queries of start_points_stride ({starts}) must be below 2^32",
+            "{} queries of start.stride ({starts}) must be below 2^32",
             args.queries_len
         );
         assert!(
-            parts == 1 || !args.lists.is_null() || args.graph.start_points_len.div_ceil(starts) == parts,
-            "start_point_parts ({parts}) must be 1, or as many as {} start points have of {starts}",
+            parts == 1
+                || !args.start.lists.is_null()
+                || args.graph.start_points_len.div_ceil(starts) == parts,
+            "start.parts ({parts}) must be 1, or as many as {} start points have of {starts}",
             args.graph.start_points_len
         );
         assert!(
-            args.lists.is_null() || starts == 0 && parts > 0 && args.queries_len.is_multiple_of(parts),
-            "lists of queries have no start_points_stride ({starts}), and {parts} parts each"
+            args.start.lists.is_null() || starts == 0 && parts > 0 && args.queries_len.is_multiple_of(parts),
+            "lists of queries have no start.stride ({starts}), and {parts} parts each"
         );
         assert!(
             visited_buckets == 0 || visited_buckets >= WARP_SIZE && visited_buckets.is_power_of_two(),

@@ -3,8 +3,8 @@
 use cuda_std::emulator::Emulator;
 use gpu_kernels::emulated::EmulatedStream;
 use gpu_kernels::graph::{DistanceForm, DistanceOpKind, GraphArgs};
-use gpu_kernels::search::{Search, SearchArgs};
-use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, RowShape, Stream as _};
+use gpu_kernels::search::{BeamArgs, CandidateArgs, FilterArgs, Search, SearchArgs, StartArgs};
+use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream as _};
 use jasper_core::ElementKind;
 
 #[test]
@@ -29,30 +29,15 @@ fn a_row_past_the_end_is_reported_with_its_place() {
         },
         queries: rows.input(),
         query_rows: DevicePtr::null(),
-        allowed: DevicePtr::null(),
-        tests: DevicePtr::null(),
-        changed: DevicePtr::null(),
-        lists: DevicePtr::null(),
         results: results.output(),
-        estimated_hits: DevicePtr::null(),
-        candidates: DevicePtrMut::null(),
         costs: work.output(),
-        expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
-        tests_per_query: 0,
-        tested_slots: 0,
-        lists_per_query: 0,
         k: 1,
-        beam_width: 1,
-        frontier_len: 1,
-        max_hops: 0,
-        expansions: 1,
-        visited_buckets: 0,
-        start_points_stride: 0,
-        start_point_parts: 1,
-        candidates_len: 0,
-        distances_so_far: 0,
         form: DistanceForm::SquaredL2,
+        beam: BeamArgs::scan(1),
+        filter: FilterArgs::ALL,
+        start: StartArgs::OF_GRAPH,
+        candidates: CandidateArgs::NONE,
     };
     let kernel = Search::for_rows(ElementKind::U8, DistanceOpKind::SquaredL2, 16, 1, 1);
     // SAFETY: one start point has no row, which the emulator finds before it reads there.

@@ -21,8 +21,8 @@ use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::GraphArgs;
 use gpu_kernels::knn::{ProductScratch, nearest_slots};
 use gpu_kernels::search::{
-    DeviceHit, ListPart, QuantizedSearch, QuantizedSearchArgs, Rerank, RerankStream, Search, SearchArgs,
-    SlotTest, quantized_search, scan_in_parts,
+    BeamArgs, CandidateArgs, DeviceHit, FilterArgs, ListPart, QuantizedSearch, QuantizedSearchArgs, Rerank,
+    RerankStream, Search, SearchArgs, SlotTest, StartArgs, quantized_search, scan_in_parts,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
 use jasper_core::{BitSet, Element};
@@ -433,26 +433,28 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                 (GraphArgs { start_points: slots, start_points_len: len, ..whole }, DevicePtr::null(), 0)
             }
         };
+        let OfEach { lists, tests, changed, tested_words, .. } = self.of_each();
         let args = SearchArgs {
             graph,
             queries: pointers.queries.cast(),
-            allowed,
             results: pointers.results,
             costs: pointers.costs,
             queries_len: queries as u32,
             k: self.k,
-            max_hops,
+            beam: BeamArgs { max_hops, ..beam_args(self.beam, self.launch) },
+            filter: FilterArgs {
+                allowed,
+                tests: if tests > 0 { pointers.tests } else { DevicePtr::null() },
+                changed: changed.unwrap_or(DevicePtr::null()),
+                tests_per_query: tests as u32,
+                tested_slots: tested_words as u32 * 32,
+            },
+            start: StartArgs {
+                lists: if lists > 0 { pointers.lists } else { DevicePtr::null() },
+                lists_per_query: lists as u32,
+                ..StartArgs::OF_GRAPH
+            },
             ..search_args(&self.graph.input(), self.beam, self.launch)
-        };
-        let OfEach { lists, tests, changed, tested_words, .. } = self.of_each();
-        let args = SearchArgs {
-            lists: if lists > 0 { pointers.lists } else { DevicePtr::null() },
-            lists_per_query: lists as u32,
-            tests: if tests > 0 { pointers.tests } else { DevicePtr::null() },
-            tests_per_query: tests as u32,
-            tested_slots: tested_words as u32 * 32,
-            changed: changed.unwrap_or(DevicePtr::null()),
-            ..args
         };
         let warps = self.launch.warps;
         // SAFETY: the graph's arrays have the shapes that its arguments say; slot arrays hold slots of the graph,
@@ -466,8 +468,10 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
                     {
                         scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
                     }
-                    _ => stream
-                        .launch(&search_kernel(&self.graph.input(), args.frontier_len, self.launch), args),
+                    _ => stream.launch(
+                        &search_kernel(&self.graph.input(), args.beam.frontier_len, self.launch),
+                        args,
+                    ),
                 };
             };
             let rerank = Rerank {
@@ -499,30 +503,27 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
         graph: graph.args,
         queries: DevicePtr::null(),
         query_rows: DevicePtr::null(),
-        allowed: DevicePtr::null(),
-        tests: DevicePtr::null(),
-        changed: DevicePtr::null(),
-        lists: DevicePtr::null(),
         results: DevicePtrMut::null(),
-        estimated_hits: DevicePtr::null(),
-        candidates: DevicePtrMut::null(),
         costs: DevicePtrMut::null(),
-        expanded_entries: DevicePtrMut::null(),
         queries_len: 1,
-        tests_per_query: 0,
-        tested_slots: 0,
-        lists_per_query: 0,
         k: 1,
-        beam_width: beam.width as u32,
+        form: graph.form,
+        beam: beam_args(beam, launch),
+        filter: FilterArgs::ALL,
+        start: StartArgs::OF_GRAPH,
+        candidates: CandidateArgs::NONE,
+    }
+}
+
+/// A beam that is expanded to its end.
+pub(crate) fn beam_args(beam: BeamSize, launch: LaunchParams) -> BeamArgs {
+    BeamArgs {
+        expanded_entries: DevicePtrMut::null(),
+        width: beam.width as u32,
         frontier_len: beam.frontier_len as u32,
         max_hops: u32::MAX,
         expansions: launch.expansions,
         visited_buckets: launch.visited_buckets,
-        start_points_stride: 0,
-        start_point_parts: 1,
-        candidates_len: 0,
-        distances_so_far: 0,
-        form: graph.form,
     }
 }
 
@@ -545,12 +546,12 @@ pub(crate) fn check_shared_memory<T: Element, S: Stream>(
             let kernel = QuantizedSearch::for_codes(
                 &codes.shape,
                 codes.level_bytes,
-                search.frontier_len,
+                search.beam.frontier_len,
                 launch.warps,
             );
             kernel.launch_config(&QuantizedSearchArgs { search, codes }).shared
         });
-        search_kernel(&input, search.frontier_len, launch).launch_config(&search).shared.max(quantized)
+        search_kernel(&input, search.beam.frontier_len, launch).launch_config(&search).shared.max(quantized)
     };
     let row_bytes = input.args.shape.row_bytes();
     let needed =

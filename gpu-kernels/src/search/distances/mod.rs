@@ -65,7 +65,7 @@ pub(super) trait DistanceComputer: Sized {
 /// The arguments are valid, and the query is one of them.
 #[inline(always)]
 unsafe fn query_row(args: &SearchArgs, query: u32) -> usize {
-    let query = (query / args.start_point_parts) as usize;
+    let query = (query / args.start.parts) as usize;
     if args.query_rows.is_null() {
         return query;
     }

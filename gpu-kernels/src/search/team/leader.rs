@@ -57,8 +57,9 @@ impl Leader {
     #[inline(always)]
     pub(super) unsafe fn new(args: &SearchArgs, layout: &Layout, mailboxes: Mailboxes) -> Self {
         // SAFETY: upheld by the caller.
-        let list =
-            unsafe { SortedList::new(args.frontier_len, args.beam_width, Layout::memory_at(layout.list)) };
+        let list = unsafe {
+            SortedList::new(args.beam.frontier_len, args.beam.width, Layout::memory_at(layout.list))
+        };
         Self {
             mailboxes,
             list,
@@ -88,7 +89,7 @@ impl Leader {
                 let (mailbox, next) = if chunks.merged < chunks.len {
                     (self.request_start_chunks(&mut chunks), MIN_ENTRY)
                 } else {
-                    let nearest = if self.cost.hops < args.max_hops {
+                    let nearest = if self.cost.hops < args.beam.max_hops {
                         self.list.nearest_unexpanded()
                     } else {
                         NO_ENTRY

@@ -57,7 +57,7 @@ impl Mailboxes {
     /// As many mailboxes as the arguments ask for, but not more than workers. Each mailbox gets the same number of
     /// workers.
     pub(super) fn new(args: &SearchArgs, layout: &Layout, workers: u32) -> Self {
-        let len = args.expansions.min(workers);
+        let len = args.beam.expansions.min(workers);
         Self {
             len,
             workers: workers / len,

@@ -7,7 +7,9 @@ use rand::{Rng, RngExt};
 
 use super::graphs::{self, UploadedGraph};
 use crate::graph::{DistanceForm, NO_SLOT};
-use crate::search::{DeviceHit, ListPart, NO_HIT, SearchArgs, SlotTest};
+use crate::search::{
+    BeamArgs, CandidateArgs, DeviceHit, FilterArgs, ListPart, NO_HIT, SearchArgs, SlotTest, StartArgs,
+};
 use crate::{Buffer, DevicePtr, DevicePtrMut, Stream};
 
 /// No bound on visited vertices.
@@ -380,36 +382,41 @@ impl SearchCase {
             graph,
             queries: if names.is_some() { graph.vectors } else { queries.input().cast() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
-            allowed: of_all.as_ref().map_or(DevicePtr::null(), |of_all| of_all.input()),
-            changed: changed.as_ref().map_or(DevicePtr::null(), |changed| changed.input()),
-            tests: if of_queries.is_empty() { DevicePtr::null() } else { tests.input() },
-            lists: lists.as_ref().map_or(DevicePtr::null(), |lists| lists.input()),
             results: results.output(),
-            estimated_hits: estimated_hits
-                .as_ref()
-                .map_or(DevicePtr::null(), |estimated_hits| estimated_hits.input()),
-            candidates: candidates.output(),
             costs: work.output().cast(),
-            expanded_entries: expanded.as_mut().map_or(DevicePtrMut::null(), |expanded| expanded.output()),
             queries_len: len as u32,
-            tests_per_query: tests_per_query as u32,
-            tested_slots: self.tested_slots,
-            lists_per_query: 2,
             k: self.k,
-            beam_width: self.beam_width,
-            frontier_len: self.frontier_len,
-            max_hops: self.max_hops,
-            expansions: self.expansions,
-            visited_buckets: self.visited_buckets,
-            start_points_stride: if start_points.is_some() && lists.is_none() {
-                graph.start_points_len
-            } else {
-                0
-            },
-            start_point_parts: 1,
-            candidates_len: self.candidates_len,
-            distances_so_far: 0,
             form: self.form,
+            beam: BeamArgs {
+                expanded_entries: expanded
+                    .as_mut()
+                    .map_or(DevicePtrMut::null(), |expanded| expanded.output()),
+                width: self.beam_width,
+                frontier_len: self.frontier_len,
+                max_hops: self.max_hops,
+                expansions: self.expansions,
+                visited_buckets: self.visited_buckets,
+            },
+            filter: FilterArgs {
+                allowed: of_all.as_ref().map_or(DevicePtr::null(), |of_all| of_all.input()),
+                tests: if of_queries.is_empty() { DevicePtr::null() } else { tests.input() },
+                changed: changed.as_ref().map_or(DevicePtr::null(), |changed| changed.input()),
+                tests_per_query: tests_per_query as u32,
+                tested_slots: self.tested_slots,
+            },
+            start: StartArgs {
+                lists: lists.as_ref().map_or(DevicePtr::null(), |lists| lists.input()),
+                lists_per_query: 2,
+                stride: if start_points.is_some() && lists.is_none() { graph.start_points_len } else { 0 },
+                ..StartArgs::OF_GRAPH
+            },
+            candidates: CandidateArgs {
+                slots: candidates.output(),
+                estimated_hits: estimated_hits
+                    .as_ref()
+                    .map_or(DevicePtr::null(), |estimated_hits| estimated_hits.input()),
+                len: self.candidates_len,
+            },
         };
         // The buffers have just been made in these shapes, and live until the downloads have waited.
         launch(args).unwrap();
