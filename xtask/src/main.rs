@@ -18,6 +18,7 @@
 mod arm;
 mod bundle;
 mod fuzz;
+mod packages;
 mod process;
 mod ptx;
 mod python;

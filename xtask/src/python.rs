@@ -30,8 +30,8 @@ const MAX_WHEEL: u64 = 8 << 20;
 
 /// Links with a C library old enough for this tag, whatever the machine has. Compresses as well as the format can, which
 /// saves 2%.
-const WHEEL_OPTIONS: [&str; 6] =
-    ["--release", "--zig", "--compatibility", "manylinux_2_28", "--compression-level", "9"];
+const WHEEL_OPTIONS: [&str; 5] =
+    ["--zig", "--compatibility", "manylinux_2_28", "--compression-level", "9"];
 
 /// For the interpreter of the environment: by itself, maturin passes over one without a stable ABI.
 const NATIVE: [&str; 2] = ["--interpreter", "python"];

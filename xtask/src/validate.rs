@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::process::{self, cargo, command, installed, line, output};
 use crate::python::PYTHON;
 use crate::workspace::Workspace;
-use crate::{arm, fuzz, ptx, python, site, tidy};
+use crate::{arm, fuzz, packages, ptx, python, site, tidy};
 
 /// Checks of cargo-deny that need no advisory database.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
@@ -68,18 +68,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         fuzz::check(workspace)
     })?;
     list.part("Arm", "cargo xtask arm", || arm::check(workspace))?;
-    let packages = workspace.packages.iter().filter(|package| package.published);
-    // Cargo keeps what it unpacks from a tarball by the path of the target folder and the version alone: in the same
-    // folder, a package would be compiled against the packages of an earlier run.
-    let target = tempfile::tempdir_in(&workspace.target).context("no folder for the packages")?;
-    let mut package = cargo(root);
-    package
-        // Outside of this workspace its profiles do not hold.
-        .env("CARGO_PROFILE_DEV_DEBUG", "none")
-        .args(["package", "--allow-dirty", "--target-dir"])
-        .arg(target.path())
-        .args(packages.flat_map(|package| ["--package", &package.name]));
-    list.step("packages, each compiled from its tarball", &mut package)?;
+    list.part("packages", "the tarballs of all, checked together", || {
+        packages::check(workspace)?;
+        Ok(None)
+    })?;
     list.part("Python", "cargo xtask python", || python::check(workspace, PYTHON))?;
     list.finish();
     Ok(())

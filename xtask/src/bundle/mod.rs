@@ -64,10 +64,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Builds `packages` for release and returns the programs that came out.
+/// Builds `packages` to be handed out, and returns the programs that came out.
 fn build(workspace: &Workspace, arguments: &[&str], packages: &[&str]) -> Result<Vec<Artifact>> {
     let mut build = cargo(&workspace.root);
-    build.args(arguments).args(["--release", "--message-format=json-render-diagnostics"]);
+    build.args(arguments).args(["--profile", "dist", "--message-format=json-render-diagnostics"]);
     build.args(packages.iter().flat_map(|package| ["--package", package]));
     let mut child =
         build.stdout(Stdio::piped()).spawn().with_context(|| format!("{} does not start", line(&build)))?;
