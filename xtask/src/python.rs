@@ -28,10 +28,13 @@ const EXPORTS: [&str; 1] = ["PyInit__native"];
 /// Largest size of the wheel, in bytes. The kernels are 2 MB of it.
 const MAX_WHEEL: u64 = 8 << 20;
 
+/// The longest that a user may wait for the package to be compiled from nothing, as the first thing that he sees of it:
+/// twice what it took when this was written.
+const MAX_CPU_SECONDS: f64 = 900.0;
+
 /// Links with a C library old enough for this tag, whatever the machine has. Compresses as well as the format can, which
 /// saves 2%.
-const WHEEL_OPTIONS: [&str; 5] =
-    ["--zig", "--compatibility", "manylinux_2_28", "--compression-level", "9"];
+const WHEEL_OPTIONS: [&str; 5] = ["--zig", "--compatibility", "manylinux_2_28", "--compression-level", "9"];
 
 /// For the interpreter of the environment: by itself, maturin passes over one without a stable ABI.
 const NATIVE: [&str; 2] = ["--interpreter", "python"];
@@ -56,11 +59,8 @@ pub fn wheel(workspace: &Workspace, interpreter: &str, architecture: Option<&str
     let environment = Environment::new(workspace, interpreter)?;
     environment.pip(&[ZIG.as_ref()])?;
     let target = triple.as_ref().map_or(NATIVE, |triple| ["--target", triple]);
-    let options = [&WHEEL_OPTIONS[..], &target].concat();
+    let options = [&WHEEL_OPTIONS[..], &["--profile", "dist"], &target].concat();
     let wheel = environment.build(&options, &workspace.target.join("wheels"))?;
-    let size = fs::metadata(&wheel)?.len();
-    ensure!(size <= MAX_WHEEL, "{} is {size} bytes, more than {MAX_WHEEL}", wheel.display());
-    println!("{}: {:.1} MB", wheel.display(), size as f64 / 1e6);
     environment.audit(&wheel)?;
     environment.build_demo(&workspace.target.join("wheels"))?;
     if architecture.is_some_and(|architecture| architecture != std::env::consts::ARCH) {
@@ -70,7 +70,7 @@ pub fn wheel(workspace: &Workspace, interpreter: &str, architecture: Option<&str
     environment.check_exports()
 }
 
-/// Builds the package as tests are built, for `interpreter`, installs it, and runs its tests.
+/// Builds the package as `pip install` does, for `interpreter`, installs it, and runs its tests.
 ///
 /// # Errors
 /// When there is no Python, or a step fails.
@@ -115,7 +115,15 @@ pub fn check(workspace: &Workspace, interpreter: &str) -> Result<Option<String>>
     }
     let environment = Environment::new(workspace, interpreter)?;
     let wheels = tempfile::tempdir_in(&workspace.target)?;
-    let wheel = environment.build(&[&["--profile", "dev"], &NATIVE[..]].concat(), wheels.path())?;
+    let from_nothing = !workspace.target.join("release").exists();
+    let before = children_cpu_seconds();
+    let wheel = environment.build(&[&["--release"], &NATIVE[..]].concat(), wheels.path())?;
+    let seconds = children_cpu_seconds() - before;
+    println!("compiled in {seconds:.0} CPU seconds");
+    ensure!(
+        !from_nothing || seconds <= MAX_CPU_SECONDS,
+        "a user would wait for more than {MAX_CPU_SECONDS} of them"
+    );
     environment.install(&wheel)?;
     environment.check_exports()?;
     environment.pip(&["--no-deps".as_ref(), "--no-build-isolation".as_ref(), DEMO.as_ref()])?;
@@ -187,10 +195,13 @@ impl Environment {
         maturin.args(["build", "--quiet", "--target-dir"]).arg(&self.target).args(options);
         process::run(maturin.arg("--out").arg(folder))?;
         let wheels = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-        wheels
-            .into_iter()
-            .max_by_key(|wheel| wheel.metadata().and_then(|file| file.modified()).ok())
-            .context("no wheel")
+        let newest =
+            wheels.into_iter().max_by_key(|wheel| wheel.metadata().and_then(|file| file.modified()).ok());
+        let wheel = newest.context("no wheel")?;
+        let size = fs::metadata(&wheel)?.len();
+        println!("{}: {:.1} MB", wheel.display(), size as f64 / 1e6);
+        ensure!(size <= MAX_WHEEL, "{} is {size} bytes, more than {MAX_WHEEL}", wheel.display());
+        Ok(wheel)
     }
 
     /// Builds the wheel of the data of the demonstration into `folder`.
@@ -223,4 +234,15 @@ impl Environment {
         ensure!(exports == EXPORTS, "{} exports {exports:?}, expected {EXPORTS:?}", module.trim());
         Ok(())
     }
+}
+
+/// The CPU time of the programs that this one has run, where Linux counts it.
+fn children_cpu_seconds() -> f64 {
+    /// Of the kernel's interface, whatever it counts by itself.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in parentheses, may have spaces. The state follows.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks as f64 / TICKS_PER_SECOND
 }

@@ -65,9 +65,10 @@ fn walk_from<T: Element>(
     let mut visited: BTreeSet<u32> = starts.iter().map(|start| start.get()).collect();
     let mut found = sorted(with_distances(computer, visited.iter().copied()));
     found.truncate(beam_width);
-    let mut expanded: Vec<Near> = Vec::new();
-    while let Some(&next) = found.iter().find(|near| !expanded.contains(near)) {
+    let (mut expanded, mut is_expanded) = (Vec::new(), BTreeSet::new());
+    while let Some(&next) = found.iter().find(|near| !is_expanded.contains(&near.id)) {
         expanded.push(next);
+        is_expanded.insert(next.id);
         let new: Vec<u32> = row(graph, next.id).into_iter().filter(|&id| visited.insert(id)).collect();
         found.extend(with_distances(computer, new));
         found = sorted(found);
