@@ -9,6 +9,7 @@
 //! | [`python`] | the Python package: wheel and tests |
 //! | [`arm`] | tests of the code for Arm, under QEMU |
 //! | [`fuzz`] | coverage-guided fuzzing of readers and operations; tests under AddressSanitizer |
+//! | [`packages`] | the tarballs of the published packages: that they compile |
 //! | [`bundle`] | tests, command and benchmarks in one archive, for a GPU machine without Rust |
 //!
 //! [`workspace`] reads the packages and files of the repository, [`process`] runs other programs.

@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 use crate::process::{self, cargo, command};
 use crate::workspace::Workspace;
 
-/// Makes the tarball of every published package, unpacks them side by side, and checks that they compile with each other.
+/// Makes the tarball of every published package, unpacks them side by side, and checks that they compile with each
+/// other, and the library without the features that the others ask for.
 ///
-/// `cargo package` by itself builds each of them, and all that they depend on, once more. Here the dependencies are those
-/// that the lints have checked, with the same profiles.
+/// `cargo package` by itself builds each of them, and all that they depend on, once more. Here the dependencies are
+/// those that the lints have checked, with the same profiles.
 ///
 /// # Errors
 /// When a package cannot be packed or lacks what it needs to compile.
@@ -34,13 +35,18 @@ pub fn check(workspace: &Workspace) -> Result<()> {
         process::run(unpack.arg("-xzmf").arg(format!("package/{name}-{version}.crate")))?;
         writeln!(members, "{name} = {{ path = \"{name}-{version}\" }}")?;
     }
+    // They are the last tables there.
     let manifest = fs::read_to_string(workspace.root.join("Cargo.toml"))?;
-    let profiles = manifest.find("[profile.").map(|start| &manifest[start..]);
+    let profiles = manifest.find("\n[profile.").map(|start| &manifest[start..]);
     let profiles = profiles.context("the manifest of the workspace has no profiles")?;
     let workspace_of_tarballs = format!(
         "[workspace]\nresolver = \"3\"\nmembers = [\"*-*\"]\n\n[patch.crates-io]\n{members}\n{profiles}"
     );
     fs::write(folder.join("Cargo.toml"), workspace_of_tarballs)?;
     fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
-    process::run(cargo(&folder).args(["check", "--workspace", "--target-dir"]).arg(&workspace.target))
+    let check = |packages: &[&str]| {
+        process::run(cargo(&folder).arg("check").args(packages).arg("--target-dir").arg(&workspace.target))
+    };
+    check(&["--workspace"])?;
+    check(&["--package", "jasper"])
 }

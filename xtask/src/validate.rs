@@ -68,7 +68,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         fuzz::check(workspace)
     })?;
     list.part("Arm", "cargo xtask arm", || arm::check(workspace))?;
-    list.part("packages", "the tarballs of all, checked together", || {
+    list.part("packages", "cargo package, cargo check", || {
         packages::check(workspace)?;
         Ok(None)
     })?;

@@ -56,10 +56,11 @@ impl Index {
     ///     Where to build: "cpu", a GPU such as "cuda" or "cuda:1", or several as for Index.to_device. The index is then on the
     ///     GPUs that were named; should it not fit there, it stays in host memory, with a RuntimeWarning. "auto" builds
     ///     on the first GPU with room, or else on the CPU, and leaves the index in host memory.
-    /// sharded, shards
-    ///     Whether several GPUs hold a part of the index each: see Index.to_device. Then each builds one shard, or all together
-    ///     this number of shards. Each has the vectors of some keys, and is saved as a file of the folder that
-    ///     Index.save then makes.
+    /// sharded
+    ///     Whether several GPUs build and hold one shard of the index each: see Index.to_device.
+    /// shards
+    ///     The number of shards, wherever they are built. Each has the vectors of some keys, and is saved as a file of
+    ///     the folder that Index.save then makes.
     /// exact_linking
     ///     Choose edges by exact distances instead of 8-bit copies (SQ8).
     /// skip_zero_vectors

@@ -331,9 +331,9 @@ impl Index {
     /// vector_storage is the memory from which a GPU reads vectors: "device", its own, or "host". By default that is the
     /// device if the index fits there, or else the host if the index is quantized.
     ///
-    /// Several GPUs are a list such as ["cuda:0", "cuda:1"], or "cuda:0,1", or "cuda:all". Each of them then
-    /// holds all of the index, for more queries per second; or, if sharded, a part of it, for which an index of one graph
-    /// is built again.
+    /// Several GPUs are a list such as ["cuda:0", "cuda:1"], or "cuda:0,1", or "cuda:all". Each of them then holds all of
+    /// the index, for more queries per second; or, if sharded, a part of it, for which an index of one graph is built
+    /// again.
     ///
     /// Raises DeviceError or OutOfMemoryError; the index then stays where it was.
     #[pyo3(signature = (device, *, vector_storage = None, sharded = false))]

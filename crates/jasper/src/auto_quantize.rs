@@ -126,7 +126,7 @@ impl CostUnit {
     /// What searches on `device` are limited by.
     fn of(device: Device) -> Self {
         // Without a GPU or its driver, `ordinals` is an error.
-        let is_cpu = device == Device::CPU
+        let is_cpu = device.is_cpu()
             || device.is_auto() && backend::ordinals().map_or(true, |devices| devices.is_empty());
         if is_cpu { Self::Nanoseconds } else { Self::Bytes }
     }

@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind, backend};
 
 /// Where an index is built and kept: on the CPU, on a CUDA device, or on several together.
 ///
-/// Its names are `auto`, `cpu`, `cuda:1`, `cuda:0,1` and `cuda:all`; `cuda` is `cuda:0`.
+/// Its names are `auto`, `cpu`, `cuda:1`, `cuda:0,1` and `cuda:all`; `cuda` is `cuda:0`. How a device holds an index,
+/// which the methods of this type set, is not part of the name.
 ///
 /// ```
 /// use jasper::{Device, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
@@ -47,6 +48,19 @@ enum Which {
     AllCuda,
 }
 
+impl Which {
+    /// The CUDA devices of these numbers, each of which counts once, or the CPU if there is none.
+    fn of(mut ordinals: Vec<usize>) -> Self {
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        match ordinals[..] {
+            [] => Self::Cpu,
+            [ordinal] => Self::Cuda(ordinal),
+            _ => Self::CudaSet(ordinals.iter().fold(0, |set, ordinal| set | 1 << ordinal)),
+        }
+    }
+}
+
 /// Ordinals above are in no set.
 const MAX_SET_ORDINAL: usize = u64::BITS as usize - 1;
 
@@ -71,9 +85,8 @@ impl Device {
 
     /// The CUDA devices of these numbers together.
     ///
-    /// Every device holds the whole index. The devices share the queries, so there are more per second; every device
-    /// makes every change. A device that faults is [left out](DeviceInfo::faults), and the others go on. For an index
-    /// that is larger than a device, see [`Self::sharded`].
+    /// Unless they are [sharded](Self::sharded), every device holds the whole index. The devices share the queries, so there are more per second; every device
+    /// makes every change. A device that faults is [left out](DeviceInfo::faults), and the others go on.
     ///
     /// The vectors, edges and keys are in host memory once per device. While a change is made, a search sees it or not
     /// depending on the device that answers; once the call has returned, every search sees it.
@@ -81,14 +94,13 @@ impl Device {
     /// # Errors
     /// Fails with [`ErrorKind::InvalidParameter`] if there is no number, one is given twice, or one is above 63.
     pub fn cuda_set(ordinals: &[usize]) -> Result<Self> {
-        let bits = ordinals
-            .iter()
-            .filter(|&&ordinal| ordinal <= MAX_SET_ORDINAL)
-            .fold(0, |set, ordinal| set | 1 << ordinal);
-        if ordinals.is_empty() || u64::count_ones(bits) as usize != ordinals.len() {
+        let device = Self::new(Which::of(
+            ordinals.iter().copied().filter(|&ordinal| ordinal <= MAX_SET_ORDINAL).collect(),
+        ));
+        if ordinals.is_empty() || device.cuda_ordinals().len() != ordinals.len() {
             return Err(Error::new(ErrorKind::InvalidParameter, DeviceSetError(ordinals.to_vec())));
         }
-        Ok(Self::several(ordinals.iter().copied().map(Self::cuda)))
+        Ok(device)
     }
 
     /// Whether each of several devices holds one *shard* of the index, the vectors of some keys, chosen by a hash; false
@@ -125,12 +137,11 @@ impl Device {
     /// Fails with [`ErrorKind::Device`] if the device does not exist; the [source](std::error::Error::source) says what
     /// is missing. An index may still be too large for a device that exists.
     pub fn resolve(self) -> Result<Option<Self>> {
-        let found = self.find()?.map(|ordinals| Self::several(ordinals.into_iter().map(Self::cuda)));
-        Ok(found.map(|device| Self { which: device.which, ..self }))
+        Ok(self.find()?.map(|ordinals| Self { which: Which::of(ordinals), ..self }))
     }
 
-    /// The numbers of its CUDA devices, in ascending order. None for the CPU, nor where the host decides:
-    /// [`resolve`](Self::resolve) these first.
+    /// The numbers of its CUDA devices, in ascending order. Empty for [`Self::CPU`], for [`Self::AUTO`], and for
+    /// [`Self::ALL_CUDA`] before it is [resolved](Self::resolve).
     pub fn cuda_ordinals(self) -> Vec<usize> {
         match self.which {
             Which::Auto | Which::Cpu | Which::AllCuda => Vec::new(),
@@ -143,27 +154,31 @@ impl Device {
     pub(crate) fn find(self) -> Result<Option<Vec<usize>>, DeviceError> {
         let ordinals = match self.which {
             Which::Auto => return Ok(None),
-            Which::AllCuda => backend::ordinals()?.into_iter().take(MAX_SET_ORDINAL + 1).collect(),
-            Which::Cpu | Which::Cuda(_) | Which::CudaSet(_) => self.cuda_ordinals(),
+            Which::AllCuda => {
+                let all = backend::ordinals()?;
+                if all.is_empty() {
+                    // The error says why there are none.
+                    backend::check_device(0)?;
+                }
+                all.into_iter().take(MAX_SET_ORDINAL + 1).collect()
+            }
+            Which::Cpu | Which::Cuda(_) | Which::CudaSet(_) => {
+                let ordinals = self.cuda_ordinals();
+                ordinals.iter().try_for_each(|&ordinal| backend::check_device(ordinal))?;
+                ordinals
+            }
         };
-        if self.which == Which::AllCuda && ordinals.is_empty() {
-            // The error says why there are none.
-            backend::check_device(0)?;
-        }
-        ordinals.iter().try_for_each(|&ordinal| backend::check_device(ordinal))?;
         Ok(Some(ordinals))
     }
 
     /// The CUDA devices among some devices as one, or the CPU if there is none.
     pub(crate) fn several(devices: impl IntoIterator<Item = Self>) -> Self {
-        let mut ordinals: Vec<usize> = devices.into_iter().flat_map(Self::cuda_ordinals).collect();
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        match ordinals[..] {
-            [] => Self::CPU,
-            [ordinal] => Self::cuda(ordinal),
-            _ => Self::new(Which::CudaSet(ordinals.iter().fold(0, |set, ordinal| set | 1 << ordinal))),
-        }
+        Self::new(Which::of(devices.into_iter().flat_map(Self::cuda_ordinals).collect()))
+    }
+
+    /// Whether this is the CPU. [`Index::device`] can be compared with [`Self::CPU`], but what a user gives may have options.
+    pub(crate) fn is_cpu(self) -> bool {
+        self.which == Which::Cpu
     }
 
     /// Whether the device depends on the work.
@@ -233,7 +248,7 @@ impl<I> From<MoveError<I>> for DeviceError {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Device {
-    /// Serializes the device as its name: `cpu`, `cuda:N` or `cuda:N,M`.
+    /// Serializes the device as its name.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -323,5 +338,15 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidParameter);
             assert!(error.to_string().contains("from 0 to 63"), "{error}");
         }
+    }
+
+    #[test]
+    fn options_are_kept_but_not_named() {
+        let device = Device::CPU.sharded(true).vector_storage(MemorySpace::Host);
+        assert_eq!(device.to_string(), "cpu");
+        assert_eq!(device.resolve().unwrap(), Some(device));
+        assert_ne!(device, Device::CPU);
+        assert!(device.is_cpu() && device.is_sharded() && device.storage() == Some(MemorySpace::Host));
+        assert_eq!(device.sharded(false).vector_storage(None), Device::CPU);
     }
 }

@@ -52,7 +52,7 @@ pub struct IndexStats {
     pub attribute_bytes: usize,
     /// What the build of the index did. `None` if it was opened, or created without vectors.
     ///
-    /// A move to a [sharded device](crate::Device::sharded) that builds shards replaces the report by that of this build.
+    /// A move by which devices are [sharded](crate::Device::sharded) replaces the report by that of the shards.
     /// After a [rebuild](crate::Index::rebuild) of several shards, those without vectors are left out of it.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub build: Option<BuildReport>,

@@ -13,18 +13,21 @@ use crate::graph::NO_SLOT;
 use crate::graph::{DistanceForm, GraphArgs};
 use crate::{DevicePtr, DevicePtrMut};
 
-/// Arguments of every search kernel, which serves several uses:
+/// Arguments of a search kernel. A kernel serves several uses; pointers that a use does not need are null, and groups are
+/// [`FilterArgs::ALL`], [`StartArgs::OF_GRAPH`] and [`CandidateArgs::NONE`]:
 ///
-/// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k` and `form` |
+/// | use | sets, beside `graph`, `queries`, `results`, `queries_len`, `k`, `form` and `beam` |
 /// | --- | --- |
-/// | beam search | `beam`, `filter`, `costs` |
-/// | the search for a new vertex, whose neighbors it finds | `beam` with its `expanded_entries`, `query_rows`, `costs` |
-/// | the first launch of a quantized search | those of a beam search, `candidates` |
-/// | its second launch, the rerank | a `beam` without hops, `filter`, `costs`, `start`, the estimated hits of `candidates` |
-/// | a scan of some slots, which are the start points | a `beam` without hops, `costs` |
-/// | a scan of other slots for each query | a `beam` without hops, the lists of `start`, `filter`, `costs` |
-/// | the first launch of a scan in parts | a `beam` without hops, `start`, `filter` if there are lists, `candidates` |
-/// | its second launch, over the candidates of all parts | a `beam` without hops, `start`, `costs` |
+/// | beam search | `filter`, `costs` |
+/// | the search for a new vertex, whose neighbors it finds | `beam.expanded_entries`, `query_rows`, `costs` |
+/// | the first launch of a quantized search | those of a beam search, `candidates.slots` and `len` |
+/// | its second launch, the rerank | `filter`, `costs`, `candidates.estimated_hits`, `start.stride` |
+/// | a scan of some slots, which are the start points | `costs` |
+/// | a scan of other slots for each query | the lists of `start`, `filter.tests`, `costs` |
+/// | the first launch of a scan in parts | `candidates.slots` and `len`, `start.parts`, and its `stride` or lists |
+/// | its second launch, over the candidates of all parts | `costs`, `start.stride` and `distances_so_far` |
+///
+/// The beam of the last five is a [scan](BeamArgs::scan).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SearchArgs {
@@ -45,13 +48,13 @@ pub struct SearchArgs {
     pub k: u32,
     /// How distances follow from sums.
     pub form: DistanceForm,
-    /// The frontier, and how it is expanded.
+    /// How it searches.
     pub beam: BeamArgs,
     /// What may be a result.
     pub filter: FilterArgs,
     /// Where the search starts; of a scan, all that it reads.
     pub start: StartArgs,
-    /// What the first of two launches leaves to the second.
+    /// Of two launches, what the first gives to the second.
     pub candidates: CandidateArgs,
 }
 
@@ -100,8 +103,9 @@ pub struct FilterArgs {
     /// `[queries_len / start.parts][tests_per_query]`: which slots may be results of each query, and which of its lists
     /// are scanned, instead of `allowed`. Null if `allowed` is for all queries.
     pub tests: DevicePtr<SlotTest>,
-    /// `[words]`: a bit per slot: whether it has changed, so that tests and lists do not know it. The host decides whether it is
-    /// a result. Of the lists of a query, only the last has such slots: those that may be results of the query. Null for none.
+    /// `[words]`: a bit per slot: whether it has changed, so that tests and lists do not know it. The host decides
+    /// whether it is a result. Of the lists of a query, only the last has such slots: those that may be results of the
+    /// query. Null for none.
     pub changed: DevicePtr<u32>,
     /// Tests of a query.
     pub tests_per_query: u32,
@@ -174,8 +178,7 @@ impl SearchArgs {
         unsafe { self.start_points_of_part(query).1 }
     }
 
-    /// Start point `index` of a query; [`NO_SLOT`](crate::graph::NO_SLOT) past the last, and for slots of a list that may not
-    /// be results.
+    /// Start point `index` of a query; [`NO_SLOT`] past the last, and for slots of a list that may not be results.
     ///
     /// # Safety
     /// The arguments are valid, and `query` is below `queries_len`.

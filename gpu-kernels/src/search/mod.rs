@@ -2,7 +2,7 @@
 //!
 //! A vertex is named by its *slot*, the index of its row in every table. A search keeps the nearest vertices
 //! it has found in the *frontier*, a sorted list of *entries*: 64 bits each, for distance, slot and whether the vertex
-//! is yet to be expanded. The first `beam_width` entries (DiskANN's `L`) are the *beam*: only they are expanded.
+//! is yet to be expanded. The first `beam.width` entries (DiskANN's `L`) are the *beam*: only they are expanded.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -154,6 +154,7 @@ impl SearchArgs {
         let frontier_len = if allows_all { self.k } else { self.k.max(len) };
         Self {
             graph: GraphArgs { start_points: candidates, start_points_len: len, ..self.graph },
+            // A team has a mailbox for each expansion, in which it passes start points on as well.
             beam: BeamArgs { expansions: self.beam.expansions, ..BeamArgs::scan(frontier_len) },
             start: StartArgs { lists: DevicePtr::null(), stride: len, ..self.start },
             ..self

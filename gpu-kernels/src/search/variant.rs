@@ -104,7 +104,7 @@ impl Variant {
         );
         assert!(
             visited_buckets == 0 || visited_buckets >= WARP_SIZE && visited_buckets.is_power_of_two(),
-            "visited_buckets ({visited_buckets}) must be 0 or a power of two from 32 on"
+            "beam.visited_buckets ({visited_buckets}) must be 0 or a power of two from 32 on"
         );
         let is_team = self == Self::Team;
         let params = LayoutParams { query_bytes, has_list: is_team || self == Self::SharedMemory, is_team };

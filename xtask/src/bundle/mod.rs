@@ -26,7 +26,7 @@ const MAX_MIB: u64 = 60;
 /// A dictionary that spans all programs.
 const PACKER: &str = "xz --threads=1 --lzma2=preset=3,dict=256MiB";
 
-/// Builds for release, fills `target/bundle`, and packs it into `target/bundle.tar.xz`.
+/// Builds what is in it, fills `target/bundle`, and packs it into `target/bundle.tar.xz`.
 ///
 /// # Errors
 /// When something does not build, or the folder grows too large.

@@ -31,14 +31,14 @@ pub struct PlacementArgs {
     /// over PCIe, for quantized indexes [default: device if everything fits there, else host if the index is quantized]
     #[arg(long, value_name = "STORAGE", display_order = 93)]
     vector_storage: Option<MemorySpace>,
-    /// Have several GPUs hold a part of the index each, and not all of it, as they do for more queries per second. An
-    /// index of one graph is built again
+    /// Have each of several GPUs hold a part of the index instead of all of it: room for more vectors, but not more
+    /// queries per second. An index of one graph is built again
     #[arg(long, display_order = 93)]
     sharded: bool,
 }
 
 impl PlacementArgs {
-    /// The device, which holds the index so.
+    /// The device with these options.
     pub fn on(self, device: Device) -> Device {
         device.vector_storage(self.vector_storage).sharded(self.sharded)
     }

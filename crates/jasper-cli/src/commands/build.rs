@@ -43,8 +43,8 @@ pub struct Args {
     /// build, or the CPU. The CPU builds the same graph on every machine
     #[arg(long, default_value_t = Device::AUTO)]
     device: Device,
-    /// Have several GPUs build and hold a part of the index each; without it, the first of them builds all of it, which
-    /// each then holds. The index is the folder INDEX
+    /// Have several GPUs build a part of the index each, instead of the first all of it. The index is then the folder
+    /// INDEX
     #[arg(long)]
     sharded: bool,
     /// Number of shards, at most 256, on however many GPUs [default: with --sharded, one per GPU]

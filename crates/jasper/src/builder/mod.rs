@@ -228,9 +228,10 @@ impl<'a> IndexBuilder<'a> {
         self
     }
 
-    /// Number of shards, at most 256. `None`, the default, means 1, or one per device of a [sharded](Device::sharded) set. The
-    /// index has one graph per shard, with the vectors of some keys, which [several devices](Device::cuda_set) build at
-    /// the same time and hold together. The number stays as it is, and devices may be fewer: they get the shards in turn.
+    /// Number of shards, at most 256. `None`, the default, means 1, or one per device if they are
+    /// [sharded](Device::sharded). The index has one graph per shard, with the vectors of some keys, which
+    /// [several devices](Device::cuda_set) build at the same time and hold together. The number stays as it is, and
+    /// devices may be fewer: they get the shards in turn.
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric, SearchParams};

@@ -17,8 +17,8 @@ use crate::{Device, ErrorKind, Index};
 
 impl IndexBuilder<'_> {
     /// Peak memory of a build of `count` vectors of `dimension` coordinates, on the host and on the device, part by
-    /// part. The device need not exist. [`Device::AUTO`] means the device on which [`Self::build`] would
-    /// build now.
+    /// part. A single [CUDA device](Device::cuda) need not exist; of several, all must. [`Device::AUTO`] means the device
+    /// on which [`Self::build`] would build now.
     ///
     /// The move to a named device comes after the build and is not in the plan. It needs the memory that
     /// [`Index::to_device`] needs; the error of the build [has the index](crate::Error::into_index) if there is too little.

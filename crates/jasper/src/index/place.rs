@@ -16,8 +16,9 @@ use crate::typed::TypedIndex;
 
 impl Index {
     /// Moves the index to a device. [`Device::AUTO`] is the first CUDA device with room for it, or the CPU if there is
-    /// none. Several devices get [a copy each](Device::cuda_set); an index with shards keeps them, and the devices get
-    /// them in turn. An index that is there but held otherwise is moved to the host and back.
+    /// none. Several devices get [a copy each](Device::cuda_set) or, if [sharded](Device::sharded), a part each; an index
+    /// with shards keeps them. An index that is there with another [storage](Device::vector_storage) is moved to the host
+    /// and back.
     ///
     /// ```
     /// # use jasper::{Device, IndexBuilder, MatrixView, Metric};
@@ -62,7 +63,8 @@ impl Index {
         Ok(typed!(self, index => index.backend.warm_up())?)
     }
 
-    /// Where the index is. Devices that are [left out](DeviceInfo::faults) do not count.
+    /// Where the index is. Says nothing of how the device holds it, which is in [`stats`](Self::stats). Devices that are
+    /// [left out](DeviceInfo::faults) do not count.
     pub fn device(&self) -> Device {
         typed!(self, index => index.device())
     }
@@ -80,8 +82,9 @@ impl Index {
 }
 
 impl Device {
-    /// The memory that an index would take on one CUDA device and on the host, with its vectors stored where
-    /// [said](Self::vector_storage), or else on the device. The device need not exist. `None` without the feature `cuda`.
+    /// The memory that an index would take on one CUDA device and on the host, with its vectors
+    /// [stored](Self::vector_storage) where this says, or else on the device. The device need not exist. `None` without
+    /// the feature `cuda`.
     pub fn memory_plan(&self, index: &Index) -> Option<MemoryPlan> {
         let storage = self.storage().unwrap_or(MemorySpace::Device);
         typed!(index, index => index.memory_plan_on_device(storage))

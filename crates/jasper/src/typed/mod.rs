@@ -130,7 +130,8 @@ impl<T: Element> TypedIndex<T> {
         let is_there = ordinals.map_or(!on.is_empty(), |ordinals| ordinals == on);
         let is_stored =
             on.is_empty() || device.storage().is_none_or(|storage| self.backend.stores_vectors_in(storage));
-        is_there && is_stored && !(on.len() > 1 && device.is_sharded() && self.shards() == 1)
+        let is_set = ordinals.is_some_and(|ordinals| ordinals.len() > 1);
+        is_there && is_stored && !(is_set && device.is_sharded() && self.shards() == 1)
     }
 
     fn moved_to_host(self) -> Result<Self, MoveError<Self>> {

@@ -15,6 +15,8 @@ use crate::{Device, IndexBuilder};
 impl<T: Element> TypedIndex<T> {
     pub(crate) fn rebuild(&self, device: Device, progress: &mut ProgressFn<'_>) -> Result<TypedIndex<T>> {
         let _writer = self.changes.lock_writer();
+        // Each graph is built as one, whatever becomes of it afterwards.
+        let device = device.sharded(false);
         let mut build =
             |graph: &Graph<T>| build_again(self.builder_like(graph).device(device), graph, progress);
         let rebuilt = match self.backend.shards() {
