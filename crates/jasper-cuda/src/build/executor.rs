@@ -14,7 +14,7 @@ use gpu_kernels::prune::{
     COUNTERS, DUPLICATES, FindDuplicates, FindDuplicatesArgs, FindPeers, FindPeersArgs, Merge, MergeArgs,
     PruneArgs, PruneNew, PruneNewArgs, Repair, RepairArgs, ReverseEdges, ReverseEdgesArgs,
 };
-use gpu_kernels::search::{BeamArgs, Search, SearchArgs, StartArgs};
+use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot};
@@ -28,7 +28,7 @@ use super::candidates::Candidates;
 use super::edges::{BackEdges, Edges, NewRows, OrderedDistances, SortedEdges, cost_of};
 use super::few::{MergeRoom, ReversedEdges};
 use crate::graph::{DeviceGraph, EdgeRows, GraphId, HostAndDeviceGraph, KernelGraph};
-use crate::search::launch::{beam_args, search_args, search_kernel};
+use crate::search::launch::{search_args, search_kernel};
 use crate::search::params::default_launch;
 
 /// Vertices that are searched for before they are pruned: enough to fill a device some ten times, and few enough that
@@ -206,21 +206,17 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         if search.from_vertex {
             (searched.start_points, searched.start_points_len) = (vertices, 1);
         }
-        let args = SearchArgs {
+        let mut args = SearchArgs {
             graph: searched,
             queries: searched.vectors,
             query_rows: vertices,
             costs,
             queries_len: candidates.len(),
             k: 0,
-            beam: BeamArgs {
-                expanded_entries: entries,
-                max_hops: search.max_hops as u32,
-                ..beam_args(beam, launch)
-            },
-            start: StartArgs { stride: search.from_vertex.into(), ..StartArgs::OF_GRAPH },
             ..search_args(&input, beam, launch)
         };
+        (args.beam.expanded_entries, args.beam.max_hops) = (entries, search.max_hops as u32);
+        args.start.stride = search.from_vertex.into();
         // SAFETY: the arrays have just been allocated in these shapes, and are freed after the launch; the batch holds
         // slots of the graph, as checked.
         unsafe { stream.launch(&kernel, args)? };

@@ -516,7 +516,7 @@ pub(crate) fn search_args(graph: &KernelGraph, beam: BeamSize, launch: LaunchPar
 }
 
 /// A beam that is expanded to its end.
-pub(crate) fn beam_args(beam: BeamSize, launch: LaunchParams) -> BeamArgs {
+fn beam_args(beam: BeamSize, launch: LaunchParams) -> BeamArgs {
     BeamArgs {
         expanded_entries: DevicePtrMut::null(),
         width: beam.width as u32,
