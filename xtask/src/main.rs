@@ -63,6 +63,7 @@ usage: cargo xtask TASK
             fuzz one target, or each for N seconds, also under AddressSanitizer; needs a C++ compiler; arguments are
             those of libFuzzer, such as the file of an input that failed
   asan      the tests of code that runs on the host, under AddressSanitizer
+  packages  make the tarballs of the published packages, and check that they compile
   bundle    pack tests, command and benchmarks into target/bundle.tar.xz, for a GPU machine without Rust";
 
 fn main() -> ExitCode {
@@ -97,6 +98,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["arm"] => arm::run(&workspace),
         ["fuzz", words @ ..] => fuzz::run(&workspace, words),
         ["asan"] => fuzz::test_with_sanitizer(&workspace),
+        ["packages"] => packages::check(&workspace),
         ["bundle"] => bundle::run(&workspace),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -68,7 +68,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         fuzz::check(workspace)
     })?;
     list.part("Arm", "cargo xtask arm", || arm::check(workspace))?;
-    list.part("packages", "cargo package, cargo check", || {
+    list.part("packages", "cargo xtask packages", || {
         packages::check(workspace)?;
         Ok(None)
     })?;
