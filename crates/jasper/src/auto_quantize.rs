@@ -349,6 +349,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn options_do_not_make_a_gpu_of_the_cpu() {
+        let device = Device::CPU.sharded(true).vector_storage(jasper_vamana::MemorySpace::Host);
+        assert_eq!(CostUnit::of(device), CostUnit::Nanoseconds);
+        assert_eq!(CostUnit::of(Device::cuda(0)), CostUnit::Bytes);
+    }
+
+    #[test]
     fn of_codes_that_may_cost_least_a_robust_one_with_a_narrow_beam_is_chosen() {
         let [mixed, small, large] = [
             Quantization::Mixed { sectors: 2 },

@@ -34,8 +34,8 @@ use crate::{Error, ErrorKind, backend};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
     which: Which,
-    is_sharded: bool,
-    vector_storage: Option<MemorySpace>,
+    pub(crate) is_sharded: bool,
+    pub(crate) vector_storage: Option<MemorySpace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,16 +184,6 @@ impl Device {
     /// Whether the device depends on the work.
     pub(crate) fn is_auto(self) -> bool {
         self.which == Which::Auto
-    }
-
-    /// See [`Self::sharded`].
-    pub(crate) fn is_sharded(self) -> bool {
-        self.is_sharded
-    }
-
-    /// See [`Self::vector_storage`].
-    pub(crate) fn storage(self) -> Option<MemorySpace> {
-        self.vector_storage
     }
 }
 
@@ -346,7 +336,7 @@ mod tests {
         assert_eq!(device.to_string(), "cpu");
         assert_eq!(device.resolve().unwrap(), Some(device));
         assert_ne!(device, Device::CPU);
-        assert!(device.is_cpu() && device.is_sharded() && device.storage() == Some(MemorySpace::Host));
+        assert!(device.is_cpu() && device.is_sharded && device.vector_storage == Some(MemorySpace::Host));
         assert_eq!(device.sharded(false).vector_storage(None), Device::CPU);
     }
 }

@@ -22,7 +22,7 @@ impl IndexBuilder<'_> {
     pub(super) fn shard_count(&self) -> Result<usize> {
         let shards = match self.shards {
             Some(shards) => shards,
-            None if self.device.is_sharded() => self.build_devices()?.len(),
+            None if self.device.is_sharded => self.build_devices()?.len(),
             None => 1,
         };
         let unsuitable = [

@@ -223,7 +223,7 @@ impl OpenOptions {
     /// Opens the snapshot of a durable index. It is not divided: keys that the log names would be given otherwise.
     fn open_snapshot(&self, folder: &Path, snapshot: &Path) -> Result<Index> {
         if let Some(device) = self.device
-            && device.is_sharded()
+            && device.is_sharded
             && device.find()?.is_some_and(|ordinals| ordinals.len() > 1)
             && !is_sharded(snapshot)
         {

@@ -86,7 +86,7 @@ impl Device {
     /// [stored](Self::vector_storage) where this says, or else on the device. The device need not exist. `None` without
     /// the feature `cuda`.
     pub fn memory_plan(&self, index: &Index) -> Option<MemoryPlan> {
-        let storage = self.storage().unwrap_or(MemorySpace::Device);
+        let storage = self.vector_storage.unwrap_or(MemorySpace::Device);
         typed!(index, index => index.memory_plan_on_device(storage))
     }
 }

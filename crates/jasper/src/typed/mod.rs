@@ -4,8 +4,8 @@ mod durable;
 mod quantize;
 mod rebuild;
 mod search;
+mod several_devices;
 pub(crate) mod shard_files;
-mod spread;
 mod update;
 
 use std::io::Cursor;
@@ -128,10 +128,10 @@ impl<T: Element> TypedIndex<T> {
     fn is_on(&self, ordinals: Option<&[usize]>, device: Device) -> bool {
         let on = self.device().cuda_ordinals();
         let is_there = ordinals.map_or(!on.is_empty(), |ordinals| ordinals == on);
-        let is_stored =
-            on.is_empty() || device.storage().is_none_or(|storage| self.backend.stores_vectors_in(storage));
+        let is_stored = on.is_empty()
+            || device.vector_storage.is_none_or(|storage| self.backend.stores_vectors_in(storage));
         let is_set = ordinals.is_some_and(|ordinals| ordinals.len() > 1);
-        is_there && is_stored && !(is_set && device.is_sharded() && self.shards() == 1)
+        is_there && is_stored && !(is_set && device.is_sharded && self.shards() == 1)
     }
 
     fn moved_to_host(self) -> Result<Self, MoveError<Self>> {

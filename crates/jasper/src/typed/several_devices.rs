@@ -41,7 +41,7 @@ impl<T: Element> TypedIndex<T> {
                 Ok(copies) => return Ok(self.moved_to(copies)),
                 Err(error) => error,
             }
-        } else if device.is_sharded() {
+        } else if device.is_sharded {
             match self.build_shards(ordinals, device) {
                 Ok(sharded) => {
                     sharded.set_limits(self.limits());
@@ -66,7 +66,7 @@ impl<T: Element> TypedIndex<T> {
     ) -> Result<Vec<DeviceGraph<T>>, DeviceError> {
         let shards = self.backend.shards_or_self();
         let upload = |shard: usize| {
-            let (ordinal, storage) = (ordinals[shard % ordinals.len()], device.storage());
+            let (ordinal, storage) = (ordinals[shard % ordinals.len()], device.vector_storage);
             shards[shard].read(|graph| upload_graph(graph, &self.executor, ordinal, storage))
         };
         // One thread per device, so that the shards of a device are measured against its free memory one by one.
@@ -111,7 +111,7 @@ impl<T: Element> TypedIndex<T> {
             };
             let free = Bytes { host: free_host_memory(), device: 0 };
             plan_copies(graph, ordinals.len() - 1).check(free).map_err(|error| refuse(error.into()))?;
-            let upload = |ordinal| upload_graph(graph, &self.executor, ordinal, device.storage());
+            let upload = |ordinal| upload_graph(graph, &self.executor, ordinal, device.vector_storage);
             let (graphs, uploaded) = thread::scope(|scope| {
                 let upload = &upload;
                 let uploads: Vec<_> =
