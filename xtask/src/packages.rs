@@ -30,12 +30,12 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     let mut members = String::new();
     for name in names {
         let version = env!("CARGO_PKG_VERSION");
-        // Files in a tarball are old: with their times, cargo would take what it compiled from an earlier one.
+        // With the times in the tarball, which never change, cargo would not see that a file is another.
         let mut unpack = command("tar", &folder);
         process::run(unpack.arg("-xzmf").arg(format!("package/{name}-{version}.crate")))?;
         writeln!(members, "{name} = {{ path = \"{name}-{version}\" }}")?;
     }
-    // They are the last tables there.
+    // Profiles are the last tables of the manifest.
     let manifest = fs::read_to_string(workspace.root.join("Cargo.toml"))?;
     let profiles = manifest.find("\n[profile.").map(|start| &manifest[start..]);
     let profiles = profiles.context("the manifest of the workspace has no profiles")?;

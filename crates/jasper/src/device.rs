@@ -13,8 +13,9 @@ use crate::{Error, ErrorKind, backend};
 
 /// Where an index is built and kept: on the CPU, on a CUDA device, or on several together.
 ///
-/// Its names are `auto`, `cpu`, `cuda:1`, `cuda:0,1` and `cuda:all`; `cuda` is `cuda:0`. How a device holds an index,
-/// which the methods of this type set, is not part of the name.
+/// Its names are `auto`, `cpu`, `cuda:1`, `cuda:0,1` and `cuda:all`; `cuda` is `cuda:0`. The options
+/// [`sharded`](Self::sharded) and [`vector_storage`](Self::vector_storage) are not part of the name, but comparisons
+/// include them.
 ///
 /// ```
 /// use jasper::{Device, IndexBuilder, MatrixView, MemorySpace, Metric, Quantization, SearchParams};
@@ -85,8 +86,9 @@ impl Device {
 
     /// The CUDA devices of these numbers together.
     ///
-    /// Unless they are [sharded](Self::sharded), every device holds the whole index. The devices share the queries, so there are more per second; every device
-    /// makes every change. A device that faults is [left out](DeviceInfo::faults), and the others go on.
+    /// Unless they are [sharded](Self::sharded), every device holds the whole index. The devices share the queries, so
+    /// there are more per second; every device makes every change. A device that faults is
+    /// [left out](DeviceInfo::faults), and the others go on.
     ///
     /// The vectors, edges and keys are in host memory once per device. While a change is made, a search sees it or not
     /// depending on the device that answers; once the call has returned, every search sees it.
@@ -103,15 +105,15 @@ impl Device {
         Ok(device)
     }
 
-    /// Whether each of several devices holds one *shard* of the index, the vectors of some keys, chosen by a hash; false
+    /// Whether each of several devices holds one *shard* of the index: the vectors of some keys, chosen by a hash. False
     /// by default.
     ///
     /// All devices search for every query, and the answers are merged by (distance, key). The index may be as large as
     /// all devices together. Large sets are built faster than on one device, and it answers about as many queries per
     /// second as one device.
     ///
-    /// An index of one graph that is moved there is built again; deleted keys can then not be restored. An index that has
-    /// [several shards](crate::IndexBuilder::shards) keeps them, and the devices get them in turn, whatever is said here.
+    /// An index of one graph that is moved there is built again; deleted keys can then not be restored. An index that
+    /// has [several shards](crate::IndexBuilder::shards) keeps them in any case, and the devices get them in turn.
     #[must_use]
     pub fn sharded(mut self, sharded: bool) -> Self {
         self.is_sharded = sharded;
@@ -176,7 +178,7 @@ impl Device {
         Self::new(Which::of(devices.into_iter().flat_map(Self::cuda_ordinals).collect()))
     }
 
-    /// Whether this is the CPU. [`Index::device`] can be compared with [`Self::CPU`], but what a user gives may have options.
+    /// Whether this is the CPU, whatever its options, which a comparison with [`Self::CPU`] includes.
     pub(crate) fn is_cpu(self) -> bool {
         self.which == Which::Cpu
     }
@@ -244,7 +246,7 @@ impl serde::Serialize for Device {
     }
 }
 
-/// Its name, which does not say how it holds an index.
+/// The name of the device, without its options.
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.which {

@@ -26,7 +26,7 @@ const MAX_MIB: u64 = 60;
 /// A dictionary that spans all programs.
 const PACKER: &str = "xz --threads=1 --lzma2=preset=3,dict=256MiB";
 
-/// Builds what is in it, fills `target/bundle`, and packs it into `target/bundle.tar.xz`.
+/// Builds the programs, fills `target/bundle`, and packs it into `target/bundle.tar.xz`.
 ///
 /// # Errors
 /// When something does not build, or the folder grows too large.
@@ -64,7 +64,7 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Builds `packages` to be handed out, and returns the programs that came out.
+/// Builds `packages` by the profile `dist` and returns the programs that came out.
 fn build(workspace: &Workspace, arguments: &[&str], packages: &[&str]) -> Result<Vec<Artifact>> {
     let mut build = cargo(&workspace.root);
     build.args(arguments).args(["--profile", "dist", "--message-format=json-render-diagnostics"]);

@@ -63,7 +63,7 @@ impl Index {
         Ok(typed!(self, index => index.backend.warm_up())?)
     }
 
-    /// Where the index is. Says nothing of how the device holds it, which is in [`stats`](Self::stats). Devices that are
+    /// Where the index is, without options, which [`stats`](Self::stats) shows. Devices that are
     /// [left out](DeviceInfo::faults) do not count.
     pub fn device(&self) -> Device {
         typed!(self, index => index.device())
