@@ -62,7 +62,7 @@ pub use matrix::{MAX_DIMENSION, MatrixError, MatrixView, ROW_ALIGN_BYTES, Vector
 pub use metric::{Metric, ParseMetricError};
 pub use nearest::NearestList;
 pub use neighbor::Neighbor;
-pub use params::{BuildParams, BuildParamsBuilder, LaunchParams, ParamError, defaults};
+pub use params::{BuildParams, BuildParamsBuilder, Effort, LaunchParams, ParamError, defaults};
 pub use progress::{Cancelled, Progress, ProgressFn, Stage, no_progress};
 pub use vectors::Vectors;
 

@@ -50,6 +50,33 @@ pub struct BuildParams {
     alpha: f32,
     seed: u64,
     max_batch_share: f32,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    effort: Effort,
+}
+
+/// Whether builds and inserts may raise the beam width and alpha where their searches miss neighbors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// Both stay.
+    #[default]
+    Fixed,
+    /// The beam width may be raised, and alpha stays.
+    AdaptiveBeam,
+    /// Both may be raised.
+    Adaptive,
+}
+
+impl Effort {
+    /// The number of this in a file.
+    pub fn code(self) -> u64 {
+        self as u64
+    }
+
+    /// That of a number in a file. [`Fixed`](Self::Fixed) for any other number: earlier versions wrote counts there.
+    pub fn from_code(code: u64) -> Self {
+        let all = [Self::AdaptiveBeam, Self::Adaptive];
+        all.into_iter().find(|effort| effort.code() == code).unwrap_or_default()
+    }
 }
 
 impl Default for BuildParams {
@@ -60,6 +87,7 @@ impl Default for BuildParams {
             alpha: defaults::ALPHA,
             seed: defaults::SEED,
             max_batch_share: defaults::MAX_BATCH_SHARE,
+            effort: Effort::Fixed,
         }
     }
 }
@@ -129,6 +157,11 @@ impl BuildParams {
         Self { build_beam_width, alpha, ..self }
     }
 
+    /// Whether [`build_beam_width`](Self::build_beam_width) and [`alpha`](Self::alpha) may be raised.
+    pub fn effort(&self) -> Effort {
+        self.effort
+    }
+
     /// Maximum hops of a build search with a beam of L, 4 L + 128. This bounds the memory of a search on a device.
     ///
     /// A search on data of average difficulty takes about 1.17 L hops.
@@ -170,16 +203,21 @@ impl BuildParamsBuilder {
         self
     }
 
-    /// Sets the build beam width (L), 1 to 4096. A wider beam raises recall and build time.
+    /// Sets the build beam width (L), 1 to 4096, which then [stays](Effort::Fixed), and so does alpha. A wider beam raises
+    /// recall and build time.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.0.build_beam_width = build_beam_width;
+        self.0.effort = Effort::Fixed;
         self
     }
 
-    /// Sets the slack of the prune rule, 1 to 4. More slack keeps more edges: deletes cost less recall, searches take
-    /// longer.
+    /// Sets the slack of the prune rule, 1 to 4, which then stays. More slack keeps more edges: deletes cost less recall,
+    /// searches take longer.
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.0.alpha = alpha;
+        if self.0.effort == Effort::Adaptive {
+            self.0.effort = Effort::AdaptiveBeam;
+        }
         self
     }
 
@@ -193,6 +231,12 @@ impl BuildParamsBuilder {
     /// parallel and cost recall. No batch has more than 200,000 vertices.
     pub fn max_batch_share(mut self, share: f32) -> Self {
         self.0.max_batch_share = share;
+        self
+    }
+
+    /// Sets whether beam width and alpha may be raised from those that were set before. By default they stay.
+    pub fn effort(mut self, effort: Effort) -> Self {
+        self.0.effort = effort;
         self
     }
 

@@ -18,8 +18,8 @@ use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, VectorTable};
 use crate::compiled::Compiled;
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Effort, InsertReport, MemoryPlan, OnConflict,
-    OperationCounts, ScalarQuantizer, UpdateError, free_host_memory, start,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, OperationCounts,
+    ScalarQuantizer, UpdateError, free_host_memory, start,
 };
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
@@ -29,8 +29,6 @@ pub struct Ingested<T: 'static> {
     pub graph: Graph<T>,
     /// All vertices but the medoid, shuffled.
     pub order: Vec<Slot>,
-    /// How wide the searches of the build become; [fixed](Effort::fixed) by [`ingest`].
-    pub effort: Effort,
 }
 
 /// A graph whose vertices are linked.
@@ -42,8 +40,9 @@ pub struct Linked<T: 'static> {
     pub reconnected: usize,
     /// Operations performed.
     pub cost: OperationCounts,
-    /// What was decided about the beam width, which is that of the graph's parameters.
-    pub effort: Effort,
+    /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed, when that was last
+    /// measured, to decide about L.
+    pub missed: Option<f64>,
 }
 
 impl<T: Element> Linked<T> {
@@ -108,7 +107,7 @@ pub fn ingest<T: Element>(
         graph.adjacency_mut().set_start_points(vec![medoid]);
         order.retain(|&slot| slot != medoid);
     }
-    Ok(Ingested { graph, order, effort: Effort::fixed() })
+    Ok(Ingested { graph, order })
 }
 
 /// Links the vertices of a bulk build on the CPU, by distances of vectors quantized to bytes if there is a `quantizer`.
@@ -138,10 +137,9 @@ pub(crate) fn link<T: Element>(
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
-    let Ingested { mut graph, order, effort } = ingested;
-    let linker = parallel::install(executor.pool(), || {
-        BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints)
-    })?;
+    let Ingested { mut graph, order } = ingested;
+    let linker =
+        parallel::install(executor.pool(), || BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     match quantizer {
         Some(quantizer) => parallel::install(executor.pool(), || quantizer.quantize_graph(&mut graph))?,
         None => {

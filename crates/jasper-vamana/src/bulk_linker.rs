@@ -18,7 +18,7 @@ use jasper_core::{BuildParams, Element, Metric, Progress, ProgressFn, Slot, Stag
 use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
-use crate::effort::Effort;
+use crate::effort::adapt_to_build;
 use crate::pipeline::{LinkMode, find_edges_while, publish};
 use crate::reconnect::reconnect;
 use crate::{
@@ -34,7 +34,7 @@ pub struct BulkLinker<'a> {
     done: usize,
     cost: OperationCounts,
     writer: Option<CheckpointWriter<'a>>,
-    effort: Effort,
+    missed: Option<f64>,
 }
 
 /// What each pass over the vertices does. Under inner products, the nearest vertices of all others are often the same
@@ -66,8 +66,7 @@ pub(crate) fn batch_len(linked: usize, share: f32, max_doubling: usize) -> usize
 
 impl<'a> BulkLinker<'a> {
     /// The linker of the vertices of `order`. If there is a checkpoint, it goes on from there, with the edges restored
-    /// in `graph`. The `quantizer` is that of SQ8 linking, if any; `effort` decides about the beam width. Uses the
-    /// threads of the current pool.
+    /// in `graph`. The `quantizer` is that of SQ8 linking, if any. Uses the threads of the current pool.
     ///
     /// With checkpoints, this reads the vectors and the checkpoint once.
     ///
@@ -77,15 +76,14 @@ impl<'a> BulkLinker<'a> {
         graph: &mut Graph<T>,
         order: &'a [Slot],
         quantizer: Option<&ScalarQuantizer>,
-        effort: Effort,
         checkpoints: Option<Checkpoints<'a>>,
     ) -> Result<Self, CheckpointError> {
         let Some(checkpoints) = checkpoints else {
-            return Ok(Self { order, done: 0, cost: OperationCounts::default(), writer: None, effort });
+            return Ok(Self { order, done: 0, cost: OperationCounts::default(), writer: None, missed: None });
         };
         let total = passes(graph.metric()).len() * order.len();
-        let (writer, done, cost) = CheckpointWriter::resume(checkpoints, graph, quantizer, total, effort)?;
-        Ok(Self { order, done, cost, writer: Some(writer), effort })
+        let (writer, done, cost) = CheckpointWriter::resume(checkpoints, graph, quantizer, total)?;
+        Ok(Self { order, done, cost, writer: Some(writer), missed: None })
     }
 
     /// Runs the passes on `graph`, with any executor. It reports progress between batches and between the parts that
@@ -134,13 +132,14 @@ impl<'a> BulkLinker<'a> {
             let before = self.done;
             self.done += batch.len();
             if mode == LinkMode::Bulk {
-                self.effort.adapt(executor, &mut graph, order, before..self.done)?;
+                let missed = adapt_to_build(executor, &mut graph, order, before..self.done)?;
+                self.missed = missed.or(self.missed);
             }
             reported = progress_of(self.done).report(progress);
         }
         let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
-        Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost, effort: self.effort })
+        Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost, missed: self.missed })
     }
 }
 

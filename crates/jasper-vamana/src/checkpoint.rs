@@ -7,7 +7,8 @@ use jasper_core::{BuildParams, Element, Metric, Slot, defaults};
 use jasper_data::parallel;
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 
-use crate::{Effort, OperationCounts, ScalarQuantizer};
+use crate::effort::{may_widen, widest_build_beam};
+use crate::{OperationCounts, ScalarQuantizer};
 
 /// Where a bulk build saves checkpoints, and how often.
 ///
@@ -79,9 +80,8 @@ impl<'a> Checkpoints<'a> {
         metric: Metric,
         dimension: usize,
         params: &BuildParams,
-        effort: Effort,
     ) -> Result<(), CheckpointError> {
-        self.open::<T>(metric, dimension, params, effort)?;
+        self.open::<T>(metric, dimension, params)?;
         CheckpointFile::check_writable(self.path).map_err(CheckpointError::Save)
     }
 
@@ -91,7 +91,6 @@ impl<'a> Checkpoints<'a> {
         metric: Metric,
         dimension: usize,
         params: &BuildParams,
-        effort: Effort,
     ) -> Result<Option<CheckpointFile>, CheckpointError> {
         let Some(file) = CheckpointFile::open(self.path).map_err(CheckpointError::Open)? else {
             return Ok(None);
@@ -114,10 +113,10 @@ impl<'a> Checkpoints<'a> {
         ];
         let widths = [theirs, params].map(BuildParams::build_beam_width);
         // The build that wrote it may have raised these two.
-        let is_reached = (widths[1]..=effort.widest(usize::MAX, widths[1])).contains(&widths[0]);
+        let is_reached = (widths[1]..=widest_build_beam(params, usize::MAX)).contains(&widths[0]);
         let width = ("build_beam_width", text(&widths[0]), text(&widths[1]));
         let alphas = [theirs, params].map(BuildParams::alpha);
-        let is_widened = alphas[0] == defaults::WIDE_ALPHA && effort.may_widen(alphas[1]);
+        let is_widened = alphas[0] == defaults::WIDE_ALPHA && may_widen(params);
         let is_alpha = alphas[0] == alphas[1] || is_widened;
         let alpha = ("alpha", text(&alphas[0]), text(&alphas[1]));
         let differs = |(_, theirs, ours): &(_, String, String)| theirs != ours;
@@ -163,10 +162,9 @@ impl<'a> CheckpointWriter<'a> {
         graph: &mut Graph<T>,
         quantizer: Option<&ScalarQuantizer>,
         total: usize,
-        effort: Effort,
     ) -> Result<(Self, usize, OperationCounts), CheckpointError> {
         let rows_checksum = rows_checksum(graph, quantizer);
-        let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params(), effort)?;
+        let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())?;
         let (mut done, mut cost) = (0, OperationCounts::default());
         if let Some(file) = file {
             let checkpoint = *file.checkpoint();

@@ -10,8 +10,8 @@
 //!     wait until searches have ended that may return a tombstone           on the CPU: see `HostGraph`
 //!     for each live vertex with a tombstone among its neighbors, in chunks:
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
-//!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand, and those
-//!         of another origin
+//!     link vertices again: those that lost more than a quarter of their neighbors, unless they are a few in a thousand,
+//!         those of another origin, and two at random for each tombstone
 //!     link landmarks whose rows were repaired      see the module `landmarks`
 //!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
@@ -24,9 +24,11 @@
 //!    replacements that are a little nearer, and cost 0.006 to 0.013 of recall@10 after a tenth was deleted.
 //! 2. **No locks**: a row is computed from itself and from rows of deleted vertices, which are not written, so the
 //!    order of vertices does not matter and the result does not depend on threads.
-//! 3. **Who lost most neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
+//! 3. **Who lost many neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
 //!    are deleted too: repairs alone left rows of 2 to 14 edges, and half of the recall
-//!    (docs/notebook/experiments.md#consolidation-of-hubs).
+//!    (docs/notebook/experiments.md#consolidation-of-hubs). So do some that lost none: paths to them led through
+//!    tombstones, and the search for a vertex links it to those on its way
+//!    (docs/notebook/experiments.md#paths-that-lead-through-deleted-vertices).
 //! 4. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
 //!    made reachable by a path of live vertices, and live neighbors always stay. Only if more than a
@@ -55,7 +57,10 @@ const FIRST_RECONNECTED_DIVISOR: usize = 16;
 /// Up to this many are reconnected first, whatever the size of the graph.
 const FEW: usize = 64;
 
-/// Rows that are read to learn how many vertices lost most of their neighbors.
+/// Vertices that are linked again for each tombstone, wherever they are.
+const LINKED_PER_TOMBSTONE: usize = 2;
+
+/// Rows that are read to learn how many vertices lost many of their neighbors.
 const SAMPLED_ROWS: usize = 4096;
 /// If fewer than one in this many did, they keep what a repair gives: a download of all rows takes longer than repairs.
 const BEREFT_DIVISOR: usize = 512;
@@ -138,6 +143,10 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let mut bereft =
             graph.read(|graph| find_bereft(executor, graph, &vertices)).map_err(UpdateError::device)?;
         bereft.extend(moved);
+        // Others in each consolidation.
+        let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
+        let live: Vec<Slot> = graph.read(|graph| graph.host().keys().live_slots().collect());
+        bereft.extend(in_random_order(&live, LINKED_PER_TOMBSTONE * freed, seed));
         bereft.sort_unstable();
         bereft.dedup();
         graph.wait_for_searches();
@@ -155,10 +164,8 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             cost += link_batch(executor, graph, batch, LinkMode::Again).map_err(UpdateError::device)?.cost;
         }
         link_landmarks(executor, graph, Vertices::Live, &vertices).map_err(UpdateError::device)?;
-        let reconnected = match before {
-            Some(reconnected) if bereft.is_empty() => reconnected,
-            _ => reconnect(executor, graph, Vertices::Live, hooks.progress)?,
-        };
+        let after = reconnect(executor, graph, Vertices::Live, hooks.progress)?;
+        let reconnected = before.unwrap_or(0) + after;
         hooks.commit_point(freed)?;
         graph.wait_for_searches();
         graph.change_host(Graph::release_tombstones)?;
@@ -166,7 +173,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     })
 }
 
-/// Those of the `vertices` of whose neighbors more than half are tombstones; none if they are few.
+/// Those of the `vertices` of whose neighbors more than a quarter are tombstones; none if they are few.
 fn find_bereft<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
@@ -178,7 +185,7 @@ fn find_bereft<T: Element, E: Executor<T>>(
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             let rows = executor.edge_rows(graph, chunk)?;
             let is_bereft =
-                |row: &[Slot]| 2 * row.iter().filter(|&&slot| keys.is_tombstone(slot)).count() > row.len();
+                |row: &[Slot]| 4 * row.iter().filter(|&&slot| keys.is_tombstone(slot)).count() > row.len();
             bereft
                 .extend(chunk.iter().zip(&rows).filter(|(_, row)| is_bereft(row)).map(|(&vertex, _)| vertex));
         }

@@ -1,4 +1,4 @@
-//! Effort that follows the data: the beam width of a bulk build, L, is raised if its searches miss neighbors.
+//! Effort that follows the data: the beam width of builds and inserts, L, is raised if their searches miss neighbors.
 //!
 //! ```text
 //! after the first pass, for each of a sample of the vertices:
@@ -16,6 +16,9 @@
 //! from 16,384 on, by a sample of those that are linked next: L is doubled if more than 3 in 10,000 were missed, and
 //! to 512 if more than 3 in 1,000.
 //!
+//! An insert decides in the same way, by a sample of the vertices that it has linked, whenever the number of vertices has
+//! doubled: an index that has grown from a few vectors searches as wide as one that was built from all.
+//!
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
 //! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider
 //! second pass finds them. On data where neighbors are many and equally near, a narrow beam misses some too, but one of
@@ -26,7 +29,7 @@
 use std::ops::Range;
 
 use jasper_core::synthetic::Permutation;
-use jasper_core::{Element, Metric, Slot, defaults};
+use jasper_core::{BuildParams, Effort, Element, Metric, Slot, defaults};
 use jasper_graph::Graph;
 
 use crate::compiled::Compiled;
@@ -59,105 +62,116 @@ const WIDEST: usize = 512;
 /// Rows are thin if prunes leave them fewer than this share of the edges that they could have.
 const THIN: f64 = 0.4;
 
-/// The beam width and alpha of a bulk build, and what was decided about them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
-    /// Whether L may be raised.
-    is_adaptive: bool,
-    /// Whether alpha may be raised with it.
-    may_widen: bool,
-    /// The share of neighbors that the last sample missed.
-    missed: Option<f64>,
+/// An upper bound of L in a build of `vertices` vertices with these parameters.
+pub fn widest_build_beam(params: &BuildParams, vertices: usize) -> usize {
+    let mut beam_width = params.build_beam_width();
+    while params.effort() != Effort::Fixed && vertices > MIN_VERTICES && 2 * beam_width <= WIDEST {
+        beam_width *= 2;
+    }
+    beam_width
 }
 
-impl Effort {
-    /// L and alpha stay as the parameters say.
-    pub fn fixed() -> Self {
-        Self::default()
-    }
+/// Whether alpha may become [`defaults::WIDE_ALPHA`].
+pub(crate) fn may_widen(params: &BuildParams) -> bool {
+    params.effort() == Effort::Adaptive && params.alpha() < defaults::WIDE_ALPHA
+}
 
-    /// L and alpha start as the parameters say, and are raised, L up to 512, if searches miss neighbors.
-    pub fn adaptive() -> Self {
-        Self { is_adaptive: true, may_widen: true, missed: None }
-    }
-
-    /// The same for L, with alpha as the parameters say.
-    #[must_use]
-    pub fn with_fixed_alpha(self) -> Self {
-        Self { may_widen: false, ..self }
-    }
-
-    /// An upper bound of L in a build of `vertices` vertices that starts with `beam_width`.
-    pub fn widest(&self, vertices: usize, mut beam_width: usize) -> usize {
-        while self.is_adaptive && vertices > MIN_VERTICES && 2 * beam_width <= WIDEST {
-            beam_width *= 2;
+/// Decides about L and alpha in a bulk build that has linked the vertices `linked` of the order as well, if a decision is
+/// due. Returns the share of neighbors that the searches of a sample missed, if they were counted.
+pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut dyn GraphAccess<E::Graph>,
+    order: &[Slot],
+    linked: Range<usize>,
+) -> Result<Option<f64>, UpdateError> {
+    let metric = graph.read(|graph| graph.host().metric());
+    let len = sample_len(linked.end);
+    let sample = match metric {
+        Metric::InnerProduct if has_doubled(&linked) => {
+            let next = &order[linked.end..];
+            &next[..next.len().min(len)]
         }
-        beam_width
-    }
+        Metric::L2 | Metric::Cosine if linked.end == order.len() => &order[order.len() - len..],
+        _ => return Ok(None),
+    };
+    adapt(executor, graph, linked.end, sample)
+}
 
-    /// Whether alpha may become [`defaults::WIDE_ALPHA`] in a build that starts with `alpha`.
-    pub(crate) fn may_widen(&self, alpha: f32) -> bool {
-        self.may_widen && alpha < defaults::WIDE_ALPHA
+/// Decides about L and alpha in an insert that has linked a `batch`, which took the number of vertices from the start of
+/// `vertices` to its end, if that has doubled.
+pub(crate) fn adapt_to_growth<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut dyn GraphAccess<E::Graph>,
+    batch: &[Slot],
+    vertices: Range<usize>,
+) -> Result<(), UpdateError> {
+    if has_doubled(&vertices) {
+        let step = batch.len().div_ceil(sample_len(vertices.end).max(1)).max(1);
+        let sample: Vec<Slot> = batch.iter().copied().step_by(step).collect();
+        adapt(executor, graph, vertices.end, &sample)?;
     }
+    Ok(())
+}
 
-    /// The share of the nearest neighbors of a sample that searches with a beam of 2 L missed, when it was last
-    /// measured.
-    pub fn missed(&self) -> Option<f64> {
-        self.missed
-    }
+/// Whether a power of two lies between the ends of a range.
+fn has_doubled(range: &Range<usize>) -> bool {
+    range.start.checked_ilog2() < range.end.checked_ilog2()
+}
 
-    /// Raises L if a decision is due, now that the vertices `linked` of the order were linked as well, and searches
-    /// miss neighbors.
-    pub(crate) fn adapt<T: Element, E: Executor<T>>(
-        &mut self,
-        executor: &E,
-        graph: &mut dyn GraphAccess<E::Graph>,
-        order: &[Slot],
-        linked: Range<usize>,
-    ) -> Result<(), UpdateError> {
-        let (params, metric, dimension) =
-            graph.read(|graph| (*graph.host().params(), graph.host().metric(), graph.host().dimension()));
-        let doubled = 2 * params.build_beam_width();
-        if !self.is_adaptive || doubled > WIDEST || linked.end < MIN_VERTICES {
-            return Ok(());
-        }
-        let sample_len = (linked.end / SAMPLE_DIVISOR).min(MAX_SAMPLE);
-        let (sample, allowed) = match metric {
-            Metric::InnerProduct if linked.start.checked_ilog2() < linked.end.checked_ilog2() => {
-                let next = &order[linked.end..];
-                let allowed = MAX_MISSED_IN_ONE_PASS[usize::from(doubled == WIDEST)];
-                (&next[..next.len().min(sample_len)], [allowed, f64::INFINITY, f64::INFINITY])
-            }
-            Metric::L2 | Metric::Cosine if linked.end == order.len() => {
-                let [once, twice] = MAX_MISSED;
-                let twice = twice * dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
-                (&order[order.len() - sample_len..], [once, twice, MAX_MISSED_OF_THIN])
-            }
-            _ => return Ok(()),
-        };
-        if sample.is_empty() {
-            return Ok(());
-        }
-        let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled));
-        let (missed, total) = counts.map_err(UpdateError::device)?;
-        self.missed = Some(missed as f64 / total);
-        let [once, twice, may_widen] =
-            allowed.map(|allowed| missed > FEW_MISSED.max((allowed * total) as usize));
-        if !once {
-            return Ok(());
-        }
-        let beam_width = if twice && 2 * doubled <= WIDEST { 2 * doubled } else { doubled };
-        let mut alpha = params.alpha();
-        if may_widen && self.may_widen(alpha) {
-            let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;
-            let edges: usize = rows.iter().map(Vec::len).sum();
-            let is_thin = (edges as f64) < THIN * (sample.len() * params.max_degree()) as f64;
-            if is_thin {
-                alpha = defaults::WIDE_ALPHA;
-            }
-        }
-        graph.change_host(|host| host.set_effort(beam_width, alpha)).map_err(UpdateError::device)
+/// The number of vertices to search for, of this many.
+fn sample_len(vertices: usize) -> usize {
+    (vertices / SAMPLE_DIVISOR).min(MAX_SAMPLE)
+}
+
+/// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones. Returns the share that
+/// they missed, or `None` if nothing may be raised.
+fn adapt<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut dyn GraphAccess<E::Graph>,
+    vertices: usize,
+    sample: &[Slot],
+) -> Result<Option<f64>, UpdateError> {
+    let (params, metric, dimension) =
+        graph.read(|graph| (*graph.host().params(), graph.host().metric(), graph.host().dimension()));
+    let doubled = 2 * params.build_beam_width();
+    let is_raised = doubled > WIDEST;
+    let is_decided = params.effort() == Effort::Fixed || is_raised && !may_widen(&params);
+    if is_decided || vertices < MIN_VERTICES || sample.is_empty() {
+        return Ok(None);
     }
+    let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled.min(WIDEST)));
+    let (missed, total) = counts.map_err(UpdateError::device)?;
+    let share = Some(missed as f64 / total);
+    let allowed = match metric {
+        Metric::InnerProduct => {
+            [MAX_MISSED_IN_ONE_PASS[usize::from(doubled == WIDEST)], f64::INFINITY, f64::INFINITY]
+        }
+        Metric::L2 | Metric::Cosine => {
+            let [once, twice] = MAX_MISSED;
+            let longer = dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
+            [once, twice * longer, MAX_MISSED_OF_THIN]
+        }
+    };
+    let [once, twice, widen] = allowed.map(|allowed| missed > FEW_MISSED.max((allowed * total) as usize));
+    if !once {
+        return Ok(share);
+    }
+    let beam_width = match doubled {
+        _ if is_raised => params.build_beam_width(),
+        _ if twice && 2 * doubled <= WIDEST => 2 * doubled,
+        _ => doubled,
+    };
+    let mut alpha = params.alpha();
+    if widen && may_widen(&params) {
+        let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;
+        let edges: usize = rows.iter().map(Vec::len).sum();
+        let is_thin = (edges as f64) < THIN * (sample.len() * params.max_degree()) as f64;
+        if is_thin {
+            alpha = defaults::WIDE_ALPHA;
+        }
+    }
+    graph.change_host(|host| host.set_effort(beam_width, alpha)).map_err(UpdateError::device)?;
+    Ok(share)
 }
 
 /// The difficulty of the data of a graph. Of the 10 nearest neighbors of a sample of its vertices, this is the share

@@ -7,6 +7,7 @@
 //!     set the center, if there are few                         under inner products: see `VectorTable::center` of jasper-graph
 //!     quantize_for_linking                                     a device may quantize all vectors to bytes until the end
 //!     for each batch: link_batch                               see the module `pipeline`; a few vectors at once
+//!         raise the beam width if searches miss neighbors      see the module `effort`
 //!     release duplicates of vertices already there
 //!     add start points
 //!     link the landmarks among them                            see the module `landmarks`
@@ -30,6 +31,7 @@ use jasper_data::parallel;
 use jasper_graph::{Graph, VectorError};
 
 use crate::bulk_linker::batch_len;
+use crate::effort::adapt_to_growth;
 use crate::ingest::{add_vectors, check_keys};
 use crate::landmarks::link_landmarks;
 use crate::pipeline::{LinkMode, LinkedBatch, find_edges, link_batch, publish};
@@ -325,6 +327,8 @@ fn link_in_batches<T: Element, E: Executor<T>>(
         all.duplicates.extend(linked.duplicates);
         all.detached.extend(linked.detached);
         all.cost += linked.cost;
+        let linked = before + done;
+        adapt_to_growth(executor, graph, batch, linked..linked + batch.len())?;
         done += batch.len();
     }
     Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;

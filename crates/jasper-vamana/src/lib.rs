@@ -35,7 +35,7 @@
 //! | `top_k` | the nearest of many vertices |
 //! | [`connectivity`](unreachable_slots()), `reconnect` | reachability, and edges for unreachable vertices |
 //! | `spanning_tree` | keeping every vertex reachable during inserts |
-//! | [`effort`](Effort) | the beam width of a bulk build, raised where searches miss neighbors |
+//! | [`effort`](missed_neighbors) | the beam width of builds and inserts, raised where searches miss neighbors |
 //! | `checkpoint`: [`Checkpoints`] | checkpoints of a bulk build |
 //! | [`encode`], [`quantize`](quantize()), [`code_report`] | quantized codes |
 //! | [`scalar_quantizer`](ScalarQuantizer) | SQ8 linking: edges chosen by distances of vectors quantized to bytes |
@@ -93,7 +93,7 @@ pub use consolidate::{ConsolidateReport, consolidate};
 pub use cost::OperationCounts;
 pub use cost_model::{CostModel, DistanceCost, ProductCost};
 pub use cpu::{CpuExecutor, PoolError, cpu_name};
-pub use effort::{Effort, missed_neighbors};
+pub use effort::{missed_neighbors, widest_build_beam};
 pub use error::UpdateError;
 pub use executor::{CandidateSearch, ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;

@@ -90,7 +90,7 @@ pub fn link_on_device<T: Element>(
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Linked<T>, UpdateError> {
-    let Ingested { mut graph, order, effort } = ingested;
+    let Ingested { mut graph, order } = ingested;
     match &quantized {
         Some(vectors) => {
             let ordinal = vectors.stream.context().device().ordinal;
@@ -101,9 +101,8 @@ pub fn link_on_device<T: Element>(
         }
     }
     let quantizer = quantized.as_ref().map(|vectors| &vectors.quantizer);
-    let linker = parallel::install(cpu.pool(), || {
-        BulkLinker::new(&mut graph, &order, quantizer, effort, checkpoints)
-    })?;
+    let linker =
+        parallel::install(cpu.pool(), || BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
     let copy = parallel::install(cpu.pool(), || upload(context, &graph, quantized))?;
     let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());

@@ -13,8 +13,8 @@ use jasper_core::{
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
-    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Effort, Ingested, InsertReport, ScalarQuantizer,
-    UpdateError, bulk_build, ingest, largest_batch, link_on_host,
+    BuildSpec, BulkLinker, Checkpoints, CpuExecutor, Ingested, InsertReport, ScalarQuantizer, UpdateError,
+    bulk_build, ingest, largest_batch, link_on_host,
 };
 use rand::RngExt;
 
@@ -59,7 +59,7 @@ fn built_with<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph<T>, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
-    let Ingested { mut graph, order, effort } = ingest(&cpu, rows, None, metric, params, progress)?;
+    let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params, progress)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let quantized = room_for_sq4.map(|room| {
         let quantizer = ScalarQuantizer::new(&graph);
@@ -69,7 +69,7 @@ fn built_with<T: Element>(
         (quantizer, rows)
     });
     let (quantizer, quantized) = quantized.unzip();
-    let linker = BulkLinker::new(&mut graph, &order, quantizer.as_ref(), effort, checkpoints)?;
+    let linker = BulkLinker::new(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
     let copy = match quantized {
         Some(rows) => DeviceGraph::with_sq8(&stream, &graph, rows).unwrap(),
         None => DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap(),
@@ -268,7 +268,7 @@ fn a_build_can_be_cancelled() {
         assert_eq!(progress.stage, Stage::Linking);
         if progress.done < 30 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let linker = BulkLinker::new(&mut graph, &order, None, Effort::fixed(), None).unwrap();
+    let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
     let graph = HostAndDeviceGraph::new(graph, copy);
     let error = linker.run(&executor, graph, &mut cancel).unwrap_err();
     assert!(matches!(error, UpdateError::Cancelled(_)), "{error}");
@@ -353,7 +353,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
     let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
-    let linker = BulkLinker::new(&mut graph, &order, None, Effort::fixed(), None).unwrap();
+    let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
     linker.run(&executor, HostAndDeviceGraph::new(graph, copy), &mut no_progress).unwrap();
     let peak = executor.stream.emulator().peak_bytes() as u64;
     (peak, plan)

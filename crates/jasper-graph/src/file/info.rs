@@ -5,7 +5,7 @@ use std::path::Path;
 use bytemuck::{Pod, Zeroable};
 use jasper_attributes::Column;
 use jasper_core::{
-    BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
+    BuildParams, Effort, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
 use jasper_data::ReadAt;
 use jasper_quant::Quantization;
@@ -81,8 +81,8 @@ pub(super) struct ParamsRecord {
     tombstones: u64,
     free: u64,
     edges: u64,
-    /// 0. Earlier versions counted here the vertices linked since reachability was last checked.
-    reserved: u64,
+    /// [`Effort::code`]. Earlier versions counted here the vertices linked since reachability was last checked.
+    effort: u64,
     /// The key after the largest that was ever in the index.
     next_key: u64,
 }
@@ -267,7 +267,7 @@ impl ParamsRecord {
             tombstones: graph.keys.tombstones() as u64,
             free: graph.keys.free() as u64,
             edges: graph.adjacency.edges(),
-            reserved: 0,
+            effort: params.effort().code(),
             next_key: graph.keys.next_key(),
         }
     }
@@ -289,6 +289,7 @@ impl ParamsRecord {
             .alpha(self.alpha)
             .seed(self.seed)
             .max_batch_share(self.max_batch_share)
+            .effort(Effort::from_code(self.effort))
             .build()
             .map_err(|error| error.to_string())?;
         if self.slots > MAX_VECTORS as u64 {

@@ -107,6 +107,7 @@ impl<T: Element> Graph<T> {
             keys: KeyMap { first: source.segments(Section::Keys, slots, 1)?, ..keys },
             tuned: info.encoded_tuned_searches,
             readers: Readers::default(),
+            begun_with: None,
         })
     }
 

@@ -35,6 +35,8 @@ pub struct Graph<T: 'static> {
     /// Bytes of the file's section `tuned searches`.
     pub(crate) tuned: Vec<u8>,
     pub(crate) readers: Readers,
+    /// The parameters at the begin of the transaction, if one is active.
+    pub(crate) begun_with: Option<BuildParams>,
 }
 
 impl<T: Element> Graph<T> {
@@ -53,6 +55,7 @@ impl<T: Element> Graph<T> {
             keys: KeyMap::new(),
             tuned: Vec::new(),
             readers: Readers::default(),
+            begun_with: None,
         })
     }
 
@@ -164,6 +167,7 @@ impl<T: Element> Graph<T> {
             keys: self.keys.try_clone()?,
             tuned: self.tuned.clone(),
             readers: Readers::default(),
+            begun_with: None,
         })
     }
 

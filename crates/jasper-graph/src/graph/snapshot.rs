@@ -32,6 +32,7 @@ impl<T: Element> Graph<T> {
             keys: self.keys.share(),
             tuned: self.tuned.clone(),
             readers: self.readers.clone_current(),
+            begun_with: None,
         })
     }
 
@@ -49,6 +50,7 @@ impl<T: Element> Graph<T> {
             keys: self.keys.share(),
             tuned: self.tuned.clone(),
             readers: self.readers.clone_current(),
+            begun_with: None,
         })
     }
 

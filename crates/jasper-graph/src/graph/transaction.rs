@@ -57,6 +57,7 @@ impl<T: Element> Graph<T> {
         self.vectors.begin(self.slots());
         self.adjacency.begin();
         self.keys.begin();
+        self.begun_with = Some(self.params);
     }
 
     /// Keeps the changes since [`Self::begin`].
@@ -65,6 +66,7 @@ impl<T: Element> Graph<T> {
         self.vectors.commit();
         self.adjacency.commit();
         self.keys.commit();
+        self.begun_with = None;
     }
 
     /// Undoes the changes since [`Self::begin`].
@@ -74,6 +76,7 @@ impl<T: Element> Graph<T> {
         let is_recentered = self.vectors.rollback();
         self.adjacency.rollback();
         self.keys.rollback();
+        self.params = self.begun_with.take().unwrap_or(self.params);
         self.readers.retire();
         self.log(|changes| {
             changes.spanning_tree |= has_tree;

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use jasper_attributes::{Attributes, Frame};
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Element, ElementKind, Key, Metric, ParamError, Progress, ProgressFn,
-    VectorSource, Vectors, with_element,
+    BuildParams, BuildParamsBuilder, Effort, Element, ElementKind, Key, Metric, ParamError, Progress,
+    ProgressFn, VectorSource, Vectors, with_element,
 };
 use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
-    BuildSpec, Bytes, Checkpoints, CpuExecutor, Effort, InsertReport, ScalarQuantizer, UpdateError, cpu_name,
-    ingest, link_on_host, remove_checkpoint,
+    BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, ScalarQuantizer, UpdateError, cpu_name, ingest,
+    link_on_host, remove_checkpoint,
 };
 
 #[cfg(doc)]
@@ -84,7 +84,6 @@ pub struct IndexBuilder<'a> {
     checkpoints: Option<Checkpoints<'a>>,
     quantize: Option<QuantizeStep>,
     exact_linking: bool,
-    effort: Effort,
     skip_zero_vectors: bool,
     keep_on_host: bool,
     progress: Callback,
@@ -95,7 +94,7 @@ impl<'a> IndexBuilder<'a> {
     pub fn new(metric: Metric) -> Self {
         Self {
             metric,
-            params: BuildParams::builder(),
+            params: BuildParams::builder().effort(Effort::Adaptive),
             threads: None,
             device: Device::AUTO,
             shards: None,
@@ -104,7 +103,6 @@ impl<'a> IndexBuilder<'a> {
             checkpoints: None,
             quantize: None,
             exact_linking: false,
-            effort: Effort::adaptive(),
             skip_zero_vectors: false,
             keep_on_host: false,
             progress: Callback::default(),
@@ -130,7 +128,6 @@ impl<'a> IndexBuilder<'a> {
     /// [`BuildReport::build_beam_width`]. Later inserts search with the width that the build has chosen.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.params = self.params.build_beam_width(build_beam_width);
-        self.effort = Effort::fixed();
         self
     }
 
@@ -138,7 +135,6 @@ impl<'a> IndexBuilder<'a> {
     /// and a build raises it to 1.8 where that finds more: see [`BuildReport::alpha`].
     pub fn alpha(mut self, alpha: f32) -> Self {
         self.params = self.params.alpha(alpha);
-        self.effort = self.effort.with_fixed_alpha();
         self
     }
 
@@ -366,12 +362,11 @@ impl<'a> IndexBuilder<'a> {
         let spec = self.spec(vectors.len(), vectors.dimension())?;
         let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
         if let Some(checkpoints) = self.checkpoints {
-            checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params, self.effort)?;
+            checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params)?;
         }
         // The driver compiles while vectors are read.
         let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
-        let mut ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
-        ingested.effort = self.effort;
+        let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
         let quantized = match &cuda {
             Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
             _ => None,
@@ -392,7 +387,7 @@ impl<'a> IndexBuilder<'a> {
                 link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?
             }
         };
-        let effort = linked.effort;
+        let missed = linked.missed;
         let (graph, InsertReport { keys: vectors, duplicates, reconnected, cost, .. }) = linked.finish();
         let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
         let report = BuildReport {
@@ -406,7 +401,7 @@ impl<'a> IndexBuilder<'a> {
             exact_linking,
             build_beam_width: graph.params().build_beam_width(),
             alpha: graph.params().alpha(),
-            missed_neighbors: effort.missed(),
+            missed_neighbors: missed,
             cost,
         };
         Ok((graph, report))

@@ -4,7 +4,8 @@ use jasper_core::{DeviceError, Element, ElementKind, with_element};
 use jasper_graph::KeyMap;
 use jasper_quant::Quantization;
 use jasper_vamana::{
-    BuildSpec, Bytes, MemoryPlan, MemorySpace, PlanError, SCRATCH, SKETCHES, free_host_memory, training_bytes,
+    BuildSpec, Bytes, MemoryPlan, MemorySpace, PlanError, SCRATCH, SKETCHES, free_host_memory,
+    training_bytes, widest_build_beam,
 };
 
 use super::{IndexBuilder, QuantizeStep};
@@ -111,7 +112,7 @@ impl IndexBuilder<'_> {
         let candidates = self.quantize.as_ref().map_or(&[][..], QuantizeStep::candidates);
         let checked = candidates.iter().try_for_each(|quantization| quantization.check());
         checked?;
-        let widest = self.effort.widest(spec.rows, spec.params.build_beam_width());
+        let widest = widest_build_beam(&spec.params, spec.rows);
         let spec = &BuildSpec { params: spec.params.with_effort(widest, spec.params.alpha()), ..*spec };
         let plan = match cuda {
             Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
