@@ -12,8 +12,8 @@
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
 //!     link vertices again: those that lost more than a quarter of their neighbors, unless they are a few in a thousand,
 //!         those of another origin, and two at random for each tombstone
+//!         reconnect live vertices that are unreachable, after each batch of these
 //!     link landmarks whose rows were repaired      see the module `landmarks`
-//!     reconnect live vertices that are unreachable, if they were many
 //!     commit point                                 the last place where it can be cancelled
 //!     wait until searches have ended that may have read rows from before their repair
 //!     free the slots of all tombstones
@@ -33,7 +33,7 @@
 //! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
 //!    made reachable by a path of live vertices, and live neighbors always stay. Only if more than a
 //!    sixteenth have no such path, because most vertices were deleted or have few edges, or of those without a path more
-//!    than 1,024 find no row with room, or vertices are linked again, some are unreachable until the call ends.
+//!    than 1,024 find no row with room, some are unreachable until vertices are linked again.
 
 use std::ops::AddAssign;
 
@@ -140,15 +140,16 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let before = reconnect_up_to(max, executor, graph, Vertices::Live, hooks.progress)?;
         graph.change_host(|host| host.adjacency_mut().set_start_points(live_starts))?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
-        let mut bereft =
+        let bereft =
             graph.read(|graph| find_bereft(executor, graph, &vertices)).map_err(UpdateError::device)?;
-        bereft.extend(moved);
         // Others in each consolidation.
         let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
         let live: Vec<Slot> = graph.read(|graph| graph.host().keys().live_slots().collect());
-        bereft.extend(in_random_order(&live, LINKED_PER_TOMBSTONE * freed, seed));
-        bereft.sort_unstable();
-        bereft.dedup();
+        let anywhere = in_random_order(&live, LINKED_PER_TOMBSTONE * freed, seed);
+        let mut again = [moved, bereft, anywhere].concat();
+        again.sort_unstable();
+        again.dedup();
+        let again = in_random_order(&again, again.len(), seed);
         graph.wait_for_searches();
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
@@ -157,15 +158,14 @@ pub fn consolidate<T: Element, E: Executor<T>>(
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
-        let (params, slots) = graph.read(|graph| (*graph.host().params(), graph.host().slots()));
-        let bereft = in_random_order(&bereft, bereft.len(), params.seed());
-        for batch in bereft.chunks(largest_batch(slots, &params)) {
+        let mut reconnected = before.unwrap_or(0);
+        let largest = graph.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
+        for batch in again.chunks(largest) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
             cost += link_batch(executor, graph, batch, LinkMode::Again).map_err(UpdateError::device)?.cost;
+            reconnected += reconnect(executor, graph, Vertices::Live, hooks.progress)?;
         }
         link_landmarks(executor, graph, Vertices::Live, &vertices).map_err(UpdateError::device)?;
-        let after = reconnect(executor, graph, Vertices::Live, hooks.progress)?;
-        let reconnected = before.unwrap_or(0) + after;
         hooks.commit_point(freed)?;
         graph.wait_for_searches();
         graph.change_host(Graph::release_tombstones)?;

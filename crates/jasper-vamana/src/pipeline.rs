@@ -20,7 +20,8 @@ pub enum LinkMode {
     /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
     /// vertices of a batch are candidates of each other, as far as they are compared.
     Insert(PeerSampling),
-    /// Vertices that are linked and lack good edges, in random order: those that they have are candidates too.
+    /// Vertices that are linked and lack good edges, to them or from them, in random order: those that they have are
+    /// candidates too.
     Again,
 }
 
@@ -28,10 +29,10 @@ impl LinkMode {
     /// How candidates are searched for.
     pub fn search(self, params: &BuildParams, metric: Metric) -> CandidateSearch {
         match self {
-            Self::Bulk => CandidateSearch::new(params.bulk_beam_width(metric)),
+            Self::Bulk | Self::Again => CandidateSearch::new(params.bulk_beam_width(metric)),
             Self::Refine => CandidateSearch::from_vertices(params.bulk_beam_width(metric)),
             Self::Reverse => CandidateSearch::none(),
-            Self::Insert(_) | Self::Again => CandidateSearch::new(params.build_beam_width()),
+            Self::Insert(_) => CandidateSearch::new(params.build_beam_width()),
         }
     }
 
