@@ -10,9 +10,10 @@
 //!     wait until searches have ended that may return a tombstone           on the CPU: see `HostGraph`
 //!     for each live vertex with a tombstone among its neighbors, in chunks:
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
-//!     link vertices again: those that lost more than a quarter of their neighbors, unless they are a few in a thousand,
-//!         those of another origin, and two at random for each tombstone
-//!         reconnect live vertices that are unreachable, after each batch of these
+//!     link vertices again that lost more than a quarter of their neighbors, unless they are a few in a thousand, and
+//!         those of another origin
+//!     search for two vertices at random for each tombstone, and add edges to them from the nearest on the way
+//!     after each batch of these, reconnect live vertices that are unreachable
 //!     link landmarks whose rows were repaired      see the module `landmarks`
 //!     commit point                                 the last place where it can be cancelled
 //!     wait until searches have ended that may have read rows from before their repair
@@ -26,8 +27,8 @@
 //!    order of vertices does not matter and the result does not depend on threads.
 //! 3. **Who lost many neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
 //!    are deleted too: repairs alone left rows of 2 to 14 edges, and half of the recall
-//!    (docs/notebook/experiments.md#consolidation-of-hubs). So do some that lost none: paths to them led through
-//!    tombstones, and the search for a vertex links it to those on its way
+//!    (docs/notebook/experiments.md#consolidation-of-hubs). Paths to others led through tombstones, though they
+//!    lost no neighbor themselves: a search for them finds those that should lead to them
 //!    (docs/notebook/experiments.md#paths-that-lead-through-deleted-vertices).
 //! 4. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
@@ -57,8 +58,8 @@ const FIRST_RECONNECTED_DIVISOR: usize = 16;
 /// Up to this many are reconnected first, whatever the size of the graph.
 const FEW: usize = 64;
 
-/// Vertices that are linked again for each tombstone, wherever they are.
-const LINKED_PER_TOMBSTONE: usize = 2;
+/// Vertices that are searched for, for each tombstone, so that edges lead to them from where such a search comes along.
+const FOUND_PER_TOMBSTONE: usize = 2;
 
 /// Rows that are read to learn how many vertices lost many of their neighbors.
 const SAMPLED_ROWS: usize = 4096;
@@ -142,14 +143,14 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
         let bereft =
             graph.read(|graph| find_bereft(executor, graph, &vertices)).map_err(UpdateError::device)?;
-        // Others in each consolidation.
-        let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
-        let live: Vec<Slot> = graph.read(|graph| graph.host().keys().live_slots().collect());
-        let anywhere = in_random_order(&live, LINKED_PER_TOMBSTONE * freed, seed);
-        let mut again = [moved, bereft, anywhere].concat();
+        let mut again = [moved, bereft].concat();
         again.sort_unstable();
         again.dedup();
+        // Others in each consolidation.
+        let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
         let again = in_random_order(&again, again.len(), seed);
+        let live: Vec<Slot> = graph.read(|graph| graph.host().keys().live_slots().collect());
+        let found = in_random_order(&live, FOUND_PER_TOMBSTONE * freed, seed);
         graph.wait_for_searches();
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
@@ -160,9 +161,11 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         }
         let mut reconnected = before.unwrap_or(0);
         let largest = graph.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
-        for batch in again.chunks(largest) {
+        let again = again.chunks(largest).map(|batch| (batch, LinkMode::Again));
+        let found = found.chunks(largest).map(|batch| (batch, LinkMode::Incoming));
+        for (batch, mode) in again.chain(found) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
-            cost += link_batch(executor, graph, batch, LinkMode::Again).map_err(UpdateError::device)?.cost;
+            cost += link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?.cost;
             reconnected += reconnect(executor, graph, Vertices::Live, hooks.progress)?;
         }
         link_landmarks(executor, graph, Vertices::Live, &vertices).map_err(UpdateError::device)?;

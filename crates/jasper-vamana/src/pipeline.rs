@@ -20,25 +20,32 @@ pub enum LinkMode {
     /// Vectors in the caller's order, some of which may be in the graph already. Duplicates are not linked, and the
     /// vertices of a batch are candidates of each other, as far as they are compared.
     Insert(PeerSampling),
-    /// Vertices that are linked and lack good edges, to them or from them, in random order: those that they have are
-    /// candidates too.
+    /// Vertices that are linked and lack good edges, in random order: those that they have are candidates too.
     Again,
+    /// Linked vertices to which good edges may be missing: the edges that a prune of their candidates keeps are reversed,
+    /// and their rows stay.
+    Incoming,
 }
 
 impl LinkMode {
     /// How candidates are searched for.
     pub fn search(self, params: &BuildParams, metric: Metric) -> CandidateSearch {
         match self {
-            Self::Bulk | Self::Again => CandidateSearch::new(params.bulk_beam_width(metric)),
+            Self::Bulk | Self::Incoming => CandidateSearch::new(params.bulk_beam_width(metric)),
             Self::Refine => CandidateSearch::from_vertices(params.bulk_beam_width(metric)),
             Self::Reverse => CandidateSearch::none(),
-            Self::Insert(_) => CandidateSearch::new(params.build_beam_width()),
+            Self::Insert(_) | Self::Again => CandidateSearch::new(params.build_beam_width()),
         }
     }
 
     /// Whether the edges that vertices have are candidates.
     pub fn has_rows(self) -> bool {
-        matches!(self, Self::Refine | Self::Reverse | Self::Again)
+        matches!(self, Self::Refine | Self::Reverse | Self::Again | Self::Incoming)
+    }
+
+    /// Whether the rows of the vertices stay.
+    fn keeps_rows(self) -> bool {
+        matches!(self, Self::Reverse | Self::Incoming)
     }
 }
 
@@ -149,13 +156,15 @@ pub(crate) fn publish<T: Element, E: Executor<T>>(
     BatchEdges { edges, mut linked }: BatchEdges<E::Edges>,
     mode: LinkMode,
 ) -> Result<LinkedBatch, E::Error> {
-    if !matches!(mode, LinkMode::Reverse) {
+    if !mode.keeps_rows() {
         graph.write(|graph| executor.publish_edges(graph, &edges))?;
     }
     let mut back_edges = executor.reverse_edges(edges)?;
     let max_kept = graph.read(|graph| {
         let params = graph.host().params();
-        if let LinkMode::Insert(_) = mode { params.max_degree() } else { params.merged_degree() }
+        // Where few back edges come, no room is left for more.
+        let is_full = matches!(mode, LinkMode::Insert(_) | LinkMode::Incoming);
+        if is_full { params.max_degree() } else { params.merged_degree() }
     });
     while let Some(new_rows) = graph.read(|graph| executor.merge(graph, &mut back_edges, max_kept))? {
         let Published { cost, detached } = graph.write(|graph| executor.publish_rows(graph, new_rows))?;

@@ -133,7 +133,7 @@ proptest! {
         n in 2..90_usize,
         seed in any::<u64>(),
         max_degree in 1..24_usize,
-        mode in 0..6,
+        mode in 0..7,
         alpha in prop::sample::select(vec![1.0_f32, 1.2, 2.0]),
         (stride, second_round) in (1_usize..9, 0_usize..9),
     ) {
@@ -143,6 +143,7 @@ proptest! {
             1 => LinkMode::Refine,
             2 => LinkMode::Reverse,
             3 => LinkMode::Again,
+            4 => LinkMode::Incoming,
             _ => LinkMode::Insert(PeerSampling { stride, second_round }),
         };
         match element {

@@ -188,6 +188,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     };
     let (sampling, max_kept) = match mode {
         LinkMode::Insert(sampling) => (Some(sampling), params.max_degree()),
+        LinkMode::Incoming => (None, params.max_degree()),
         _ => (None, params.merged_degree()),
     };
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
@@ -195,7 +196,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     for &vertex in batch {
         let computer = graph.vectors().slot_distance_computer(slot(vertex));
         let expanded = match mode {
-            LinkMode::Bulk => walk(graph, &computer, half).expanded,
+            LinkMode::Bulk | LinkMode::Incoming => walk(graph, &computer, half).expanded,
             LinkMode::Refine => walk_from(graph, &computer, half, &[slot(vertex)]).expanded,
             LinkMode::Reverse => Vec::new(),
             _ => walk(graph, &computer, params.build_beam_width()).expanded,
@@ -228,14 +229,14 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
         let mut all = sorted(all);
         all.truncate(params.max_degree());
         all.extend(expanded);
-        if let LinkMode::Again | LinkMode::Refine | LinkMode::Reverse = mode {
+        if !matches!(mode, LinkMode::Bulk | LinkMode::Insert(_)) {
             all.extend(with_distances(&computer, row(graph, vertex)));
         }
         let kept = filled_prune(graph, vertex, ordered(all), params.max_degree(), &[], &[]);
         for near in &kept {
             back_edges.entry(near.id).or_default().push(Near { distance: near.distance, id: vertex });
         }
-        if !matches!(mode, LinkMode::Reverse) {
+        if !matches!(mode, LinkMode::Reverse | LinkMode::Incoming) {
             rows.insert(vertex, ids(kept));
         }
     }
