@@ -247,7 +247,8 @@ fn every_vertex_is_reachable_while_a_consolidation_runs() {
         graph.write(|graph| deleted.for_each(|key| graph.keys_mut().delete(key).unwrap()));
         let (mut lost, mut stages) = (0, Vec::new());
         let mut progress = |progress: Progress| {
-            if stages.contains(&Stage::Consolidating) != (progress.stage == Stage::Reconnecting) {
+            let connects = progress.stage == Stage::Reconnecting && stages.contains(&Stage::Consolidating);
+            if !connects {
                 lost += graph.read(unreachable_slots).len();
             }
             stages.push(progress.stage);
