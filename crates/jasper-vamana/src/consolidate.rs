@@ -12,9 +12,9 @@
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
 //!     link vertices again that lost more than a quarter of their neighbors, unless they are a few in a thousand, and
 //!         those of another origin
-//!     search for two vertices at random for each tombstone, and add edges to them from the nearest on the way
-//!     after each batch of these, reconnect live vertices that are unreachable
+//!     search for two vertices at random for each tombstone, and add edges to them from rows with room
 //!     link landmarks whose rows were repaired      see the module `landmarks`
+//!     reconnect live vertices that are unreachable, if they were many, or vertices were linked again
 //!     commit point                                 the last place where it can be cancelled
 //!     wait until searches have ended that may have read rows from before their repair
 //!     free the slots of all tombstones
@@ -34,7 +34,7 @@
 //! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
 //!    made reachable by a path of live vertices, and live neighbors always stay. Only if more than a
 //!    sixteenth have no such path, because most vertices were deleted or have few edges, or of those without a path more
-//!    than 1,024 find no row with room, some are unreachable until vertices are linked again.
+//!    than 1,024 find no row with room, or vertices are linked again, some are unreachable until the call ends.
 
 use std::ops::AddAssign;
 
@@ -149,6 +149,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Others in each consolidation.
         let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
         let again = in_random_order(&again, again.len(), seed);
+        let is_kept = again.is_empty();
         let live: Vec<Slot> = graph.read(|graph| graph.host().keys().live_slots().collect());
         let found = in_random_order(&live, FOUND_PER_TOMBSTONE * freed, seed);
         graph.wait_for_searches();
@@ -159,16 +160,18 @@ pub fn consolidate<T: Element, E: Executor<T>>(
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
-        let mut reconnected = before.unwrap_or(0);
         let largest = graph.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
         let again = again.chunks(largest).map(|batch| (batch, LinkMode::Again));
         let found = found.chunks(largest).map(|batch| (batch, LinkMode::Incoming));
         for (batch, mode) in again.chain(found) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
             cost += link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?.cost;
-            reconnected += reconnect(executor, graph, Vertices::Live, hooks.progress)?;
         }
         link_landmarks(executor, graph, Vertices::Live, &vertices).map_err(UpdateError::device)?;
+        let reconnected = match before {
+            Some(reconnected) if is_kept => reconnected,
+            _ => reconnect(executor, graph, Vertices::Live, hooks.progress)?,
+        };
         hooks.commit_point(freed)?;
         graph.wait_for_searches();
         graph.change_host(Graph::release_tombstones)?;

@@ -23,7 +23,7 @@ pub enum LinkMode {
     /// Vertices that are linked and lack good edges, in random order: those that they have are candidates too.
     Again,
     /// Linked vertices to which good edges may be missing: the edges that a prune of their candidates keeps are reversed,
-    /// and their rows stay.
+    /// and added where rows have room. No edge is removed.
     Incoming,
 }
 
@@ -162,9 +162,11 @@ pub(crate) fn publish<T: Element, E: Executor<T>>(
     let mut back_edges = executor.reverse_edges(edges)?;
     let max_kept = graph.read(|graph| {
         let params = graph.host().params();
-        // Where few back edges come, no room is left for more.
-        let is_full = matches!(mode, LinkMode::Insert(_) | LinkMode::Incoming);
-        if is_full { params.max_degree() } else { params.merged_degree() }
+        match mode {
+            LinkMode::Insert(_) => Some(params.max_degree()),
+            LinkMode::Incoming => None,
+            _ => Some(params.merged_degree()),
+        }
     });
     while let Some(new_rows) = graph.read(|graph| executor.merge(graph, &mut back_edges, max_kept))? {
         let Published { cost, detached } = graph.write(|graph| executor.publish_rows(graph, new_rows))?;

@@ -3,7 +3,7 @@
 //! ```text
 //! merge(p, edges):                         edges sorted by (distance, source), at most max_candidates + max_degree
 //!     new <- edges whose source is not in the row of p
-//!     if the row has room for new: append new
+//!     if the row has room for new, or max_kept is 0: append new, the nearest first, as far as there is room
 //!     else: row <- robust_prune(p, row + new), at most max_kept of them, filled to min_degree
 //! ```
 //!
@@ -60,8 +60,8 @@ pub(super) unsafe fn merge<S: PairDistances>(args: MergeArgs) {
         let edges = (end - begin).min(prune.max_candidates + prune.max_degree);
         let new = load_new_edges(&args, begin as usize, edges, degree, memory);
         let mut kept = degree + new;
-        if kept <= prune.max_degree {
-            // Room for all: append.
+        if kept <= prune.max_degree || args.max_kept == 0 {
+            kept = kept.min(prune.max_degree);
             sort_padded(memory.entries, edges);
             block_stride(stride, |place| {
                 let slot = match place {

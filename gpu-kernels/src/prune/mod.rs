@@ -206,7 +206,8 @@ pub struct MergeArgs {
     pub neighbors: DevicePtrMut<u32>,
     /// Number of targets.
     pub targets_len: u32,
-    /// The maximum number of neighbors that a prune of a full row keeps, at most [`PruneArgs::max_degree`].
+    /// The maximum number of neighbors that a prune of a full row keeps, at most [`PruneArgs::max_degree`]. If it is 0, no
+    /// row is pruned: edges without room are dropped.
     pub max_kept: u32,
 }
 

@@ -412,7 +412,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         &self,
         graph: &HostAndDeviceGraph<T, S>,
         back_edges: &mut BackEdges<S>,
-        max_kept: usize,
+        max_kept: Option<usize>,
     ) -> Result<Option<NewRows<S>>, S::Error> {
         let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
         let BackEdges { edges, graph: id } = back_edges;
@@ -443,7 +443,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             row_vertices,
             neighbors,
             targets_len: len,
-            max_kept: max_kept as u32,
+            max_kept: max_kept.unwrap_or(0) as u32,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
         // graph, and are grouped by their targets, of which there are as many.

@@ -298,7 +298,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         &self,
         graph: &Graph<T>,
         back_edges: &mut BackEdges,
-        max_kept: usize,
+        max_kept: Option<usize>,
     ) -> Result<Option<Vec<NewRows>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
         let new_rows = link_by!(graph, |vectors| {
@@ -446,13 +446,13 @@ impl ThreadBuffers {
     }
 
     /// Merges back edges into the row of their target: appends them where they fit, else prunes old and new edges
-    /// together to at most `max_kept`.
+    /// together to at most `max_kept`; appends what fits if that is `None`.
     fn merge<V: Element, T: Element>(
         &mut self,
         vectors: &VectorTable<V>,
         graph: &Graph<T>,
         edges: &[BackEdge],
-        max_kept: usize,
+        max_kept: Option<usize>,
         new_rows: &mut NewRows,
     ) {
         let Some(&(target, _)) = edges.first() else { return };
@@ -460,10 +460,11 @@ impl ThreadBuffers {
         self.candidates.clear();
         let sources = edges.iter().map(|&(_, source)| source);
         self.candidates.extend(sources.filter(|source| !old.contains(&source.slot())));
-        if old.len() + self.candidates.len() <= params.max_degree() {
-            new_rows.append(target, self.candidates.iter().map(|new| new.slot()));
+        let room = params.max_degree() - old.len();
+        let (true, Some(max_kept)) = (self.candidates.len() > room, max_kept) else {
+            new_rows.append(target, self.candidates.iter().map(|new| new.slot()).take(room));
             return;
-        }
+        };
         let new = self.candidates.len();
         self.compute(vectors, target, old.iter().copied());
         let row = &mut self.candidates[new..];

@@ -188,7 +188,6 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     };
     let (sampling, max_kept) = match mode {
         LinkMode::Insert(sampling) => (Some(sampling), params.max_degree()),
-        LinkMode::Incoming => (None, params.max_degree()),
         _ => (None, params.merged_degree()),
     };
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
@@ -244,8 +243,8 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
         let old = rows.get(&target).cloned().unwrap_or_else(|| row(graph, target));
         let sources = sources.into_iter().map(|near| reversed(graph, target, near)).collect();
         let new: Vec<Near> = sorted(sources).into_iter().filter(|source| !old.contains(&source.id)).collect();
-        let changed = if old.len() + new.len() <= params.max_degree() {
-            old.into_iter().chain(ids(new)).collect()
+        let changed = if old.len() + new.len() <= params.max_degree() || mode == LinkMode::Incoming {
+            old.into_iter().chain(ids(new)).take(params.max_degree()).collect()
         } else {
             let old = with_distances(&graph.vectors().slot_distance_computer(slot(target)), old);
             let [first, settled] = settled_ends(graph, &old);

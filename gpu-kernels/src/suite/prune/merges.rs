@@ -10,7 +10,7 @@ use crate::prune::{Merge, MergeArgs};
 use crate::{Buffer, Stream};
 
 /// Merges new edges into rows that have room, that overflow, or that have some of them already, and merges more edges
-/// than a prune considers.
+/// than a prune considers; with prunes, and without.
 ///
 /// # Panics
 /// Panics if a result differs from the reference, or the stream fails.
@@ -19,6 +19,18 @@ pub fn merges_agree_with_the_reference(stream: &impl Stream, seed: u64) {
 }
 
 fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row_bytes: usize) {
+    for prunes in [true, false] {
+        merges_agree_with::<T>(stream, seed, metric, row_bytes, prunes);
+    }
+}
+
+fn merges_agree_with<T: Element>(
+    stream: &impl Stream,
+    seed: u64,
+    metric: Metric,
+    row_bytes: usize,
+    prunes: bool,
+) {
     let mut rng = synthetic::rng(seed);
     let mut vertices = Vertices::<T>::new(&mut rng, metric, row_bytes);
     let targets: Vec<u32> = (0..8).collect();
@@ -37,7 +49,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     }
     edges.sort_unstable();
     let groups: Vec<&[(u32, Neighbor)]> = edges.chunk_by(|a, b| a.0 == b.0).collect();
-    let (max_kept, mut distances) = (vertices.max_degree.div_ceil(2), 0);
+    let (max_kept, mut distances) = (if prunes { vertices.max_degree.div_ceil(2) } else { 0 }, 0);
     let expected: Vec<(u32, Vec<u32>)> = groups
         .iter()
         .map(|group| {
@@ -46,9 +58,9 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
             let old: Vec<u32> = row.iter().copied().take_while(|&slot| slot != NO_SLOT).collect();
             let new = group.iter().map(|edge| edge.1).filter(|source| !old.contains(&source.slot().get()));
             let new: Vec<Neighbor> = new.collect();
-            if old.len() + new.len() <= vertices.max_degree {
+            if old.len() + new.len() <= vertices.max_degree || !prunes {
                 let new = new.iter().map(|source| source.slot().get());
-                return (target, old.into_iter().chain(new).collect());
+                return (target, old.into_iter().chain(new).take(vertices.max_degree).collect());
             }
             let mut old: Vec<Neighbor> =
                 old.into_iter().map(|slot| vertices.neighbor(target, slot)).collect();
@@ -92,7 +104,7 @@ fn merges_agree<T: Element>(stream: &impl Stream, seed: u64, metric: Metric, row
     // SAFETY: the buffers have the shapes that the arguments say, and live until the downloads have waited.
     unsafe { stream.launch(&Merge::for_rows(T::KIND, vertices.form, vertices.row_bytes()), args).unwrap() };
 
-    let what = format!("{} {metric}, {row_bytes} bytes", T::KIND);
+    let what = format!("{} {metric}, {row_bytes} bytes, prunes: {prunes}", T::KIND);
     let (changed, neighbors) = (stream.download(&changed).unwrap(), stream.download(&neighbors).unwrap());
     let rows = neighbors.chunks(vertices.edges_stride);
     for ((found, row), (target, neighbors)) in changed.iter().zip(rows).zip(expected) {
