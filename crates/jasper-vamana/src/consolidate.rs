@@ -10,8 +10,8 @@
 //!     wait until searches have ended that may return a tombstone           on the CPU: see `HostGraph`
 //!     for each live vertex with a tombstone among its neighbors, in chunks:
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
-//!     link vertices again that lost more than a quarter of their neighbors, unless they are a few in a thousand, and
-//!         those of another origin
+//!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand, and those
+//!         of another origin
 //!     search for two vertices at random for each tombstone, and add edges to them from rows with room
 //!     link landmarks whose rows were repaired      see the module `landmarks`
 //!     reconnect live vertices that are unreachable, if they were many, or vertices were linked again
@@ -25,7 +25,7 @@
 //!    replacements that are a little nearer, and cost 0.006 to 0.013 of recall@10 after a tenth was deleted.
 //! 2. **No locks**: a row is computed from itself and from rows of deleted vertices, which are not written, so the
 //!    order of vertices does not matter and the result does not depend on threads.
-//! 3. **Who lost many neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
+//! 3. **Who lost most neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
 //!    are deleted too: repairs alone left rows of 2 to 14 edges, and half of the recall
 //!    (docs/notebook/experiments.md#consolidation-of-hubs). Paths to others led through tombstones, though they
 //!    lost no neighbor themselves: a search for them finds those that should lead to them
@@ -61,7 +61,7 @@ const FEW: usize = 64;
 /// Vertices that are searched for, for each tombstone, so that edges lead to them from where such a search comes along.
 const FOUND_PER_TOMBSTONE: usize = 2;
 
-/// Rows that are read to learn how many vertices lost many of their neighbors.
+/// Rows that are read to learn how many vertices lost most of their neighbors.
 const SAMPLED_ROWS: usize = 4096;
 /// If fewer than one in this many did, they keep what a repair gives: a download of all rows takes longer than repairs.
 const BEREFT_DIVISOR: usize = 512;
@@ -179,7 +179,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
     })
 }
 
-/// Those of the `vertices` of whose neighbors more than a quarter are tombstones; none if they are few.
+/// Those of the `vertices` of whose neighbors more than half are tombstones; none if they are few.
 fn find_bereft<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
@@ -191,7 +191,7 @@ fn find_bereft<T: Element, E: Executor<T>>(
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
             let rows = executor.edge_rows(graph, chunk)?;
             let is_bereft =
-                |row: &[Slot]| 4 * row.iter().filter(|&&slot| keys.is_tombstone(slot)).count() > row.len();
+                |row: &[Slot]| 2 * row.iter().filter(|&&slot| keys.is_tombstone(slot)).count() > row.len();
             bereft
                 .extend(chunk.iter().zip(&rows).filter(|(_, row)| is_bereft(row)).map(|(&vertex, _)| vertex));
         }
