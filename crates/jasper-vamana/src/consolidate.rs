@@ -27,8 +27,8 @@
 //!    order of vertices does not matter and the result does not depend on threads.
 //! 3. **Who lost most neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
 //!    are deleted too: repairs alone left rows of 2 to 14 edges, and half of the recall
-//!    (docs/notebook/experiments.md#consolidation-of-hubs). Paths to others led through tombstones, though they
-//!    lost no neighbor themselves: a search for them finds those that should lead to them
+//!    (docs/notebook/experiments.md#consolidation-of-hubs). Others lost the paths to them, which no row of theirs shows:
+//!    searches for a sample of all vertices restore these
 //!    (docs/notebook/experiments.md#paths-that-lead-through-deleted-vertices).
 //! 4. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
@@ -58,7 +58,8 @@ const FIRST_RECONNECTED_DIVISOR: usize = 16;
 /// Up to this many are reconnected first, whatever the size of the graph.
 const FEW: usize = 64;
 
-/// Vertices that are searched for, for each tombstone, so that edges lead to them from where such a search comes along.
+/// Vertices that are searched for, for each tombstone: together they cost about as much as the inserts of the tombstones
+/// did.
 const FOUND_PER_TOMBSTONE: usize = 2;
 
 /// Rows that are read to learn how many vertices lost most of their neighbors.
@@ -141,15 +142,14 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         let before = reconnect_up_to(max, executor, graph, Vertices::Live, hooks.progress)?;
         graph.change_host(|host| host.adjacency_mut().set_start_points(live_starts))?;
         let vertices = graph.read(|graph| executor.rows_to_repair(graph)).map_err(UpdateError::device)?;
-        let bereft =
+        let mut bereft =
             graph.read(|graph| find_bereft(executor, graph, &vertices)).map_err(UpdateError::device)?;
-        let mut again = [moved, bereft].concat();
-        again.sort_unstable();
-        again.dedup();
+        bereft.extend(moved);
+        bereft.sort_unstable();
+        bereft.dedup();
         // Others in each consolidation.
         let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
-        let again = in_random_order(&again, again.len(), seed);
-        let is_kept = again.is_empty();
+        let bereft = in_random_order(&bereft, bereft.len(), seed);
         let live: Vec<Slot> = graph.read(|graph| graph.host().keys().live_slots().collect());
         let found = in_random_order(&live, FOUND_PER_TOMBSTONE * freed, seed);
         graph.wait_for_searches();
@@ -161,7 +161,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
             done += chunk.len();
         }
         let largest = graph.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
-        let again = again.chunks(largest).map(|batch| (batch, LinkMode::Again));
+        let again = bereft.chunks(largest).map(|batch| (batch, LinkMode::Again));
         let found = found.chunks(largest).map(|batch| (batch, LinkMode::Incoming));
         for (batch, mode) in again.chain(found) {
             Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
@@ -169,7 +169,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         }
         link_landmarks(executor, graph, Vertices::Live, &vertices).map_err(UpdateError::device)?;
         let reconnected = match before {
-            Some(reconnected) if is_kept => reconnected,
+            Some(reconnected) if bereft.is_empty() => reconnected,
             _ => reconnect(executor, graph, Vertices::Live, hooks.progress)?,
         };
         hooks.commit_point(freed)?;
