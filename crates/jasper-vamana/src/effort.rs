@@ -84,17 +84,21 @@ pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
     order: &[Slot],
     linked: Range<usize>,
 ) -> Result<Option<f64>, UpdateError> {
-    let metric = graph.read(|graph| graph.host().metric());
+    let (metric, beam_width) =
+        graph.read(|graph| (graph.host().metric(), graph.host().params().build_beam_width()));
     let len = sample_len(linked.end);
-    let sample = match metric {
+    let (sample, in_one_pass) = match metric {
         Metric::InnerProduct if has_doubled(&linked) => {
-            let next = &order[linked.end..];
-            &next[..next.len().min(len)]
+            let (next, [once, widest]) = (&order[linked.end..], MAX_MISSED_IN_ONE_PASS);
+            let allowed = if 2 * beam_width == WIDEST { widest } else { once };
+            (&next[..next.len().min(len)], [allowed, f64::INFINITY])
         }
-        Metric::L2 | Metric::Cosine if linked.end == order.len() => &order[order.len() - len..],
+        Metric::L2 | Metric::Cosine if linked.end == order.len() => {
+            (&order[order.len() - len..], MAX_MISSED_IN_ONE_PASS)
+        }
         _ => return Ok(None),
     };
-    adapt(executor, graph, linked.end, sample)
+    adapt(executor, graph, linked.end, sample, in_one_pass)
 }
 
 /// Decides about L and alpha in an insert that has linked a `batch`, which took the number of vertices from the start of
@@ -108,7 +112,7 @@ pub(crate) fn adapt_to_growth<T: Element, E: Executor<T>>(
     if has_doubled(&vertices) {
         let step = batch.len().div_ceil(sample_len(vertices.end).max(1)).max(1);
         let sample: Vec<Slot> = batch.iter().copied().step_by(step).collect();
-        adapt(executor, graph, vertices.end, &sample)?;
+        adapt(executor, graph, vertices.end, &sample, MAX_MISSED_IN_ONE_PASS)?;
     }
     Ok(())
 }
@@ -123,13 +127,15 @@ fn sample_len(vertices: usize) -> usize {
     (vertices / SAMPLE_DIVISOR).min(MAX_SAMPLE)
 }
 
-/// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones. Returns the share that
-/// they missed, or `None` if nothing may be raised.
+/// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones: under inner products, more
+/// than these shares `in_one_pass` before L is doubled once, and twice. Returns the share that they missed, or `None` if
+/// nothing may be raised.
 fn adapt<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: usize,
     sample: &[Slot],
+    in_one_pass: [f64; 2],
 ) -> Result<Option<f64>, UpdateError> {
     let (params, metric, dimension) =
         graph.read(|graph| (*graph.host().params(), graph.host().metric(), graph.host().dimension()));
@@ -143,9 +149,7 @@ fn adapt<T: Element, E: Executor<T>>(
     let (missed, total) = counts.map_err(UpdateError::device)?;
     let share = Some(missed as f64 / total);
     let allowed = match metric {
-        Metric::InnerProduct => {
-            [MAX_MISSED_IN_ONE_PASS[usize::from(doubled == WIDEST)], f64::INFINITY, f64::INFINITY]
-        }
+        Metric::InnerProduct => [in_one_pass[0], in_one_pass[1], f64::INFINITY],
         Metric::L2 | Metric::Cosine => {
             let [once, twice] = MAX_MISSED;
             let longer = dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
