@@ -223,3 +223,43 @@ fn count_missed<T: Element, E: Executor<T>>(
     let total: usize = wide.iter().map(|(_, wide)| wide.len()).sum();
     Ok((missed.count(), total.max(1) as f64))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use jasper_core::{Key, MatrixView, Progress, Stage, no_progress, synthetic};
+    use rand::RngExt as _;
+
+    use super::*;
+    use crate::{ChangeHooks, NewVectors, OnConflict, bulk_build, insert};
+
+    /// The insert that takes an index past a power of two raises a beam that misses neighbors, unless that was given. If it
+    /// is cancelled, the beam stays.
+    #[test]
+    fn beams_follow_growth() {
+        const DIMENSION: usize = 6;
+        const BUILT: usize = MIN_VERTICES - 1000;
+        let mut random = synthetic::rng(5);
+        let rows: Vec<u8> = (0..(BUILT + 2000) * DIMENSION).map(|_| random.random()).collect();
+        let (built, new) = rows.split_at(BUILT * DIMENSION);
+        let [built, new] = [built, new].map(|rows| MatrixView::new(rows, DIMENSION).unwrap());
+        let keys: Vec<Key> = (0..2000).map(|row| (BUILT + row) as Key).collect();
+        let new = NewVectors::new(&new, &keys, OnConflict::Refuse);
+        let executor = CpuExecutor::new(2).unwrap();
+        for (effort, is_raised) in [(Effort::Fixed, false), (Effort::Adaptive, true)] {
+            let params = BuildParams::builder().max_degree(6).build_beam_width(4).effort(effort);
+            let (mut graph, _) =
+                bulk_build(&executor, &built, None, Metric::L2, params.build().unwrap(), &mut no_progress)
+                    .unwrap();
+            let mut cancel = |news: Progress| match news.stage {
+                Stage::Committing => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            };
+            insert(&executor, &mut graph, new, ChangeHooks::new(&mut cancel)).unwrap_err();
+            assert_eq!(graph.params().build_beam_width(), 4);
+            insert(&executor, &mut graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
+            assert_eq!(graph.params().build_beam_width() > 4, is_raised);
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::common::{assert_same, coded_sample, sample, tuned};
-use jasper_core::{BuildParams, Element, ElementKind, Metric, Slot, f16, no_progress};
+use jasper_core::{BuildParams, Effort, Element, ElementKind, Metric, Slot, f16, no_progress};
 use jasper_graph::{FileFault, Graph, IndexInfo, Section, check_file};
 use tempfile::TempDir;
 
@@ -63,6 +63,19 @@ fn an_empty_graph_is_saved_and_opened() {
     assert_same(&graph, &Graph::open(&path, &mut no_progress).unwrap());
     assert_same(&graph, &Graph::map(&path).unwrap());
     assert!(check_file(&path, &mut no_progress).unwrap().is_intact());
+}
+
+#[test]
+fn whether_parameters_may_be_raised_stays_with_the_graph() {
+    for effort in [Effort::Fixed, Effort::AdaptiveBeam, Effort::Adaptive] {
+        let params = BuildParams::builder().effort(effort).build().unwrap();
+        let graph = Graph::<f32>::new(Metric::L2, 3, params).unwrap();
+        let (_folder, path) = saved(&graph);
+        assert_same(&graph, &Graph::open(&path, &mut no_progress).unwrap());
+    }
+    let fixed = BuildParams::builder().effort(Effort::Adaptive);
+    assert_eq!(fixed.alpha(1.5).build().unwrap().effort(), Effort::AdaptiveBeam);
+    assert_eq!(fixed.build_beam_width(64).alpha(1.5).build().unwrap().effort(), Effort::Fixed);
 }
 
 #[test]
