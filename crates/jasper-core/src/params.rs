@@ -67,12 +67,16 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// The number of this in a file.
+    /// The number of this in a file. Earlier versions wrote counts of vertices there, which are never as large.
     pub fn code(self) -> u64 {
-        self as u64
+        match self {
+            Self::Fixed => 0,
+            Self::AdaptiveBeam => u64::MAX - 1,
+            Self::Adaptive => u64::MAX,
+        }
     }
 
-    /// That of a number in a file. [`Fixed`](Self::Fixed) for any other number: earlier versions wrote counts there.
+    /// That of a number in a file; [`Fixed`](Self::Fixed) for any other number.
     pub fn from_code(code: u64) -> Self {
         let all = [Self::AdaptiveBeam, Self::Adaptive];
         all.into_iter().find(|effort| effort.code() == code).unwrap_or_default()

@@ -12,8 +12,8 @@
 //!         repair its row: live neighbors of the tombstones replace these          see `cpu::ThreadBuffers::repair_row`
 //!     link vertices again that lost more than half of their neighbors, unless they are a few in a thousand, and those
 //!         of another origin
-//!     search for two vertices at random for each tombstone, and add edges to them from rows with room
 //!     link landmarks whose rows were repaired      see the module `landmarks`
+//!     search for two vertices at random for each tombstone, and add edges to them from rows with room
 //!     reconnect live vertices that are unreachable, if they were many, or vertices were linked again
 //!     commit point                                 the last place where it can be cancelled
 //!     wait until searches have ended that may have read rows from before their repair
@@ -27,8 +27,8 @@
 //!    order of vertices does not matter and the result does not depend on threads.
 //! 3. **Who lost most neighbors searches for new ones**, as a build does. Neighbors of deleted hubs are other hubs, which
 //!    are deleted too: repairs alone left rows of 2 to 14 edges, and half of the recall
-//!    (docs/notebook/experiments.md#consolidation-of-hubs). Others lost the paths to them, which no row of theirs shows:
-//!    searches for a sample of all vertices restore these
+//!    (docs/notebook/experiments.md#consolidation-of-hubs). Other vertices kept their neighbors but lost
+//!    the paths that led to them, which their rows do not show: searches for a sample of all vertices restore these
 //!    (docs/notebook/experiments.md#paths-that-lead-through-deleted-vertices).
 //! 4. **One transaction**: an error or a cancel leaves the graph as it was.
 //! 5. **Every live vertex stays reachable**, also while rows are repaired, which searches read at once: each is first
@@ -42,14 +42,15 @@ use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Progress, Slot, Stage};
 use jasper_graph::Graph;
 
+use crate::effort::random_live;
 use crate::landmarks::link_landmarks;
 use crate::pipeline::{LinkMode, link_batch, update};
 use crate::reconnect::{reconnect, reconnect_up_to};
 use crate::spanning_tree::ensure_tree;
 use crate::start::live_start_points;
 use crate::{
-    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, UpdateError, Vertices, largest_batch,
-    transaction,
+    ChangeHooks, Executor, GraphAccess, MutableGraph, OperationCounts, Transaction, UpdateError, Vertices,
+    largest_batch, transaction,
 };
 
 /// At most one live vertex in this many is reconnected before rows are repaired. If more have been disconnected, those
@@ -60,7 +61,7 @@ const FEW: usize = 64;
 
 /// Vertices that are searched for, for each tombstone: together they cost about as much as the inserts of the tombstones
 /// did.
-const FOUND_PER_TOMBSTONE: usize = 2;
+const SOUGHT_PER_TOMBSTONE: usize = 2;
 
 /// Rows that are read to learn how many vertices lost most of their neighbors.
 const SAMPLED_ROWS: usize = 4096;
@@ -150,24 +151,30 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         // Others in each consolidation.
         let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
         let bereft = in_random_order(&bereft, bereft.len(), seed);
-        let live: Vec<Slot> = graph.read(|graph| graph.host().keys().live_slots().collect());
-        let found = in_random_order(&live, FOUND_PER_TOMBSTONE * freed, seed);
+        let sought = graph.read(|graph| random_live(graph.host(), SOUGHT_PER_TOMBSTONE * freed, seed));
+        let total = vertices.len() + bereft.len() + sought.len();
         graph.wait_for_searches();
         let (mut cost, mut done) = (OperationCounts::default(), 0);
         for chunk in vertices.chunks(E::SEARCH_CHUNK) {
-            Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
+            Progress { stage: Stage::Consolidating, done, total }.report(hooks.progress)?;
             cost += update(executor, graph, |graph| executor.repair_rows(graph, chunk))
                 .map_err(UpdateError::device)?;
             done += chunk.len();
         }
         let largest = graph.read(|graph| largest_batch(graph.host().slots(), graph.host().params()));
-        let again = bereft.chunks(largest).map(|batch| (batch, LinkMode::Again));
-        let found = found.chunks(largest).map(|batch| (batch, LinkMode::Incoming));
-        for (batch, mode) in again.chain(found) {
-            Progress { stage: Stage::Consolidating, done, total: vertices.len() }.report(hooks.progress)?;
-            cost += link_batch(executor, graph, batch, mode).map_err(UpdateError::device)?.cost;
-        }
+        let largest = largest.min(E::SEARCH_CHUNK);
+        let mut link = |graph: &mut Transaction<'_, E::Graph>, vertices: &[Slot], mode| {
+            for batch in vertices.chunks(largest) {
+                Progress { stage: Stage::Consolidating, done, total }.report(hooks.progress)?;
+                cost += link_batch(executor, &mut *graph, batch, mode).map_err(UpdateError::device)?.cost;
+                done += batch.len();
+            }
+            Ok::<_, UpdateError>(())
+        };
+        link(graph, &bereft, LinkMode::Again)?;
+        // Before the others take the room of their rows.
         link_landmarks(executor, graph, Vertices::Live, &vertices).map_err(UpdateError::device)?;
+        link(graph, &sought, LinkMode::Incoming)?;
         let reconnected = match before {
             Some(reconnected) if bereft.is_empty() => reconnected,
             _ => reconnect(executor, graph, Vertices::Live, hooks.progress)?,

@@ -16,8 +16,9 @@
 //! from 16,384 on, by a sample of those that are linked next: L is doubled if more than 3 in 10,000 were missed, and
 //! to 512 if more than 3 in 1,000.
 //!
-//! An insert decides in the same way, by a sample of the vertices that it has linked, whenever the number of vertices has
-//! doubled: an index that has grown from a few vectors searches as wide as one that was built from all.
+//! An insert of more than a few vertices decides too, when it takes the number of vertices past a power of two: by those
+//! that it has linked, and by others at random if these are few. Under inner products, L is then doubled if more than 3 in
+//! 10,000 were missed, and twice if more than 3 in 1,000: what is linked is found more easily.
 //!
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
 //! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider
@@ -88,7 +89,7 @@ pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
         graph.read(|graph| (graph.host().metric(), graph.host().params().build_beam_width()));
     let len = sample_len(linked.end);
     let (sample, in_one_pass) = match metric {
-        Metric::InnerProduct if has_doubled(&linked) => {
+        Metric::InnerProduct if passes_power_of_two(&linked) => {
             let (next, [once, widest]) = (&order[linked.end..], MAX_MISSED_IN_ONE_PASS);
             let allowed = if 2 * beam_width == WIDEST { widest } else { once };
             (&next[..next.len().min(len)], [allowed, f64::INFINITY])
@@ -101,24 +102,36 @@ pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
     adapt(executor, graph, linked.end, sample, in_one_pass)
 }
 
-/// Decides about L and alpha in an insert that has linked a `batch`, which took the number of vertices from the start of
-/// `vertices` to its end, if that has doubled.
+/// Decides about L and alpha in an insert that has linked the `new` vertices last, if these have taken the number of
+/// vertices from the start of `vertices` to its end, past a power of two.
 pub(crate) fn adapt_to_growth<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
-    batch: &[Slot],
+    new: &[Slot],
     vertices: Range<usize>,
 ) -> Result<(), UpdateError> {
-    if has_doubled(&vertices) {
-        let step = batch.len().div_ceil(sample_len(vertices.end).max(1)).max(1);
-        let sample: Vec<Slot> = batch.iter().copied().step_by(step).collect();
-        adapt(executor, graph, vertices.end, &sample, MAX_MISSED_IN_ONE_PASS)?;
+    if !passes_power_of_two(&vertices) {
+        return Ok(());
     }
+    let len = sample_len(vertices.end);
+    let mut sample: Vec<Slot> = new.iter().copied().step_by(new.len().div_ceil(len.max(1)).max(1)).collect();
+    let missing = len.saturating_sub(sample.len());
+    sample.extend(graph.read(|graph| random_live(graph.host(), missing, vertices.end as u64)));
+    sample.sort_unstable();
+    sample.dedup();
+    adapt(executor, graph, vertices.end, &sample, MAX_MISSED_IN_ONE_PASS)?;
     Ok(())
 }
 
+/// Up to `count` of the live vertices, drawn at random.
+pub(crate) fn random_live<T: Element>(graph: &Graph<T>, count: usize, seed: u64) -> Vec<Slot> {
+    let order = Permutation::new(graph.slots(), graph.params().seed() ^ seed);
+    let slots = (0..graph.slots() as u32).map(|position| Slot::new(order.at(position)));
+    slots.filter(|&slot| graph.keys().is_live(slot)).take(count).collect()
+}
+
 /// Whether a power of two lies between the ends of a range.
-fn has_doubled(range: &Range<usize>) -> bool {
+fn passes_power_of_two(range: &Range<usize>) -> bool {
     range.start.checked_ilog2() < range.end.checked_ilog2()
 }
 
@@ -140,12 +153,10 @@ fn adapt<T: Element, E: Executor<T>>(
     let (params, metric, dimension) =
         graph.read(|graph| (*graph.host().params(), graph.host().metric(), graph.host().dimension()));
     let doubled = 2 * params.build_beam_width();
-    let is_raised = doubled > WIDEST;
-    let is_decided = params.effort() == Effort::Fixed || is_raised && !may_widen(&params);
-    if is_decided || vertices < MIN_VERTICES || sample.is_empty() {
+    if params.effort() == Effort::Fixed || doubled > WIDEST || vertices < MIN_VERTICES || sample.is_empty() {
         return Ok(None);
     }
-    let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled.min(WIDEST)));
+    let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled));
     let (missed, total) = counts.map_err(UpdateError::device)?;
     let share = Some(missed as f64 / total);
     let allowed = match metric {
@@ -160,11 +171,7 @@ fn adapt<T: Element, E: Executor<T>>(
     if !once {
         return Ok(share);
     }
-    let beam_width = match doubled {
-        _ if is_raised => params.build_beam_width(),
-        _ if twice && 2 * doubled <= WIDEST => 2 * doubled,
-        _ => doubled,
-    };
+    let beam_width = if twice && 2 * doubled <= WIDEST { 2 * doubled } else { doubled };
     let mut alpha = params.alpha();
     if widen && may_widen(&params) {
         let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;

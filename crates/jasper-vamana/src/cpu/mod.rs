@@ -462,7 +462,9 @@ impl ThreadBuffers {
         self.candidates.extend(sources.filter(|source| !old.contains(&source.slot())));
         let room = params.max_degree() - old.len();
         let (true, Some(max_kept)) = (self.candidates.len() > room, max_kept) else {
-            new_rows.append(target, self.candidates.iter().map(|new| new.slot()).take(room));
+            if room > 0 {
+                new_rows.append(target, self.candidates.iter().map(|new| new.slot()).take(room));
+            }
             return;
         };
         let new = self.candidates.len();

@@ -125,7 +125,8 @@ impl<'a> IndexBuilder<'a> {
     /// searches twice with half of it. A wider beam costs build time and raises recall.
     ///
     /// By default it is 128, and a build doubles it once or twice if its searches miss neighbors: see
-    /// [`BuildReport::build_beam_width`]. Later inserts search with the width that the build has chosen.
+    /// [`BuildReport::build_beam_width`]. Later inserts search with the width that the build has chosen, and raise it in
+    /// the same way while the index grows. A width that is given stays.
     pub fn build_beam_width(mut self, build_beam_width: usize) -> Self {
         self.params = self.params.build_beam_width(build_beam_width);
         self
