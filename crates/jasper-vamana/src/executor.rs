@@ -134,8 +134,9 @@ pub trait Executor<T: Element> {
     fn reverse_edges(&self, chunks: Vec<Self::Edges>) -> Result<Self::BackEdges, Self::Error>;
 
     /// Computes the new rows of the next targets: appends back edges if they fit, else prunes old and new edges
-    /// together to at most `max_kept`, or appends the nearest that fit if that is `None`. Removes these targets from the back edges; returns `None` when none are left.
-    /// The edges of the batch and all earlier new rows have been published.
+    /// together to at most `max_kept`. If that is `None`, no edge of a row is removed: it gets the nearest that fit.
+    /// Removes these targets from the back edges; returns `None` when none are left. The edges of the batch and all
+    /// earlier new rows have been published.
     ///
     /// A batch may link to every vertex of a small graph, so all new rows at once would need as much memory as the
     /// graph.
