@@ -27,6 +27,7 @@
 //! doubling pays less, and its cost grows with the length of rows
 //! (docs/notebook/experiments.md#a-second-doubling-of-l).
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use jasper_core::synthetic::Permutation;
@@ -34,6 +35,7 @@ use jasper_core::{BuildParams, Effort, Element, Metric, Slot, defaults};
 use jasper_graph::Graph;
 
 use crate::compiled::Compiled;
+use crate::pipeline::Duplicates;
 use crate::{CandidateSearch, CpuExecutor, Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// In a graph of fewer vertices, every search finds nearly all.
@@ -88,38 +90,45 @@ pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
     let (metric, beam_width) =
         graph.read(|graph| (graph.host().metric(), graph.host().params().build_beam_width()));
     let len = sample_len(linked.end);
-    let (sample, in_one_pass) = match metric {
+    match metric {
         Metric::InnerProduct if passes_power_of_two(&linked) => {
             let (next, [once, widest]) = (&order[linked.end..], MAX_MISSED_IN_ONE_PASS);
             let allowed = if 2 * beam_width == WIDEST { widest } else { once };
-            (&next[..next.len().min(len)], [allowed, f64::INFINITY])
+            adapt(executor, graph, linked.end, &next[..next.len().min(len)], [allowed, f64::INFINITY])
         }
         Metric::L2 | Metric::Cosine if linked.end == order.len() => {
-            (&order[order.len() - len..], MAX_MISSED_IN_ONE_PASS)
+            adapt(executor, graph, linked.end, &order[order.len() - len..], MAX_MISSED)
         }
-        _ => return Ok(None),
-    };
-    adapt(executor, graph, linked.end, sample, in_one_pass)
+        _ => Ok(None),
+    }
 }
 
-/// Decides about L and alpha in an insert that has linked the `new` vertices last, if these have taken the number of
-/// vertices from the start of `vertices` to its end, past a power of two.
+/// Decides about L and alpha in an insert that has linked a `batch` but for its `duplicates`, if that has taken the number
+/// of vertices from the start of `vertices` to its end, past a power of two.
 pub(crate) fn adapt_to_growth<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
-    new: &[Slot],
+    batch: &[Slot],
+    duplicates: &Duplicates,
     vertices: Range<usize>,
 ) -> Result<(), UpdateError> {
     if !passes_power_of_two(&vertices) {
         return Ok(());
     }
     let len = sample_len(vertices.end);
-    let mut sample: Vec<Slot> = new.iter().copied().step_by(new.len().div_ceil(len.max(1)).max(1)).collect();
+    let copies: HashSet<Slot> = duplicates.iter().map(|&(copy, _)| copy).collect();
+    let mut sample = batch.to_vec();
+    sample.retain(|slot| !copies.contains(slot));
+    sample = sample.iter().copied().step_by(sample.len() / len.max(1) + 1).collect();
     let missing = len.saturating_sub(sample.len());
-    sample.extend(graph.read(|graph| random_live(graph.host(), missing, vertices.end as u64)));
-    sample.sort_unstable();
-    sample.dedup();
-    adapt(executor, graph, vertices.end, &sample, MAX_MISSED_IN_ONE_PASS)?;
+    let allowed = graph.read(|graph| {
+        sample.extend(random_live(graph.host(), missing, vertices.end as u64));
+        match graph.host().metric() {
+            Metric::InnerProduct => MAX_MISSED_IN_ONE_PASS,
+            Metric::L2 | Metric::Cosine => MAX_MISSED,
+        }
+    });
+    adapt(executor, graph, vertices.end, &sample, allowed)?;
     Ok(())
 }
 
@@ -140,15 +149,14 @@ fn sample_len(vertices: usize) -> usize {
     (vertices / SAMPLE_DIVISOR).min(MAX_SAMPLE)
 }
 
-/// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones: under inner products, more
-/// than these shares `in_one_pass` before L is doubled once, and twice. Returns the share that they missed, or `None` if
-/// nothing may be raised.
+/// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones: more than these shares
+/// before L is doubled once, and twice. Returns the share that they missed, or `None` if nothing may be raised.
 fn adapt<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: usize,
     sample: &[Slot],
-    in_one_pass: [f64; 2],
+    [once, twice]: [f64; 2],
 ) -> Result<Option<f64>, UpdateError> {
     let (params, metric, dimension) =
         graph.read(|graph| (*graph.host().params(), graph.host().metric(), graph.host().dimension()));
@@ -159,21 +167,16 @@ fn adapt<T: Element, E: Executor<T>>(
     let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled));
     let (missed, total) = counts.map_err(UpdateError::device)?;
     let share = Some(missed as f64 / total);
-    let allowed = match metric {
-        Metric::InnerProduct => [in_one_pass[0], in_one_pass[1], f64::INFINITY],
-        Metric::L2 | Metric::Cosine => {
-            let [once, twice] = MAX_MISSED;
-            let longer = dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
-            [once, twice * longer, MAX_MISSED_OF_THIN]
-        }
-    };
+    let longer = dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
+    let may_widen = metric != Metric::InnerProduct && may_widen(&params);
+    let allowed = [once, twice * longer, MAX_MISSED_OF_THIN];
     let [once, twice, widen] = allowed.map(|allowed| missed > FEW_MISSED.max((allowed * total) as usize));
     if !once {
         return Ok(share);
     }
     let beam_width = if twice && 2 * doubled <= WIDEST { 2 * doubled } else { doubled };
     let mut alpha = params.alpha();
-    if widen && may_widen(&params) {
+    if widen && may_widen {
         let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;
         let edges: usize = rows.iter().map(Vec::len).sum();
         let is_thin = (edges as f64) < THIN * (sample.len() * params.max_degree()) as f64;
@@ -196,13 +199,10 @@ pub fn missed_neighbors<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) ->
 
 /// [`missed_neighbors`].
 pub(crate) fn missed<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<f64> {
-    let vertices: Vec<Slot> = graph.keys().live_slots().collect();
-    if vertices.len() < 2 || !graph.has_vectors() {
+    if graph.keys().live() < 2 || !graph.has_vectors() {
         return None;
     }
-    let order = Permutation::new(vertices.len(), graph.params().seed());
-    let sample = 0..vertices.len().min(CHECKED) as u32;
-    let sample: Vec<Slot> = sample.map(|position| vertices[order.at(position) as usize]).collect();
+    let sample = random_live(graph, CHECKED, 0);
     let Ok((missed, total)) = count_missed(executor, graph, &sample, CHECKED_BEAM);
     Some(missed as f64 / total)
 }

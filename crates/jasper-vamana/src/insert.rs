@@ -22,7 +22,7 @@
 //!    caller's order may be sorted, and then the nearest neighbors of a vector are in its own batch.
 //! 3. **Identical vectors share a vertex**, so many copies of one cannot fill each other's rows.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use jasper_attributes::Frame;
@@ -324,9 +324,8 @@ fn link_in_batches<T: Element, E: Executor<T>>(
         Progress { stage: Stage::Linking, done, total: order.len() }.report(progress)?;
         let linked = link_batch(executor, graph, batch, LinkMode::Insert(peers(batch.len())))
             .map_err(UpdateError::device)?;
-        let copies: HashSet<Slot> = linked.duplicates.iter().map(|&(copy, _)| copy).collect();
-        let new: Vec<Slot> = batch.iter().copied().filter(|slot| !copies.contains(slot)).collect();
-        adapt_to_growth(executor, graph, &new, before + done..before + done + batch.len())?;
+        let vertices = before + done..before + done + batch.len();
+        adapt_to_growth(executor, graph, batch, &linked.duplicates, vertices)?;
         all.duplicates.extend(linked.duplicates);
         all.detached.extend(linked.detached);
         all.cost += linked.cost;
