@@ -59,8 +59,8 @@ const FIRST_RECONNECTED_DIVISOR: usize = 16;
 /// Up to this many are reconnected first, whatever the size of the graph.
 const FEW: usize = 64;
 
-/// Vertices that are searched for, for each tombstone: together they cost about as much as the inserts of the tombstones
-/// did.
+/// Vertices that are searched for, for each tombstone. Under L2 and cosine, both searches together are as wide as the one
+/// that inserted it.
 const SOUGHT_PER_TOMBSTONE: usize = 2;
 
 /// Rows that are read to learn how many vertices lost most of their neighbors.
@@ -148,9 +148,10 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         bereft.extend(moved);
         bereft.sort_unstable();
         bereft.dedup();
+        let seed = graph.read(|graph| graph.host().params().seed());
+        let bereft = in_random_order(&bereft, bereft.len(), seed);
         // Others in each consolidation.
         let seed = vertices.iter().map(|vertex| vertex.index() as u64).sum();
-        let bereft = in_random_order(&bereft, bereft.len(), seed);
         let sought = graph.read(|graph| random_live(graph.host(), SOUGHT_PER_TOMBSTONE * freed, seed));
         let total = vertices.len() + bereft.len() + sought.len();
         graph.wait_for_searches();

@@ -415,6 +415,8 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         max_kept: Option<usize>,
     ) -> Result<Option<NewRows<S>>, S::Error> {
         let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
+        // What the kernel takes for no prune.
+        let max_kept = max_kept.unwrap_or(0) as u32;
         let BackEdges { edges, graph: id } = back_edges;
         let Some(id) = *id else { return Ok(None) };
         self.assert_same_graph(graph, id);
@@ -443,7 +445,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             row_vertices,
             neighbors,
             targets_len: len,
-            max_kept: max_kept.unwrap_or(0) as u32,
+            max_kept,
         };
         // SAFETY: the rows have just been made in these shapes; the edges are sorted, lead from and to slots of the
         // graph, and are grouped by their targets, of which there are as many.

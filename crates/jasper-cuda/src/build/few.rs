@@ -129,7 +129,7 @@ impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
         host: &Graph<T>,
         graph: &DeviceGraph<T, S>,
         edges: ReversedEdges<S>,
-        max_kept: Option<usize>,
+        max_kept: u32,
     ) -> Result<NewRows<S>, S::Error> {
         let (stream, targets, stride) = (&self.stream, edges.targets(), graph.edges_stride());
         let is_few = targets <= FEW_TARGETS;
@@ -166,7 +166,7 @@ impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
             row_vertices,
             neighbors,
             targets_len: targets as u32,
-            max_kept: max_kept.unwrap_or(0) as u32,
+            max_kept,
         };
         // SAFETY: the array has been made for rows of this shape; the edges are sorted, lead from and to slots of the graph,
         // and are grouped by their targets, of which there are as many.

@@ -508,9 +508,10 @@ impl ThreadBuffers {
     /// 1. **Live neighbors are not pruned** with the replacements, which would drop neighbors for replacements that are
     ///    a little nearer. After a tenth was deleted, that left 0.006 to 0.013 less recall@10 than a fresh build at a
     ///    beam width of 10; this leaves 0.000 to 0.004 less, with fewer edges (12,000 vectors, max degree 32 and 64).
-    /// 2. **Rows do not grow** beyond their length or half of `max_degree`. Without this bound, rows would grow with
-    ///    each consolidation, and searches would become slower for recall that was not asked for
-    ///    (docs/notebook/experiments.md#consolidation-row-length).
+    /// 2. **Rows do not grow** beyond their length or half of `max_degree`. Without this bound, replacements would fill
+    ///    them, and searches would become slower for recall that was not asked for
+    ///    (docs/notebook/experiments.md#consolidation-row-length). Room is for the edges that restore lost paths, which
+    ///    are added later.
     /// 3. **Replacements join the part of the row** whose prune round kept them, so that later prunes find it as they
     ///    would find their own.
     fn repair_row<V: Element, T: Element>(
