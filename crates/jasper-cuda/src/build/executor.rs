@@ -415,7 +415,6 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         max_kept: Option<usize>,
     ) -> Result<Option<NewRows<S>>, S::Error> {
         let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
-        // What the kernel takes for no prune.
         let max_kept = max_kept.unwrap_or(0) as u32;
         let BackEdges { edges, graph: id } = back_edges;
         let Some(id) = *id else { return Ok(None) };
