@@ -33,8 +33,8 @@
 use std::ops::RangeInclusive;
 
 use jasper_core::synthetic::Permutation;
-use jasper_core::{Element, Metric, Neighbor, Slot, padded_len};
-use jasper_data::parallel;
+use jasper_core::{Cancelled, Element, Metric, Neighbor, Progress, ProgressFn, Slot, Stage, padded_len};
+use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{Graph, Origin, VectorChunk, VectorError, VectorTable};
 use jasper_quant::{Rotation, rotated_dimension};
 
@@ -89,6 +89,8 @@ const MAX_COMPARED: usize = 1 << 22;
 const MAX_NEW_COMPARED: usize = 8192;
 /// Vectors that are compared with the whole sample while they are in the cache.
 const TRIAL_CHUNK: usize = 128;
+/// Coordinates that are compared between two reports of progress: about a second on one core.
+const PASS_COORDINATES: usize = 1 << 24;
 
 /// The metric of the quantized vectors: unit vectors have the same order by angle as by squared L2.
 pub const fn sq8_metric(metric: Metric) -> Metric {
@@ -129,14 +131,27 @@ impl ScalarQuantizer {
     pub const MIN_SQ4_DIMENSION: usize = 256;
 
     /// The quantizer for the vectors of `graph`; `None` if too many of them would have other nearest neighbors.
-    /// Deterministic for any number of threads; runs in the current rayon pool. Among more than four million vectors,
-    /// the nearest of these are looked for, a random sample; a device looks among all.
+    /// Deterministic for any number of threads. Among more than four million vectors, the nearest of these are looked
+    /// for, a random sample; a device looks among all.
     ///
     /// Cost: up to 1,024 distances of bytes per vector, which read it once.
-    pub fn by_trial<T: Element>(graph: &Graph<T>) -> Option<Self> {
-        let (quantizer, sample) = (Self::new(graph), Self::trial_sample(graph));
-        let nearest = quantizer.nearest(graph, &vertices_of(graph, MAX_COMPARED), &sample);
-        quantizer.accepted(graph, &sample, &nearest)
+    ///
+    /// # Errors
+    /// Returns [`Cancelled`] if `progress` returns `Break`.
+    pub fn by_trial<T: Element>(
+        graph: &Graph<T>,
+        pool: &ThreadPool,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Option<Self>, Cancelled> {
+        let (quantizer, sample) = parallel::install(pool, || (Self::new(graph), Self::trial_sample(graph)));
+        let slots = vertices_of(graph, MAX_COMPARED);
+        let (pass, total) = ((PASS_COORDINATES / quantizer.width()).max(1), slots.len());
+        let mut nearest = no_candidates(&sample);
+        for (number, slots) in slots.chunks(pass).enumerate() {
+            Progress { stage: Stage::Quantizing, done: number * pass, total }.report(progress)?;
+            parallel::install(pool, || quantizer.add_nearest(graph, slots, &sample, &mut nearest));
+        }
+        Ok(parallel::install(pool, || quantizer.accepted(graph, &sample, &sorted_slots(nearest))))
     }
 
     /// The vectors whose nearest neighbors a trial looks for.
@@ -231,7 +246,9 @@ impl ScalarQuantizer {
     /// Whether a trial among some vectors accepts SQ8.
     fn tells_apart<T: Element>(&self, graph: &Graph<T>, slots: Vec<Slot>) -> bool {
         let sample = trial_sample_of(slots.clone());
-        let nearest = self.nearest(graph, &slots, &sample);
+        let mut nearest = no_candidates(&sample);
+        self.add_nearest(graph, &slots, &sample, &mut nearest);
+        let nearest = sorted_slots(nearest);
         let trials: Vec<_> = sample.into_iter().zip(nearest.iter().map(Vec::as_slice)).collect();
         Overlap::with_exact(graph, &trials).is_enough(MIN_FOUND)
     }
@@ -388,8 +405,8 @@ impl ScalarQuantizer {
         bytes
     }
 
-    /// The [`TRIAL_CANDIDATES`] slots nearest by bytes to each of a sample, nearest first and without itself.
-    fn nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot]) -> Vec<Vec<Slot>> {
+    /// Adds slots to the [`TRIAL_CANDIDATES`] nearest by bytes to each of a sample, which is not near to itself.
+    fn add_nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot], all: &mut [TopK]) {
         let width = self.width();
         let queries = self.quantize_slots(graph, sample);
         let add_chunk = |mut nearest: Vec<TopK>, chunk: &[Slot]| {
@@ -406,19 +423,26 @@ impl ScalarQuantizer {
             }
             nearest
         };
-        let none = || vec![TopK::new(TRIAL_CANDIDATES); sample.len()];
         // Lists of all queries take 1.6 MB: one for each thread, and not for each task that threads steal.
         let part = slots.len().div_ceil(rayon::current_num_threads()).max(1);
-        let of_part = |part: &[Slot]| part.chunks(TRIAL_CHUNK).fold(none(), add_chunk);
-        let mut all = none();
+        let of_part = |part: &[Slot]| part.chunks(TRIAL_CHUNK).fold(no_candidates(sample), add_chunk);
         for of_part in parallel::map(slots.chunks(part), of_part) {
             for (all, nearest) in all.iter_mut().zip(of_part) {
                 nearest.into_sorted().into_iter().for_each(|neighbor| all.add(neighbor));
             }
         }
-        let slots = |top: TopK| top.into_sorted().into_iter().map(|near| near.slot()).collect();
-        all.into_iter().map(slots).collect()
     }
+}
+
+/// Empty lists of candidates for a sample.
+fn no_candidates(sample: &[Slot]) -> Vec<TopK> {
+    vec![TopK::new(TRIAL_CANDIDATES); sample.len()]
+}
+
+/// The slots of lists, nearest first.
+fn sorted_slots(lists: Vec<TopK>) -> Vec<Vec<Slot>> {
+    let slots = |list: TopK| list.into_sorted().into_iter().map(|near| near.slot()).collect();
+    lists.into_iter().map(slots).collect()
 }
 
 /// The mean of some vectors in each dimension; zeros if there are none.

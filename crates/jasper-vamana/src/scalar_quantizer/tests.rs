@@ -1,5 +1,7 @@
 //! Bytes keep the order of neighbors, or the trial refuses them.
 
+use std::ops::ControlFlow;
+
 use jasper_core::synthetic::Clusters;
 use jasper_core::{BuildParams, MatrixView, no_progress};
 
@@ -23,6 +25,10 @@ fn sq4_values_are_the_nearest() {
     }
 }
 
+fn by_trial<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<ScalarQuantizer> {
+    ScalarQuantizer::by_trial(graph, executor.pool(), &mut no_progress).unwrap()
+}
+
 /// Clusters, and their quantizer; the first `wide` dimensions are wider, yet not so much that they are rotated.
 fn by_trial_of(dimension: usize, wide: usize) -> (Graph<f32>, ScalarQuantizer) {
     let mut values: Vec<f32> = Clusters::new(dimension, 3).rows(400, 0);
@@ -31,7 +37,7 @@ fn by_trial_of(dimension: usize, wide: usize) -> (Graph<f32>, ScalarQuantizer) {
     let cpu = CpuExecutor::new(2).unwrap();
     let ingested = ingest(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress);
     let graph = ingested.unwrap().graph;
-    let quantizer = cpu.pool().install(|| ScalarQuantizer::by_trial(&graph));
+    let quantizer = by_trial(&cpu, &graph);
     (graph, quantizer.unwrap())
 }
 
@@ -67,7 +73,7 @@ fn few_large_coordinates_are_spread_by_a_rotation() {
         let rows = MatrixView::new(values, DIMENSION).unwrap();
         let ingested = ingest(&cpu, &rows, None, metric, BuildParams::default(), &mut no_progress);
         let mut graph = ingested.unwrap().graph;
-        let quantizer = cpu.pool().install(|| ScalarQuantizer::by_trial(&graph)).unwrap();
+        let quantizer = by_trial(&cpu, &graph).unwrap();
         let is_even = *values == even;
         assert_eq!(quantizer.rotation().is_none(), is_even, "{metric}");
         assert_eq!(quantizer.dimension(), if is_even { DIMENSION } else { 128 });
@@ -109,7 +115,7 @@ fn sq8_links_are_nearly_those_by_rows() {
     for metric in Metric::ALL {
         let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
         let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
-        let quantizer = ScalarQuantizer::by_trial(&ingested.graph);
+        let quantizer = by_trial(&executor, &ingested.graph);
         assert!(quantizer.is_some(), "{metric}: bytes tell these vectors apart");
         let linked = link_on_host(&executor, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
         let (sq8, _) = linked.finish();
@@ -132,7 +138,7 @@ fn vectors_that_bytes_do_not_tell_apart_are_not_quantized() {
         for metric in [Metric::L2, Metric::InnerProduct] {
             let view = MatrixView::new(rows, 24).unwrap();
             let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-            assert_eq!(ScalarQuantizer::by_trial(&graph).is_some(), is_bytes, "{metric}");
+            assert_eq!(by_trial(&executor, &graph).is_some(), is_bytes, "{metric}");
         }
     }
 }
@@ -149,7 +155,7 @@ fn a_tight_cluster_among_other_vectors_is_not_quantized() {
         let view = MatrixView::new(&rows, 24).unwrap();
         let params = BuildParams::default();
         let graph = ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph;
-        ScalarQuantizer::by_trial(&graph).is_none()
+        by_trial(&executor, &graph).is_none()
     };
     assert!(!refuses(&|_| false, 0.0));
     assert!(refuses(&|row| row < 100, 1e-3));
@@ -171,7 +177,11 @@ fn the_trial_finds_the_nearest_by_definition() {
         let sample = [3, 400, 699].map(Slot::from_index);
         let bytes = quantizer.quantize_slots(&graph, &slots);
         let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
-        for (query, found) in sample.iter().zip(quantizer.nearest(&graph, &slots, &sample)) {
+        let mut nearest = no_candidates(&sample);
+        for pass in slots.chunks(300) {
+            quantizer.add_nearest(&graph, pass, &sample, &mut nearest);
+        }
+        for (query, found) in sample.iter().zip(sorted_slots(nearest)) {
             let distance = |slot: Slot| match metric {
                 Metric::InnerProduct => -(i8::distance_fns().dot)(vector(*query), vector(slot)),
                 _ => (i8::distance_fns().squared_l2)(vector(*query), vector(slot)),
@@ -183,6 +193,23 @@ fn the_trial_finds_the_nearest_by_definition() {
             assert!(found.into_iter().eq(expected.take(TRIAL_CANDIDATES)));
         }
     }
+}
+
+#[test]
+fn a_trial_can_be_cancelled() {
+    let executor = CpuExecutor::new(2).unwrap();
+    let rows = vec![1.0_f32; 3 << 8];
+    let view = MatrixView::new(&rows, 3 << 7).unwrap();
+    let graph =
+        ingest(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap().graph;
+    let mut reports = Vec::new();
+    let mut cancel = |progress: Progress| {
+        reports.push(progress);
+        ControlFlow::Break(())
+    };
+    let cancelled = ScalarQuantizer::by_trial(&graph, executor.pool(), &mut cancel).unwrap_err();
+    assert_eq!(cancelled, Cancelled { stage: Stage::Quantizing, done: 0, total: 2 });
+    assert_eq!(reports.len(), 1);
 }
 
 #[test]
@@ -200,7 +227,7 @@ fn vectors_of_another_range_do_not_suit() {
         // New vectors leave the center where it is.
         let center = before.vectors().center_coordinates();
         graph.set_center(center, |chunks| chunks.into_iter().for_each(VectorChunk::update_terms));
-        let quantizer = ScalarQuantizer::by_trial(&before).unwrap();
+        let quantizer = by_trial(&executor, &before).unwrap();
         let slots: Vec<Slot> = graph.keys().vertices().collect();
         assert!(quantizer.suits(&graph, &slots[..500]) && quantizer.suits(&graph, &[]), "{metric}");
         assert!(!quantizer.suits(&graph, &slots[500..]), "{metric}");
@@ -218,7 +245,7 @@ fn a_tight_cluster_of_new_vectors_does_not_suit() {
         ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph
     };
     let graph = graph_of(&[&wide[..], &tight].concat());
-    let quantizer = ScalarQuantizer::by_trial(&graph_of(&wide)).unwrap();
+    let quantizer = by_trial(&executor, &graph_of(&wide)).unwrap();
     let slots: Vec<Slot> = graph.keys().vertices().collect();
     assert!(quantizer.suits(&graph, &slots[..1000]));
     assert!(!quantizer.suits(&graph, &slots[700..]));

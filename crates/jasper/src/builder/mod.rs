@@ -17,7 +17,6 @@ use jasper_core::{
     BuildParams, BuildParamsBuilder, Effort, Element, ElementKind, Key, Metric, ParamError, Progress,
     ProgressFn, VectorSource, Vectors, with_element,
 };
-use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
@@ -381,9 +380,11 @@ impl<'a> IndexBuilder<'a> {
         let linked = match cuda {
             Some(cuda) => cuda.link(executor, ingested, quantized, self.checkpoints, progress)?,
             None => {
-                let trial =
-                    || parallel::install(executor.pool(), || ScalarQuantizer::by_trial(&ingested.graph));
-                let quantizer = if exact_linking { None } else { trial() };
+                let quantizer = if exact_linking {
+                    None
+                } else {
+                    ScalarQuantizer::by_trial(&ingested.graph, executor.pool(), progress)?
+                };
                 exact_linking = quantizer.is_none();
                 link_on_host(executor, ingested, quantizer.as_ref(), self.checkpoints, progress)?
             }
