@@ -194,7 +194,7 @@ fn a_device_links_sq8_vectors_as_the_cpu_does() {
         let values: Vec<f16> = Clusters::new(DIMENSION, 3).rows(400, seed);
         let rows = MatrixView::new(&values, DIMENSION).unwrap();
         let ingested = ingest(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap();
-        let quantizer = ScalarQuantizer::by_trial(&ingested.graph);
+        let quantizer = ScalarQuantizer::by_trial(&ingested.graph, cpu.pool(), &mut no_progress).unwrap();
         assert!(quantizer.is_some(), "{metric}");
         let linked = link_on_host(&cpu, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
         let (expected, _) = linked.finish();

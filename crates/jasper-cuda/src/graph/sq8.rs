@@ -7,7 +7,7 @@ use gpu_kernels::knn::{MAX_K, exact_knn};
 use gpu_kernels::residuals::{ResidualArgs, Residuals, Rotate, RotateArgs};
 use gpu_kernels::rows::{QuantizeSq4, QuantizeSq4Args, QuantizeSq8, QuantizeSq8Args};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape, Stream};
-use jasper_core::{Element, ElementKind, Slot, padded_len};
+use jasper_core::{Element, ElementKind, Slot, no_progress, padded_len};
 use jasper_data::{ThreadPool, parallel};
 use jasper_graph::Graph;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, sq8_metric};
@@ -97,7 +97,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             (Sq8Trial { quantizer, slots: host.slots() }, rows)
         } else {
             // The device would find free slots, which have the bytes of their last vectors.
-            let quantizer = parallel::install(pool, || ScalarQuantizer::by_trial(host));
+            let quantizer = ScalarQuantizer::by_trial(host, pool, &mut no_progress).expect("not cancelled");
             let rows = quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
             (Sq8Trial { quantizer, slots: host.slots() }, rows)
         };
