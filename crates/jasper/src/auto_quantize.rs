@@ -11,7 +11,8 @@
 //! a build.
 //!
 //! **On a GPU**, the cost is the bytes that searches read, in whole sectors of memory: the edges of expanded vertices,
-//! the codes or vectors of visited ones, and the vectors of reranked ones.
+//! the codes or vectors of visited ones, and the vectors of reranked ones. Estimates take longer than to read codes, so
+//! codes count as the bytes of vectors that are read in that time.
 //!
 //! **On a CPU**, bytes do not decide: codes of several planes read few of them and take many instructions, and a vector
 //! of bytes is compared as fast as a code. The cost is an estimate of the time, from counts of
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
-use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, SearchReport};
+use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, SearchReport, UpdateError};
 
 use crate::error::{Error, Result};
 use crate::journal::{Change, Record};
@@ -63,7 +64,7 @@ pub struct QuantizeTrial {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum CostUnit {
-    /// Bytes read by a search on a GPU.
+    /// Bytes of vectors and edges that a GPU reads in the time of a search.
     Bytes,
     /// Estimated time of a search on a CPU core.
     Nanoseconds,
@@ -78,9 +79,10 @@ pub struct TriedQuantization {
     pub quantization: Quantization,
     /// Bytes per code.
     pub bytes: usize,
-    /// The narrowest beam that reached the recall; `None` if the widest did not.
+    /// The narrowest beam that reached the recall; `None` if the widest did not, or the codes lose most neighbors of
+    /// some vectors.
     pub beam_width: Option<usize>,
-    /// Cost of a search with this beam, per query; `None` if no beam reached the recall.
+    /// Cost of a search with this beam, per query.
     pub cost: Option<f64>,
 }
 
@@ -109,6 +111,9 @@ const WIDEST: usize = 512;
 /// Tolerance of the recall, which is no more precise than this for a few hundred queries.
 const SLACK: f64 = 0.001;
 
+/// On a GPU, the time of an estimate, in the time that vectors of the same bytes are read in
+/// (docs/notebook/experiments.md#gpu-what-an-estimate-costs).
+const CODE_TIME: f64 = 3.3;
 /// Time of a hop of a search on a CPU core. This and the times that follow are fitted to measurements.
 const HOP_NS: f64 = 150.0;
 /// Time of a distance, with its insertion into the frontier.
@@ -152,7 +157,16 @@ impl CostUnit {
     /// The cost of an estimated distance.
     fn estimate(self, layout: &Layout) -> f64 {
         let groups = layout.planes().iter().map(|plane| plane.dimensions.div_ceil(GROUP));
-        self.distance(layout.bytes(), groups.sum())
+        self.code(layout.bytes(), groups.sum())
+    }
+
+    /// The cost of a distance to a code of this size, with this number of [`GROUP`]s of dimensions.
+    fn code(self, bytes: usize, groups: usize) -> f64 {
+        let read = self.distance(bytes, groups);
+        match self {
+            Self::Bytes => CODE_TIME * read,
+            Self::Nanoseconds => read,
+        }
     }
 
     /// The cost of quantizing a query.
@@ -242,7 +256,7 @@ impl<T: Element> TypedIndex<T> {
             let exact_cost = cost(&exact, vector);
             // Codes visit about as many vertices as exact distances at best, and rerank the beam.
             let floor = |quantization: Quantization| {
-                let code = unit.distance(quantization.bytes(dimension), 0);
+                let code = unit.code(quantization.bytes(dimension), 0);
                 unit.query(quantization, dimension) + cost(&exact, code) + width as f64 * vector
             };
             let mut candidates = CANDIDATES.map(|quantization| (quantization, floor(quantization)));
@@ -256,7 +270,15 @@ impl<T: Element> TypedIndex<T> {
                 step(1 + i, progress)?;
                 // Only the codes of one candidate are in memory at a time.
                 self.backend.change(|graph| graph.drop_codes())?;
-                self.set_codes_locked(self.encode_locked(quantization, CodeCheck::Skip, progress)?)?;
+                match self.encode_locked(quantization, CodeCheck::Refuse, progress) {
+                    // Some vectors would not be found. Wider beams make up for it in a mean.
+                    Err(UpdateError::CodesLose { .. }) => {
+                        let bytes = quantization.bytes(dimension);
+                        tried.push(TriedQuantization { quantization, bytes, beam_width: None, cost: None });
+                        continue;
+                    }
+                    codes => self.set_codes_locked(codes?)?,
+                }
                 let (bytes, estimate) = self.backend.read(|graph| {
                     let layout = graph.vectors().codes().expect("just quantized").quantizer().layout();
                     (layout.bytes(), unit.estimate(layout))

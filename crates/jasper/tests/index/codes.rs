@@ -241,9 +241,9 @@ fn nearest(rows: MatrixView<'_, f32>, queries: MatrixView<'_, f32>) -> Vec<Vec<u
 /// Independent coordinates of equal variance, which are the worst case for codes of few bytes.
 #[test]
 fn a_trial_on_a_flat_spectrum_keeps_recall() {
-    let set = Clusters { clusters: 1, latent: 0, ..Clusters::new(64, 9) };
+    let set = Clusters { clusters: 1, latent: 0, ..Clusters::new(128, 9) };
     let (rows, queries) = (set.rows::<f32>(3000, 0), set.rows::<f32>(200, 1));
-    let (rows, queries) = (view(&rows, 64), view(&queries, 64));
+    let (rows, queries) = (view(&rows, 128), view(&queries, 128));
     let builder = IndexBuilder::new(Metric::L2).max_degree(32).build_beam_width(64);
     let index = builder.build(rows).unwrap();
     let trial = index.quantize(QuantizeMode::Auto(Device::cuda(0))).unwrap();
@@ -474,6 +474,25 @@ fn codes_by_which_neighbors_are_lost_are_refused_unless_forced() {
     let index = Index::open(&folder).unwrap();
     assert_eq!(index.stats().quantization, Some(code));
     assert_eq!(index.rebuild(Device::CPU).unwrap().stats().quantization, Some(code));
+}
+
+/// A tenth of the vectors is so near to each other that codes do not tell them apart. Rows of few edges make searches
+/// miss so many others that wider beams make up for these in the mean.
+#[test]
+fn a_trial_refuses_codes_by_which_a_part_of_the_vectors_is_lost() {
+    const DIMENSION: usize = 128;
+    let set = Clusters { clusters: 1, latent: 0, ..Clusters::new(DIMENSION, 9) };
+    let mut rows = set.rows::<f32>(3000, 0);
+    let index_of = |rows: &[f32]| {
+        let builder = IndexBuilder::new(Metric::L2).max_degree(6).build_beam_width(12);
+        builder.build(view(rows, DIMENSION)).unwrap()
+    };
+    let chosen = |index: &Index| index.quantize(QuantizeMode::Auto(Device::cuda(0))).unwrap();
+    assert!(chosen(&index_of(&rows)).quantization.is_some());
+    rows[..300 * DIMENSION].iter_mut().for_each(|x| *x *= 1e-3);
+    let report = chosen(&index_of(&rows));
+    assert_eq!(report.quantization, None, "{report:?}");
+    assert!(report.trial.unwrap().tried.iter().all(|tried| tried.beam_width.is_none()));
 }
 
 #[test]
