@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use jasper::{Index, Profile, QuantizeMode, SearchParams};
 use jasper_benches::front::{Measured, Reached, rate_at};
 use jasper_core::with_element;
@@ -26,6 +26,8 @@ struct Point {
     width: usize,
     recall: f64,
     rate: f64,
+    /// On a GPU, what searches by vectors read per second, as a share of a copy.
+    of_copy: Option<f64>,
 }
 
 impl Measured for Point {
@@ -42,7 +44,7 @@ impl Measured for Point {
 pub fn measure(bench: &Bench, set: &Set) -> Result<(Index, Value)> {
     let truth = bench.truth(set)?;
     let (index, seconds) = set.build(bench.device)?;
-    let (points, rates) = curve(&index, set, &truth)?;
+    let (points, rates) = curve(bench, &index, set, &truth)?;
     let report = index.stats().build.context("a new index has a report")?;
     let line = json!({
         "what": "distribution", "set": set.name, "group": set.group, "rows": set.keys.len(), "dimension": set.dimension,
@@ -60,7 +62,7 @@ pub fn measure_codes(bench: &Bench, set: &Set, index: &Index) -> Result<Value> {
     let begun = Instant::now();
     let report = index.quantize(QuantizeMode::Auto(bench.device))?;
     let seconds = begun.elapsed().as_secs_f64();
-    let (points, rates) = curve(index, set, &bench.truth(set)?)?;
+    let (points, rates) = curve(bench, index, set, &bench.truth(set)?)?;
     Ok(json!({
         "what": "codes", "set": set.name, "rows": set.keys.len(), "device": bench.device.to_string(),
         "codes": report.quantization.map(|codes| codes.to_string()), "seconds": rounded(seconds), "points": points,
@@ -69,10 +71,13 @@ pub fn measure_codes(bench: &Bench, set: &Set, index: &Index) -> Result<Value> {
 }
 
 /// Recall and rate by beam width, and the rates at some recalls.
-fn curve(index: &Index, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>, [Value; 3])> {
+fn curve(bench: &Bench, index: &Index, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>, [Value; 3])> {
     index.warm_up()?;
+    let copy = bench.copy.filter(|_| index.stats().quantization.is_none());
     let points = WIDTHS.map(|width| -> Result<Point> {
-        Ok(Point { width, recall: set.recall(index, truth, width)?, rate: rate(index, set, width)? })
+        let (recall, rate) = (set.recall(index, truth, width)?, rate(index, set, width)?);
+        let of_copy = copy.map(|copy| Ok::<_, Error>(bytes(index, set, width)? * rate / copy)).transpose()?;
+        Ok(Point { width, recall, rate, of_copy })
     });
     let points = points.into_iter().collect::<Result<Vec<_>>>()?;
     let rates = RECALLS.map(|recall| match rate_at(&points, recall) {
@@ -80,7 +85,9 @@ fn curve(index: &Index, set: &Set, truth: &GroundTruth) -> Result<(Vec<Value>, [
         Some(Reached::AtLeast(rate)) => json!([recall, rate.round(), true]),
         None => json!([recall, null, false]),
     });
-    let points = points.iter().map(|point| json!([point.width, rounded(point.recall), point.rate.round()]));
+    let points = points.iter().map(|&Point { width, recall, rate, of_copy }| {
+        json!([width, rounded(recall), rate.round(), of_copy.map(rounded)])
+    });
     Ok((points.collect(), rates))
 }
 
@@ -112,6 +119,14 @@ fn rate(index: &Index, set: &Set, beam_width: usize) -> Result<f64> {
         Ok(times[times.len() / 2])
     })?;
     Ok(set.queries().len() as f64 / median.as_secs_f64())
+}
+
+/// Bytes that a query reads, in the mean.
+fn bytes(index: &Index, set: &Set, beam_width: usize) -> Result<f64> {
+    let params = SearchParams::new(K).beam_width(beam_width);
+    let profile = set.in_element(set.queries(), |queries| Ok(Profile::measure(index, queries, params)?))?;
+    let total: u64 = profile.costs.iter().map(|&cost| profile.bytes(cost)).sum();
+    Ok(total as f64 / profile.costs.len() as f64)
 }
 
 /// Rounds a share to four decimals.

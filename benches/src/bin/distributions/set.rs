@@ -11,7 +11,7 @@ use jasper::{
 };
 use jasper_benches::exact_neighbors;
 use jasper_core::with_element;
-use jasper_cuda::Context;
+use jasper_cuda::{Context, Stream, copy_bandwidth};
 use jasper_data::{GroundTruth, ThreadPool, ThreadPoolBuilder, VectorFileOptions, write_vectors};
 use serde_json::{Value, json};
 
@@ -30,6 +30,8 @@ pub struct Bench {
     pub rows: usize,
     /// Computes exact distances, unless there is a GPU.
     pub pool: ThreadPool,
+    /// Bytes per second of a copy within a GPU.
+    pub copy: Option<f64>,
     context: Option<Context>,
 }
 
@@ -53,7 +55,8 @@ impl Bench {
     pub fn new(device: Device, rows: usize) -> Result<Self> {
         let device = device.resolve()?.context("--device is cpu or cuda:0, ..")?;
         let context = device.cuda_ordinals().first().map(|&ordinal| Context::open(ordinal)).transpose()?;
-        Ok(Self { device, rows, pool: ThreadPoolBuilder::new().build()?, context })
+        let copy = context.as_ref().map(|context| copy_bandwidth(&Stream::new(context)?)).transpose()?;
+        Ok(Self { device, rows, pool: ThreadPoolBuilder::new().build()?, copy, context })
     }
 
     /// Queries of a set, at most: enough to fill a GPU, or that a CPU finds the true neighbors of in a second.

@@ -22,6 +22,7 @@ const TOLERATED: f64 = 0.01;
 /// Measurements on one kind of device.
 pub struct OnDevice<'a> {
     sets: Vec<&'a Value>,
+    codes: Vec<&'a Value>,
     changes: Vec<&'a Value>,
     /// Settings of all systems, measured in one run.
     systems: Vec<&'a Value>,
@@ -37,30 +38,13 @@ impl<'a> OnDevice<'a> {
         };
         let mut systems = lines.systems();
         systems.retain(|line| line["threads"].is_number() == on_cpu);
-        Self { sets: of_kind("distribution"), changes: of_kind("change"), systems }
+        Self { sets: of_kind("distribution"), codes: of_kind("codes"), changes: of_kind("change"), systems }
     }
 
     /// Cost, recall by beam width, and queries per second at equal recall, with the ratio to the best other library.
     pub fn table(&self) -> String {
-        let widths = WIDTHS.map(|width| format!("{width} | ")).concat();
-        let recalls = self.sets.first().map(|line| rates(line)).unwrap_or_default();
-        let recalls: String = recalls.iter().map(|(recall, ..)| format!("{recall} | ")).collect();
         let row = |line: &&Value| {
-            let points = points(line);
-            let recall = |width: f64| {
-                let point = points.iter().find(|point| number(&point[0]) == width);
-                point.map_or("-".to_owned(), |point| format!("{:.4}", number(&point[1])))
-            };
-            let own = self.curve(line, "jasper");
-            let others: Vec<_> =
-                self.others(line).into_iter().map(|system| self.curve(line, system)).collect();
-            let rate = |(recall, rate, at_least): &(f64, Option<f64>, bool)| {
-                let Some(rate) = *rate else { return "-".to_owned() };
-                let of_run = rate_at(&own, *recall).map_or(rate, Reached::rate);
-                let other = others.iter().filter_map(|other| rate_at(other, *recall)).map(Reached::rate);
-                let ratio = other.reduce(f64::max).map(|other| format!(" ({:.2})", of_run / other));
-                format!("{}{}{}", if *at_least { ">" } else { "" }, short(rate), ratio.unwrap_or_default())
-            };
+            let others = self.others(line);
             let highest = others.iter().flatten().map(|point| point.0).reduce(f64::max);
             [text(line, "set").to_owned(), vectors(line), format!("{:.1}", number(&line["build_seconds"]))]
                 .into_iter()
@@ -68,13 +52,48 @@ impl<'a> OnDevice<'a> {
                     format!("{:.0}", number(&line["mean_degree"])),
                     format!("{:.0}%", 100.0 * number(&line["thin"])),
                 ])
-                .chain(WIDTHS.map(recall))
-                .chain(rates(line).iter().map(rate))
+                .chain(recalls(line))
+                .chain(self.rates(line))
+                .chain([of_copy(line).map_or("-".to_owned(), |share| format!("{share:.2}"))])
                 .chain([highest.map_or("-".to_owned(), |recall| format!("{recall:.4}"))])
                 .collect()
         };
-        let head = format!("set | vectors | build s | degree | thin | {widths}{recalls}best other");
+        let head = format!("set | vectors | build s | degree | thin | {}of copy | best other", self.head());
         table(&head, self.sets.iter().map(row))
+    }
+
+    /// The codes that were chosen, the seconds that took, and searches by them.
+    pub fn codes(&self) -> String {
+        let row = |line: &&Value| {
+            let chosen = line["codes"].as_str().unwrap_or("none");
+            [text(line, "set").to_owned(), chosen.to_owned(), format!("{:.1}", number(&line["seconds"]))]
+                .into_iter()
+                .chain(recalls(line))
+                .chain(self.rates(line))
+                .collect()
+        };
+        let head = format!("set | codes | seconds | {}", self.head());
+        table(head.trim_end_matches([' ', '|']), self.codes.iter().map(row))
+    }
+
+    /// The columns of [`recalls`] and of [`Self::rates`], each with its separator.
+    fn head(&self) -> String {
+        let at = self.sets.first().map(|line| rates(line)).unwrap_or_default();
+        let columns = WIDTHS.into_iter().chain(at.into_iter().map(|(recall, ..)| recall));
+        columns.map(|column| format!("{column} | ")).collect()
+    }
+
+    /// Queries per second at equal recall, with the ratio to the best other library.
+    fn rates(&self, line: &Value) -> Vec<String> {
+        let (own, others) = (self.curve(line, "jasper"), self.others(line));
+        let cell = |(recall, rate, at_least): (f64, Option<f64>, bool)| {
+            let Some(rate) = rate else { return "-".to_owned() };
+            let of_run = rate_at(&own, recall).map_or(rate, Reached::rate);
+            let other = others.iter().filter_map(|other| rate_at(other, recall)).map(Reached::rate);
+            let ratio = other.reduce(f64::max).map(|other| format!(" ({:.2})", of_run / other));
+            format!("{}{}{}", if at_least { ">" } else { "" }, short(rate), ratio.unwrap_or_default())
+        };
+        rates(line).into_iter().map(cell).collect()
     }
 
     /// Recall after changes at beam width 64, and the most that any width loses against a new index.
@@ -123,12 +142,12 @@ impl<'a> OnDevice<'a> {
         plots::sheet("Recall@10 and queries per second by kind of data", &subtitle, charts.collect(), shown)
     }
 
-    /// The other systems that were measured on the set of a line.
-    fn others(&self, line: &Value) -> Vec<&'a str> {
+    /// The curves of other systems on the set of a line.
+    fn others(&self, line: &Value) -> Vec<Vec<(f64, f64)>> {
         let of_set: Vec<&Value> =
             self.systems.iter().copied().filter(|other| other["set"] == line["set"]).collect();
         let names = distinct(&of_set, "system").into_iter().filter_map(|name| name.as_str());
-        names.filter(|name| !name.starts_with("jasper")).collect()
+        names.filter(|name| !name.starts_with("jasper")).map(|name| self.curve(line, name)).collect()
     }
 
     /// Recall and queries per second of a system on the set of a line.
@@ -147,6 +166,19 @@ fn vectors(line: &Value) -> String {
 
 fn points(line: &Value) -> &[Value] {
     line["points"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Recall at each of [`WIDTHS`].
+fn recalls(line: &Value) -> [String; WIDTHS.len()] {
+    WIDTHS.map(|width| {
+        let point = points(line).iter().find(|point| number(&point[0]) == width);
+        point.map_or("-".to_owned(), |point| format!("{:.4}", number(&point[1])))
+    })
+}
+
+/// What is read per second with the narrowest beam of a recall of at least 0.95, as a share of a copy.
+fn of_copy(line: &Value) -> Option<f64> {
+    points(line).iter().find(|point| number(&point[1]) >= 0.95)?[3].as_f64()
 }
 
 /// Recalls, the rate at each if it was reached, and whether that is only a lower bound.
@@ -169,9 +201,12 @@ mod tests {
     fn sets_are_beside_other_libraries() {
         let lines = sample();
         let table = OnDevice::new(&lines, true).table();
-        let row = "| tight | 100,000 x 64 f32, l2 | 12.3 | 41 | 9% | 0.6742 | 0.8000 | - | 0.9945 | >2.7 k (3.00) | - | 0.9700 |";
+        let row = "| tight | 100,000 x 64 f32, l2 | 12.3 | 41 | 9% | 0.6742 | 0.8000 | - | 0.9945 | >2.7 k (3.00) | - | - | 0.9700 |";
         assert!(table.contains(row), "{table}");
-        assert!(OnDevice::new(&lines, false).table().contains("| 1.20 M | - | - |"));
+        let gpu = OnDevice::new(&lines, false);
+        assert!(gpu.table().contains("| 1.20 M (3.00) | - | 0.50 | 0.9700 |"));
+        let codes = "| tight | mixed:1 | 0.3 | 0.9400 | 0.9700 | - | - | 1.60 M (4.00) | - |";
+        assert!(gpu.codes().contains(codes), "{}", gpu.codes());
     }
 
     #[test]

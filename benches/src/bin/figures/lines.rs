@@ -61,10 +61,11 @@ impl Lines {
         self.0.iter().filter(|line| line["system"].is_string()).collect()
     }
 
-    /// Splits into lines of exact searches and of quantized searches.
+    /// Splits into lines of `gpu_search` by codes, and all others.
     pub fn split_by_codes(self) -> [Self; 2] {
         let devices: Vec<Value> = self.kind("device").into_iter().cloned().collect();
-        let (quantized, exact) = self.0.into_iter().partition(|line| line["codes"].is_string());
+        let is_by_codes = |line: &Value| line["codes"].is_string() && line["what"] != "codes";
+        let (quantized, exact) = self.0.into_iter().partition(is_by_codes);
         [Self(exact), Self([devices, quantized].concat())]
     }
 

@@ -118,6 +118,7 @@ fn figures(lines: Lines, peers: &Peers) -> Result<Vec<(String, Figure)>> {
         ("search-graphs", None, tables::graphs(lines, peers)),
         ("distributions-cpu", cpu.plot()?, cpu.table()),
         ("distributions-gpu", gpu.plot()?, gpu.table()),
+        ("distributions-gpu-codes", None, gpu.codes()),
         ("changes-cpu", None, cpu.changes()),
         ("changes-gpu", None, gpu.changes()),
     ];
