@@ -115,7 +115,7 @@ impl fmt::Display for Quantized {
         };
         let (measure, cost): (_, fn(f64) -> String) = match unit {
             CostUnit::Nanoseconds => ("estimated CPU time", |ns| format!("{:.1} µs", ns / 1e3)),
-            _ => ("bytes read", |bytes| units::bytes(bytes as u64)),
+            _ => ("cost in bytes read", |bytes| units::bytes(bytes as u64)),
         };
         let exact = cost(*exact_cost);
         write!(
