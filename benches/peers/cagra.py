@@ -6,11 +6,11 @@
     target/release/distributions sorted --rows 1000000 --device cuda:0 --write local/sets
     python benches/peers/cagra.py local/sets/sorted >> local/distributions.jsonl
 
-Prints one JSON object per setting. The default graph has 64 edges; queries and results are in device memory, 10,000 queries
+Prints one JSON object per setting. Graphs are built by NN-descent, with 64 edges of 128 neighbors; queries and results are in device memory, 10,000 queries
 are a batch, and the time is the median of some rounds by events. Cosine is L2 of normalized rows.
 """
 import json, os, statistics, sys, time
-import cupy, rmm, torch
+import cupy, cuvs, rmm, torch
 from cuvs.common import Resources
 from cuvs.neighbors import cagra
 from files import Set
@@ -60,13 +60,15 @@ def recall(rows, queries, found, bound, metric):
 def measure(folder, resources, stream):
     data = Set(folder, QUERIES)
     with open(os.path.join(folder, "meta.json")) as file:
-        element = {"f16": torch.float16, "f32": torch.float32, "u8": torch.uint8}[json.load(file)["element"]]
+        is_half = json.load(file).get("element") == "f16"
+    element = torch.float16 if is_half else getattr(torch, data.dtype.name)
     rows, queries = (torch.from_numpy(part).cuda() for part in (data.base, data.queries))
     if data.metric == "cosine":
         rows, queries = (torch.nn.functional.normalize(part.float()) for part in (rows, queries))
+    given, asked = rows, queries  # recall is of distances before rows are rounded
     rows, queries = rows.to(element), queries.to(element)
     truth = torch.from_numpy(data.truth[:, K - 1 : K].astype("int64")).cuda()
-    bound = distances(rows, queries, truth, data.metric)
+    bound = distances(given, asked, truth, data.metric)
 
     begun = time.perf_counter()
     index = cagra.build(cagra.IndexParams(metric="inner_product" if data.metric == "ip" else "sqeuclidean",
@@ -85,9 +87,9 @@ def measure(folder, resources, stream):
         found = torch.from_dlpack(ids.view(cupy.int32)).long()
         print(json.dumps(dict(
             set=data.name, points=len(rows), dimension=rows.shape[1], dtype=str(element).removeprefix("torch."),
-            metric=data.metric, system="cuvs-cagra", version="26.10", device_name=torch.cuda.get_device_name(),
+            metric=data.metric, system="cuvs-cagra", version=cuvs.__version__, device_name=torch.cuda.get_device_name(),
             build_seconds=round(built, 2), setting=f"{algorithm} itopk={length} width={width} iterations={most or 'auto'}",
-            recall=round(recall(rows, queries, found, bound, data.metric), 5), qps=round(len(queries) / took))), flush=True)
+            recall=round(recall(given, asked, found, bound, data.metric), 5), qps=round(len(queries) / took))), flush=True)
 
 
 def main():
@@ -95,10 +97,7 @@ def main():
     # CAGRA runs on the default stream, for which that of the thread (handle 2) waits.
     resources, stream = Resources(), torch.cuda.ExternalStream(2)
     for folder in sys.argv[1:]:
-        try:
-            measure(folder, resources, stream)
-        except Exception as error:
-            print(f"{folder}: {error}", file=sys.stderr)
+        measure(folder, resources, stream)
         torch.cuda.empty_cache()
 
 

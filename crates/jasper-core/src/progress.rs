@@ -30,7 +30,7 @@ pub enum Stage {
     Scanning,
     /// Trying and timing searches.
     Tuning,
-    /// Training a quantizer and encoding vectors.
+    /// Training a quantizer and encoding vectors, or trying one for a build.
     Quantizing,
     /// Making the changes of a journal again.
     Replaying,

@@ -211,7 +211,7 @@ impl Index {
     /// "sketches" keeps the codes that there are, and adds bytes that speed up exact searches of float32 on the CPU, with
     /// the same results. They are not saved with the index.
     ///
-    /// Raises ParameterError for codes by which searches would lose most neighbors of some vectors, as those of few far
+    /// "auto" passes over codes by which searches would lose most neighbors of some vectors. Raises ParameterError for codes by which searches would lose most neighbors of some vectors, as those of few far
     /// clusters or of a tight one in other data do; force=True takes them.
     ///
     /// >>> import jasper, numpy as np

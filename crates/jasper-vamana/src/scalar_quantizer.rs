@@ -89,7 +89,7 @@ const MAX_COMPARED: usize = 1 << 22;
 const MAX_NEW_COMPARED: usize = 8192;
 /// Vectors that are compared with the whole sample while they are in the cache.
 const TRIAL_CHUNK: usize = 128;
-/// Coordinates that are compared between two reports of progress: about a second on one core.
+/// Coordinates that each thread compares between two reports of progress, for about a second.
 const PASS_COORDINATES: usize = 1 << 24;
 
 /// The metric of the quantized vectors: unit vectors have the same order by angle as by squared L2.
@@ -144,14 +144,30 @@ impl ScalarQuantizer {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Option<Self>, Cancelled> {
         let (quantizer, sample) = parallel::install(pool, || (Self::new(graph), Self::trial_sample(graph)));
+        let pass = PASS_COORDINATES * pool.current_num_threads() / quantizer.width();
+        let nearest = quantizer.nearest_in_passes(graph, sample.clone(), pass.max(1), pool, progress)?;
+        Ok(parallel::install(pool, || quantizer.accepted(graph, &sample, &nearest)))
+    }
+
+    /// The nearest of all vectors to each of a sample, of which `pass` are compared between two reports.
+    fn nearest_in_passes<T: Element>(
+        &self,
+        graph: &Graph<T>,
+        sample: Vec<Slot>,
+        pass: usize,
+        pool: &ThreadPool,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Vec<Vec<Slot>>, Cancelled> {
         let slots = vertices_of(graph, MAX_COMPARED);
-        let (pass, total) = ((PASS_COORDINATES / quantizer.width()).max(1), slots.len());
-        let mut nearest = no_candidates(&sample);
+        let mut report =
+            |done| Progress { stage: Stage::Quantizing, done, total: slots.len() }.report(progress);
+        let mut nearest = Nearest::new(self, graph, sample);
         for (number, slots) in slots.chunks(pass).enumerate() {
-            Progress { stage: Stage::Quantizing, done: number * pass, total }.report(progress)?;
-            parallel::install(pool, || quantizer.add_nearest(graph, slots, &sample, &mut nearest));
+            report(number * pass)?;
+            parallel::install(pool, || nearest.add(slots));
         }
-        Ok(parallel::install(pool, || quantizer.accepted(graph, &sample, &sorted_slots(nearest))))
+        report(slots.len())?;
+        Ok(nearest.into_slots())
     }
 
     /// The vectors whose nearest neighbors a trial looks for.
@@ -246,9 +262,9 @@ impl ScalarQuantizer {
     /// Whether a trial among some vectors accepts SQ8.
     fn tells_apart<T: Element>(&self, graph: &Graph<T>, slots: Vec<Slot>) -> bool {
         let sample = trial_sample_of(slots.clone());
-        let mut nearest = no_candidates(&sample);
-        self.add_nearest(graph, &slots, &sample, &mut nearest);
-        let nearest = sorted_slots(nearest);
+        let mut nearest = Nearest::new(self, graph, sample.clone());
+        nearest.add(&slots);
+        let nearest = nearest.into_slots();
         let trials: Vec<_> = sample.into_iter().zip(nearest.iter().map(Vec::as_slice)).collect();
         Overlap::with_exact(graph, &trials).is_enough(MIN_FOUND)
     }
@@ -404,45 +420,59 @@ impl ScalarQuantizer {
         }
         bytes
     }
+}
 
-    /// Adds slots to the [`TRIAL_CANDIDATES`] nearest by bytes to each of a sample, which is not near to itself.
-    fn add_nearest<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], sample: &[Slot], all: &mut [TopK]) {
-        let width = self.width();
-        let queries = self.quantize_slots(graph, sample);
-        let add_chunk = |mut nearest: Vec<TopK>, chunk: &[Slot]| {
-            let bytes = self.quantize_slots(graph, chunk);
+/// The [`TRIAL_CANDIDATES`] nearest by bytes to each of a sample, without itself.
+struct Nearest<'a, T: 'static> {
+    quantizer: &'a ScalarQuantizer,
+    graph: &'a Graph<T>,
+    sample: Vec<Slot>,
+    /// `[sample][width]`
+    bytes: Vec<i8>,
+    lists: Vec<TopK>,
+}
+
+impl<'a, T: Element> Nearest<'a, T> {
+    fn new(quantizer: &'a ScalarQuantizer, graph: &'a Graph<T>, sample: Vec<Slot>) -> Self {
+        let bytes = quantizer.quantize_slots(graph, &sample);
+        let lists = vec![TopK::new(TRIAL_CANDIDATES); sample.len()];
+        Self { quantizer, graph, sample, bytes, lists }
+    }
+
+    /// Adds slots. Runs in the current rayon pool.
+    fn add(&mut self, slots: &[Slot]) {
+        let width = self.quantizer.width();
+        let bounds: Vec<f32> = self.lists.iter().map(TopK::farthest).collect();
+        let add_chunk = |mut lists: Vec<TopK>, chunk: &[Slot]| {
+            let bytes = self.quantizer.quantize_slots(self.graph, chunk);
             let rows: Vec<_> = bytes.chunks_exact(width).collect();
             let mut distances = vec![0.0; chunk.len()];
-            for ((query, vector), nearest) in sample.iter().zip(queries.chunks_exact(width)).zip(&mut nearest)
-            {
-                byte_distances(graph.metric(), vector, &rows, &mut distances);
-                let farthest = nearest.farthest();
+            let queries = self.sample.iter().zip(self.bytes.chunks_exact(width)).zip(&bounds);
+            for (((query, vector), &bound), list) in queries.zip(&mut lists) {
+                byte_distances(self.graph.metric(), vector, &rows, &mut distances);
+                let farthest = list.farthest().min(bound);
                 let near = chunk.iter().zip(&distances).filter(|&(_, &distance)| distance <= farthest);
                 let others = near.filter(|(slot, _)| *slot != query);
-                others.for_each(|(&slot, &distance)| nearest.add(Neighbor::new(distance, slot)));
+                others.for_each(|(&slot, &distance)| list.add(Neighbor::new(distance, slot)));
             }
-            nearest
+            lists
         };
         // Lists of all queries take 1.6 MB: one for each thread, and not for each task that threads steal.
         let part = slots.len().div_ceil(rayon::current_num_threads()).max(1);
-        let of_part = |part: &[Slot]| part.chunks(TRIAL_CHUNK).fold(no_candidates(sample), add_chunk);
+        let none = || vec![TopK::new(TRIAL_CANDIDATES); self.sample.len()];
+        let of_part = |part: &[Slot]| part.chunks(TRIAL_CHUNK).fold(none(), add_chunk);
         for of_part in parallel::map(slots.chunks(part), of_part) {
-            for (all, nearest) in all.iter_mut().zip(of_part) {
-                nearest.into_sorted().into_iter().for_each(|neighbor| all.add(neighbor));
+            for (list, nearest) in self.lists.iter_mut().zip(of_part) {
+                nearest.into_sorted().into_iter().for_each(|neighbor| list.add(neighbor));
             }
         }
     }
-}
 
-/// Empty lists of candidates for a sample.
-fn no_candidates(sample: &[Slot]) -> Vec<TopK> {
-    vec![TopK::new(TRIAL_CANDIDATES); sample.len()]
-}
-
-/// The slots of lists, nearest first.
-fn sorted_slots(lists: Vec<TopK>) -> Vec<Vec<Slot>> {
-    let slots = |list: TopK| list.into_sorted().into_iter().map(|near| near.slot()).collect();
-    lists.into_iter().map(slots).collect()
+    /// The slots, nearest first.
+    fn into_slots(self) -> Vec<Vec<Slot>> {
+        let slots = |list: TopK| list.into_sorted().into_iter().map(|near| near.slot()).collect();
+        self.lists.into_iter().map(slots).collect()
+    }
 }
 
 /// The mean of some vectors in each dimension; zeros if there are none.

@@ -11,8 +11,8 @@
 //! a build.
 //!
 //! **On a GPU**, the cost is the bytes that searches read, in whole sectors of memory: the edges of expanded vertices,
-//! the codes or vectors of visited ones, and the vectors of reranked ones. Estimates take longer than to read codes, so
-//! codes count as the bytes of vectors that are read in that time.
+//! the codes or vectors of visited ones, and the vectors of reranked ones. An estimate takes longer than reading its code,
+//! which counts as the bytes of vectors that are read in that time.
 //!
 //! **On a CPU**, bytes do not decide: codes of several planes read few of them and take many instructions, and a vector
 //! of bytes is compared as fast as a code. The cost is an estimate of the time, from counts of
@@ -113,7 +113,7 @@ const SLACK: f64 = 0.001;
 
 /// On a GPU, the time of an estimate, in the time that vectors of the same bytes are read in
 /// (docs/notebook/experiments.md#gpu-what-an-estimate-costs).
-const CODE_TIME: f64 = 3.3;
+const CODE_TIME: f64 = 3.8;
 /// Time of a hop of a search on a CPU core. This and the times that follow are fitted to measurements.
 const HOP_NS: f64 = 150.0;
 /// Time of a distance, with its insertion into the frontier.
@@ -271,7 +271,7 @@ impl<T: Element> TypedIndex<T> {
                 // Only the codes of one candidate are in memory at a time.
                 self.backend.change(|graph| graph.drop_codes())?;
                 match self.encode_locked(quantization, CodeCheck::Refuse, progress) {
-                    // Some vectors would not be found. Wider beams make up for it in a mean.
+                    // Some vectors would not be found, which a wider beam hides in the mean.
                     Err(UpdateError::CodesLose { .. }) => {
                         let bytes = quantization.bytes(dimension);
                         tried.push(TriedQuantization { quantization, bytes, beam_width: None, cost: None });
@@ -375,6 +375,13 @@ mod tests {
         let device = Device::CPU.sharded(true).vector_storage(jasper_vamana::MemorySpace::Host);
         assert_eq!(CostUnit::of(device), CostUnit::Nanoseconds);
         assert_eq!(CostUnit::of(Device::cuda(0)), CostUnit::Bytes);
+    }
+
+    #[test]
+    fn on_a_gpu_codes_cost_more_than_to_read_them() {
+        let [gpu, cpu] = [CostUnit::Bytes, CostUnit::Nanoseconds];
+        assert_eq!(gpu.code(40, 1), CODE_TIME * 64.0);
+        assert_eq!(cpu.code(40, 1), cpu.distance(40, 1));
     }
 
     #[test]

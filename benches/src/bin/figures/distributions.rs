@@ -24,7 +24,7 @@ pub struct OnDevice<'a> {
     sets: Vec<&'a Value>,
     codes: Vec<&'a Value>,
     changes: Vec<&'a Value>,
-    /// Settings of all systems, measured in one run.
+    /// Settings of other systems on the same sets.
     systems: Vec<&'a Value>,
 }
 

@@ -115,7 +115,7 @@ impl fmt::Display for Quantized {
         };
         let (measure, cost): (_, fn(f64) -> String) = match unit {
             CostUnit::Nanoseconds => ("estimated CPU time", |ns| format!("{:.1} µs", ns / 1e3)),
-            _ => ("cost in bytes read", |bytes| units::bytes(bytes as u64)),
+            _ => ("cost in bytes", |bytes| units::bytes(bytes as u64)),
         };
         let exact = cost(*exact_cost);
         write!(
@@ -126,7 +126,7 @@ impl fmt::Display for Quantized {
             write!(f, "\n         {:<9}  {:>9}", tried.quantization, units::bytes(tried.bytes as u64))?;
             match tried.beam_width.zip(tried.cost) {
                 Some((width, of_search)) => write!(f, "  {:>9} at beam width {width}", cost(of_search))?,
-                None => f.write_str("  not reached")?,
+                None => f.write_str("  misses neighbors")?,
             }
         }
         Ok(())

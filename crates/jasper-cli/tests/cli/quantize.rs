@@ -127,7 +127,7 @@ fn a_build_quantizes_by_trial() {
         let quantize = ["quantize", "coded.jasper", "--quantization", "auto", "--device", device];
         String::from_utf8(sandbox.jasper(&quantize).stdout).unwrap()
     };
-    for (device, cost) in [("cpu", "estimated CPU time"), ("cuda", "cost in bytes read")] {
+    for (device, cost) in [("cpu", "estimated CPU time"), ("cuda", "cost in bytes")] {
         let text = on(device);
         assert!(text.contains(&format!("\ntrial    {cost} per query at recall@10 of ")), "{text}");
     }

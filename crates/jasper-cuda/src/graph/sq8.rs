@@ -96,7 +96,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             let rows = quantizer.is_some().then_some(rows);
             (Sq8Trial { quantizer, slots: host.slots() }, rows)
         } else {
-            // The device would find free slots, which have the bytes of their last vectors.
+            // The device would find free slots, which have the bytes of their last vectors. Changes report no progress here.
             let quantizer = ScalarQuantizer::by_trial(host, pool, &mut no_progress).expect("not cancelled");
             let rows = quantizer.as_ref().map(|quantizer| self.sq8_rows(quantizer)).transpose()?;
             (Sq8Trial { quantizer, slots: host.slots() }, rows)

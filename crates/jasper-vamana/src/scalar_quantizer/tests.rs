@@ -177,11 +177,11 @@ fn the_trial_finds_the_nearest_by_definition() {
         let sample = [3, 400, 699].map(Slot::from_index);
         let bytes = quantizer.quantize_slots(&graph, &slots);
         let vector = |slot: Slot| &bytes[slot.index() * 16..][..16];
-        let mut nearest = no_candidates(&sample);
-        for pass in slots.chunks(300) {
-            quantizer.add_nearest(&graph, pass, &sample, &mut nearest);
-        }
-        for (query, found) in sample.iter().zip(sorted_slots(nearest)) {
+        let pool = executor.pool();
+        let nearest =
+            |pass| quantizer.nearest_in_passes(&graph, sample.into(), pass, pool, &mut no_progress).unwrap();
+        assert_eq!(nearest(300), nearest(700));
+        for (query, found) in sample.iter().zip(nearest(300)) {
             let distance = |slot: Slot| match metric {
                 Metric::InnerProduct => -(i8::distance_fns().dot)(vector(*query), vector(slot)),
                 _ => (i8::distance_fns().squared_l2)(vector(*query), vector(slot)),
@@ -196,20 +196,22 @@ fn the_trial_finds_the_nearest_by_definition() {
 }
 
 #[test]
-fn a_trial_can_be_cancelled() {
+fn a_trial_is_cancelled_between_its_passes() {
     let executor = CpuExecutor::new(2).unwrap();
-    let rows = vec![1.0_f32; 3 << 8];
-    let view = MatrixView::new(&rows, 3 << 7).unwrap();
-    let graph =
-        ingest(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap().graph;
-    let mut reports = Vec::new();
-    let mut cancel = |progress: Progress| {
-        reports.push(progress);
-        ControlFlow::Break(())
-    };
-    let cancelled = ScalarQuantizer::by_trial(&graph, executor.pool(), &mut cancel).unwrap_err();
-    assert_eq!(cancelled, Cancelled { stage: Stage::Quantizing, done: 0, total: 2 });
-    assert_eq!(reports.len(), 1);
+    let rows: Vec<f32> = Clusters::new(5, 8).rows(700, 0);
+    let view = MatrixView::new(&rows, 5).unwrap();
+    let params = BuildParams::default();
+    let graph = ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph;
+    let quantizer = ScalarQuantizer::new(&graph);
+    for last in [0, 300, 600, 700] {
+        let mut stop = |progress: Progress| match progress.done == last {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let sample = vec![Slot::from_index(3)];
+        let found = quantizer.nearest_in_passes(&graph, sample, 300, executor.pool(), &mut stop);
+        assert_eq!(found, Err(Cancelled { stage: Stage::Quantizing, done: last, total: 700 }));
+    }
 }
 
 #[test]

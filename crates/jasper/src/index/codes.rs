@@ -35,8 +35,8 @@ pub enum QuantizeMode {
     /// gets the same quantization on any GPU, and on any CPU.
     ///
     /// A quantization is tried if it would cost less than the best one so far, should its searches visit no more vertices
-    /// than exact ones: usually one or two for a GPU, more for a CPU. Each takes the time of [`Self::Forced`] and dozens of
-    /// searches of 400 queries. Changes wait meanwhile; searches continue, with the codes being tried.
+    /// than exact ones: often one or two for a GPU, more for a CPU. Each takes the time of [`Self::Checked`] and dozens of
+    /// searches of 400 queries; one that the check refuses is not searched with. Changes wait meanwhile; searches continue, with the codes being tried.
     Auto(Device),
     /// No codes: existing ones are dropped, and searches are exact again.
     None,
