@@ -124,6 +124,8 @@ const LINE_NS: f64 = 2.3;
 const GROUP_NS: f64 = 1.6;
 /// Time of the projection of a query to the dimensions of mixed codes, per coordinate.
 const PROJECTION_NS: f64 = 11.4;
+/// The relative error of costs: of two that differ by less, either may be the least.
+const COST_ERROR: f64 = 0.1;
 const LINE_BYTES: usize = 64;
 const GROUP: usize = 64;
 
@@ -174,15 +176,6 @@ impl CostUnit {
         match (self, quantization) {
             (Self::Nanoseconds, Quantization::Mixed { .. }) => dimension as f64 * PROJECTION_NS,
             _ => 0.0,
-        }
-    }
-
-    /// The relative error of a cost.
-    fn error(self) -> f64 {
-        match self {
-            Self::Bytes => 0.0,
-            // The deviation of the fit.
-            Self::Nanoseconds => 0.1,
         }
     }
 
@@ -264,7 +257,7 @@ impl<T: Element> TypedIndex<T> {
             let (mut tried, mut least) = (Vec::<TriedQuantization>::new(), exact_cost);
             self.backend.change(|graph| graph.drop_codes())?;
             for (i, (quantization, floor)) in candidates.into_iter().enumerate() {
-                if floor > least * (1.0 + unit.error()) {
+                if floor > least * (1.0 + COST_ERROR) {
                     break;
                 }
                 step(1 + i, progress)?;
@@ -350,16 +343,18 @@ impl<T: Element> TypedIndex<T> {
     }
 }
 
-/// The quantization that costs least, if it costs less than exact distances. Of those that may cost least, as far as the
-/// unit tells: RaBitQ before mixed codes, because its estimates are as good for queries that are unlike the vectors, and
-/// then the narrowest beam.
+/// The quantization that costs least, if it costs less than exact distances. Of those that may cost least, one whose
+/// estimates are as good for queries that are unlike the vectors: on a CPU, RaBitQ before mixed codes, and then the
+/// narrowest beam.
 fn choose(unit: CostUnit, exact_cost: f64, tried: &[TriedQuantization]) -> Option<Quantization> {
     let cost = |tried: &TriedQuantization| tried.cost.unwrap_or(f64::INFINITY);
     let least = tried.iter().map(cost).fold(f64::INFINITY, f64::min);
-    let most = least * (1.0 + unit.error());
+    let most = least * (1.0 + COST_ERROR);
     let may_be_least = tried.iter().filter(|tried| cost(tried) <= most && cost(tried) < exact_cost);
     let is_mixed = |tried: &TriedQuantization| matches!(tried.quantization, Quantization::Mixed { .. });
-    may_be_least.min_by_key(|tried| (is_mixed(tried), tried.beam_width)).map(|tried| tried.quantization)
+    may_be_least
+        .min_by_key(|tried| (unit == CostUnit::Nanoseconds && is_mixed(tried), tried.beam_width))
+        .map(|tried| tried.quantization)
 }
 
 fn step(done: usize, progress: &mut ProgressFn<'_>) -> Result<(), Cancelled> {
@@ -402,7 +397,9 @@ mod tests {
         assert_eq!(choose(CostUnit::Nanoseconds, 150.0, &tried), Some(large));
         assert_eq!(choose(CostUnit::Nanoseconds, 107.0, &tried), Some(small));
         assert_eq!(choose(CostUnit::Nanoseconds, 100.0, &tried), None);
-        assert_eq!(choose(CostUnit::Bytes, 150.0, &tried), Some(mixed));
+        let wide = trial(small, Some(40), Some(100.0));
+        assert_eq!(choose(CostUnit::Nanoseconds, 150.0, &[tried[0], wide]), Some(small));
+        assert_eq!(choose(CostUnit::Bytes, 150.0, &[tried[0], wide]), Some(mixed));
         let far = [tried[0], trial(large, Some(27), Some(111.0)), tried[3]];
         assert_eq!(choose(CostUnit::Nanoseconds, 150.0, &far), Some(mixed));
         assert_eq!(choose(CostUnit::Nanoseconds, 150.0, &tried[3..]), None);
