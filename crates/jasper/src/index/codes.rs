@@ -26,8 +26,8 @@ pub enum QuantizeMode {
     /// exact searches cost less. [`Device::AUTO`] is a GPU if there is one, and for
     /// [a builder](crate::IndexBuilder::quantize) the device that builds the index.
     ///
-    /// On a CPU, where costs are estimates, codes that cost up to a tenth more count as well: of these RaBitQ is chosen, if
-    /// there is one, with the narrowest beam.
+    /// Costs are estimates, and codes that cost up to a tenth more count as well: of these the one with the narrowest beam is
+    /// chosen, on a CPU RaBitQ if there is one.
     ///
     /// 400 sampled vectors are searched for exactly and with each quantization, at the narrowest beam that reaches the
     /// recall of an exact search with a beam of 64, or 32 on a CPU, where what exact searches with a beam of 512 find
