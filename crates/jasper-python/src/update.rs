@@ -211,8 +211,8 @@ impl Index {
     /// "sketches" keeps the codes that there are, and adds bytes that speed up exact searches of float32 on the CPU, with
     /// the same results. They are not saved with the index.
     ///
-    /// "auto" passes over codes by which searches would lose most neighbors of some vectors. Raises ParameterError for codes by which searches would lose most neighbors of some vectors, as those of few far
-    /// clusters or of a tight one in other data do; force=True takes them.
+    /// Raises ParameterError for codes by which searches would lose most neighbors of some vectors, as those of few far
+    /// clusters or of a tight one in other data do; force=True takes them. "auto" passes over them.
     ///
     /// >>> import jasper, numpy as np
     /// >>> vectors = np.random.default_rng(0).random((1000, 32), dtype=np.float32)
