@@ -36,7 +36,8 @@ pub enum QuantizeMode {
     ///
     /// A quantization is tried if it would cost less than the best one so far, should its searches visit no more vertices
     /// than exact ones: often one or two for a GPU, more for a CPU. Each takes the time of [`Self::Checked`] and dozens of
-    /// searches of 400 queries; one that the check refuses is not searched with. Changes wait meanwhile; searches continue, with the codes being tried.
+    /// searches of 400 queries, unless the check refuses it. Changes wait meanwhile; searches continue, with the codes being
+    /// tried.
     Auto(Device),
     /// No codes: existing ones are dropped, and searches are exact again.
     None,
