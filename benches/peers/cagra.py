@@ -6,8 +6,9 @@
     target/release/distributions sorted --rows 1000000 --device cuda:0 --write local/sets
     python benches/peers/cagra.py local/sets/sorted >> local/distributions.jsonl
 
-Prints one JSON object per setting. Graphs are built by NN-descent, with 64 edges of 128 neighbors; queries and results are in device memory, 10,000 queries
-are a batch, and the time is the median of some rounds by events. Cosine is L2 of normalized rows.
+Prints one JSON object per setting. Graphs are built by NN-descent, with 64 edges of 128 neighbors. Queries and results are
+in device memory, 10,000 queries are a batch, and the time is the median of some rounds by events. Cosine is L2 of
+normalized rows.
 """
 import json, os, statistics, sys, time
 import cupy, cuvs, rmm, torch
@@ -26,16 +27,17 @@ SETTINGS = [
 
 
 def seconds(call, stream):
-    """The median time of a call, and the last result."""
-    times, result = [], call()
+    """The median time of a call."""
+    times = []
+    call()
     for _ in range(ROUNDS):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record(stream)
-        result = call()
+        call()
         end.record(stream)
         end.synchronize()
         times.append(begin.elapsed_time(end) / 1e3)
-    return statistics.median(times), result
+    return statistics.median(times)
 
 
 def distances(rows, queries, ids, metric):
@@ -80,7 +82,7 @@ def measure(folder, resources, stream):
         params = cagra.SearchParams(algo=algorithm, itopk_size=length, search_width=width, max_iterations=most)
         search = lambda: cagra.search(params, index, queries, K, neighbors=ids, distances=far, resources=resources)
         try:
-            took, _ = seconds(search, stream)
+            took = seconds(search, stream)
         except Exception as error:  # some settings have no kernel for some dimensions
             print(f"{data.name}, {algorithm} {length}: {error}", file=sys.stderr)
             continue

@@ -76,7 +76,8 @@ fn curve(bench: &Bench, index: &Index, set: &Set, truth: &GroundTruth) -> Result
     let copy = bench.copy.filter(|_| index.stats().quantization.is_none());
     let points = WIDTHS.map(|width| -> Result<Point> {
         let (recall, rate) = (set.recall(index, truth, width)?, rate(index, set, width)?);
-        let of_copy = copy.map(|copy| Ok::<_, Error>(bytes(index, set, width)? * rate / copy)).transpose()?;
+        let read = |copy| Ok::<_, Error>(bytes_per_second(index, set, width)? / copy);
+        let of_copy = copy.map(read).transpose()?;
         Ok(Point { width, recall, rate, of_copy })
     });
     let points = points.into_iter().collect::<Result<Vec<_>>>()?;
@@ -121,12 +122,11 @@ fn rate(index: &Index, set: &Set, beam_width: usize) -> Result<f64> {
     Ok(set.queries().len() as f64 / median.as_secs_f64())
 }
 
-/// Bytes that a query reads, in the mean.
-fn bytes(index: &Index, set: &Set, beam_width: usize) -> Result<f64> {
+/// Bytes per second that searches by vectors read on a GPU.
+fn bytes_per_second(index: &Index, set: &Set, beam_width: usize) -> Result<f64> {
     let params = SearchParams::new(K).beam_width(beam_width);
     let profile = set.in_element(set.queries(), |queries| Ok(Profile::measure(index, queries, params)?))?;
-    let total: u64 = profile.costs.iter().map(|&cost| profile.bytes(cost)).sum();
-    Ok(total as f64 / profile.costs.len() as f64)
+    Ok(profile.bytes_per_second())
 }
 
 /// Rounds a share to four decimals.
