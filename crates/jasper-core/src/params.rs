@@ -110,8 +110,8 @@ impl BuildParams {
         self.max_degree
     }
 
-    /// Neighbors that a full row keeps when a bulk build merges back edges into it: nine in ten of
-    /// [`max_degree`](Self::max_degree), so that the next ones have room.
+    /// Neighbors that a full row keeps when a pass of a bulk build, but for the last, merges back edges into it: nine in ten
+    /// of [`max_degree`](Self::max_degree), so that the next ones have room.
     pub fn merged_degree(&self) -> usize {
         self.max_degree - self.max_degree / 10
     }

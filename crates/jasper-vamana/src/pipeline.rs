@@ -161,11 +161,12 @@ pub(crate) fn publish<T: Element, E: Executor<T>>(
     }
     let mut back_edges = executor.reverse_edges(edges)?;
     let max_kept = graph.read(|graph| {
-        let params = graph.host().params();
-        match mode {
-            LinkMode::Insert(_) => Some(params.max_degree()),
-            LinkMode::Incoming => None,
-            _ => Some(params.merged_degree()),
+        let (params, metric) = (graph.host().params(), graph.host().metric());
+        match (mode, metric) {
+            (LinkMode::Incoming, _) => None,
+            // A later pass adds more edges to the same rows.
+            (LinkMode::Bulk | LinkMode::Refine, Metric::L2 | Metric::Cosine) => Some(params.merged_degree()),
+            _ => Some(params.max_degree()),
         }
     });
     while let Some(new_rows) = graph.read(|graph| executor.merge(graph, &mut back_edges, max_kept))? {

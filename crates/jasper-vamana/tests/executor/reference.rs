@@ -188,7 +188,10 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     };
     let (sampling, max_kept) = match mode {
         LinkMode::Insert(sampling) => (Some(sampling), params.max_degree()),
-        _ => (None, params.merged_degree()),
+        LinkMode::Bulk | LinkMode::Refine if graph.metric() != Metric::InnerProduct => {
+            (None, params.merged_degree())
+        }
+        _ => (None, params.max_degree()),
     };
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
