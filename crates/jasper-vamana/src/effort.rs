@@ -17,8 +17,9 @@
 //! to 512 if more than 3 in 1,000.
 //!
 //! An insert of more than a few vertices decides too, when it takes the number of vertices past a power of two: by those
-//! that it has linked, and by others at random if these are few. Under inner products, L is then doubled if more than 3 in
-//! 10,000 were missed, and twice if more than 3 in 1,000: what is linked is found more easily.
+//! that it has linked, and by others at random if these are few. It links in one pass: L is doubled if more than 3 in
+//! 10,000 were missed, and twice if more than 3 in 1,000; alpha is widened if more than 1 in 1,000 were, and prunes leave
+//! few edges. Where L cannot be raised, this is counted with beams of 256 and 1,024.
 //!
 //! A beam of 2 L finds all neighbors in a graph of good edges, whatever the dimension of the data. What it misses is
 //! out of reach: vertices to which few edges lead, because a search for their neighbors had not found them. A wider
@@ -45,14 +46,12 @@ const SAMPLE_DIVISOR: usize = 64;
 const MAX_SAMPLE: usize = 1024;
 /// Neighbors per vertex that must be found.
 const NEIGHBORS: usize = 10;
-/// The share of neighbors that searches of 2 L may miss before L is doubled, and before it is doubled again. For rows
-/// of more than [`SHORT_DIMENSION`] dimensions the second grows in proportion.
-const MAX_MISSED: [f64; 2] = [0.003, 0.012];
+/// The share of neighbors that searches of 2 L may miss before L is doubled, before it is doubled again, and before alpha
+/// is widened. For rows of more than [`SHORT_DIMENSION`] dimensions the second grows in proportion.
+const MAX_MISSED: [f64; 3] = [0.003, 0.012, 0.06];
 const SHORT_DIMENSION: usize = 256;
-/// The same while vertices are linked in one pass: the share before L is doubled, and before it becomes [`WIDEST`].
-const MAX_MISSED_IN_ONE_PASS: [f64; 2] = [0.0003, 0.003];
-/// The share that may be missed before alpha is widened.
-const MAX_MISSED_OF_THIN: f64 = 0.06;
+/// The same where vertices are linked in one pass. Their searches have a beam of L, not of half of it, and miss less.
+const MAX_MISSED_IN_ONE_PASS: [f64; 3] = [0.0003, 0.003, 0.001];
 /// So many may be missed by chance.
 const FEW_MISSED: usize = 2;
 /// The widest beam that finds the neighbors to compare with: the widest of a device.
@@ -62,8 +61,9 @@ const CHECKED: usize = 256;
 const CHECKED_BEAM: usize = 256;
 /// L is not raised beyond this.
 const WIDEST: usize = 512;
-/// Rows are thin if prunes leave them fewer than this share of the edges that they could have.
-const THIN: f64 = 0.4;
+/// Rows are thin if prunes leave them few edges beyond [`min_degree`](BuildParams::min_degree): less than this share of
+/// those that they could have.
+const THIN: f64 = 0.15;
 
 /// An upper bound of L in a build of `vertices` vertices with these parameters.
 pub fn widest_build_beam(params: &BuildParams, vertices: usize) -> usize {
@@ -92,9 +92,10 @@ pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
     let len = sample_len(linked.end);
     match metric {
         Metric::InnerProduct if passes_power_of_two(&linked) => {
-            let (next, [once, widest]) = (&order[linked.end..], MAX_MISSED_IN_ONE_PASS);
-            let allowed = if 2 * beam_width == WIDEST { widest } else { once };
-            adapt(executor, graph, linked.end, &next[..next.len().min(len)], [allowed, f64::INFINITY])
+            let (next, [once, widest, _]) = (&order[linked.end..], MAX_MISSED_IN_ONE_PASS);
+            let allowed =
+                [if 2 * beam_width == WIDEST { widest } else { once }, f64::INFINITY, f64::INFINITY];
+            adapt(executor, graph, linked.end, &next[..next.len().min(len)], allowed)
         }
         Metric::L2 | Metric::Cosine if linked.end == order.len() => {
             adapt(executor, graph, linked.end, &order[order.len() - len..], MAX_MISSED)
@@ -121,14 +122,8 @@ pub(crate) fn adapt_to_growth<T: Element, E: Executor<T>>(
     sample.retain(|slot| !copies.contains(slot));
     sample = sample.iter().copied().step_by(sample.len() / len.max(1) + 1).collect();
     let missing = len.saturating_sub(sample.len());
-    let allowed = graph.read(|graph| {
-        sample.extend(random_live(graph.host(), missing, vertices.end as u64));
-        match graph.host().metric() {
-            Metric::InnerProduct => MAX_MISSED_IN_ONE_PASS,
-            Metric::L2 | Metric::Cosine => MAX_MISSED,
-        }
-    });
-    adapt(executor, graph, vertices.end, &sample, allowed)?;
+    graph.read(|graph| sample.extend(random_live(graph.host(), missing, vertices.end as u64)));
+    adapt(executor, graph, vertices.end, &sample, MAX_MISSED_IN_ONE_PASS)?;
     Ok(())
 }
 
@@ -149,37 +144,48 @@ fn sample_len(vertices: usize) -> usize {
     (vertices / SAMPLE_DIVISOR).min(MAX_SAMPLE)
 }
 
-/// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones: more than these shares
-/// before L is doubled once, and twice. Returns the share that they missed, or `None` if nothing may be raised.
+/// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones: more than `allowed`, as
+/// [`MAX_MISSED`] says. Returns the share that they missed, or `None` if nothing may be raised.
 fn adapt<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: usize,
     sample: &[Slot],
-    [once, twice]: [f64; 2],
+    allowed: [f64; 3],
 ) -> Result<Option<f64>, UpdateError> {
     let (params, metric, dimension) =
         graph.read(|graph| (*graph.host().params(), graph.host().metric(), graph.host().dimension()));
-    let doubled = 2 * params.build_beam_width();
-    if params.effort() == Effort::Fixed || doubled > WIDEST || vertices < MIN_VERTICES || sample.is_empty() {
+    let (mut beam_width, mut alpha) = (params.build_beam_width(), params.alpha());
+    let may_raise = 2 * beam_width <= WIDEST;
+    let may_widen = metric != Metric::InnerProduct && may_widen(&params);
+    if params.effort() == Effort::Fixed
+        || !(may_raise || may_widen)
+        || vertices < MIN_VERTICES
+        || sample.is_empty()
+    {
         return Ok(None);
     }
-    let counts = graph.read(|graph| count_missed(executor, graph, sample, doubled));
+    let checked = if may_raise { 2 * beam_width } else { CHECKED_BEAM };
+    let counts = graph.read(|graph| count_missed(executor, graph, sample, checked));
     let (missed, total) = counts.map_err(UpdateError::device)?;
     let share = Some(missed as f64 / total);
     let longer = dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
-    let may_widen = metric != Metric::InnerProduct && may_widen(&params);
-    let allowed = [once, twice * longer, MAX_MISSED_OF_THIN];
+    let [once, twice, widen] = allowed;
+    let allowed = [once, twice * longer, widen];
     let [once, twice, widen] = allowed.map(|allowed| missed > FEW_MISSED.max((allowed * total) as usize));
     if !once {
         return Ok(share);
     }
-    let beam_width = if twice && 2 * doubled <= WIDEST { 2 * doubled } else { doubled };
-    let mut alpha = params.alpha();
+    for is_missed in [once, twice] {
+        if is_missed && 2 * beam_width <= WIDEST {
+            beam_width *= 2;
+        }
+    }
     if widen && may_widen {
         let rows = graph.read(|graph| executor.edge_rows(graph, sample)).map_err(UpdateError::device)?;
         let edges: usize = rows.iter().map(Vec::len).sum();
-        let is_thin = (edges as f64) < THIN * (sample.len() * params.max_degree()) as f64;
+        let filled = params.min_degree(metric) as f64 + THIN * params.max_degree() as f64;
+        let is_thin = (edges as f64) < filled * sample.len() as f64;
         if is_thin {
             alpha = defaults::WIDE_ALPHA;
         }
@@ -241,10 +247,10 @@ mod tests {
     use super::*;
     use crate::{ChangeHooks, NewVectors, OnConflict, bulk_build, insert};
 
-    /// The insert that takes an index past a power of two raises a beam that misses neighbors, unless that was given. If it
-    /// is cancelled, the beam stays.
+    /// The insert that takes an index past a power of two raises a beam that misses neighbors, and alpha where rows are thin
+    /// besides, unless they were given. If it is cancelled, they stay.
     #[test]
-    fn beams_follow_growth() {
+    fn effort_follows_growth() {
         const DIMENSION: usize = 6;
         const BUILT: usize = MIN_VERTICES - 1000;
         let mut random = synthetic::rng(5);
@@ -255,7 +261,7 @@ mod tests {
         let new = NewVectors::new(&new, &keys, OnConflict::Refuse);
         let executor = CpuExecutor::new(2).unwrap();
         for (effort, is_raised) in [(Effort::Fixed, false), (Effort::Adaptive, true)] {
-            let params = BuildParams::builder().max_degree(6).build_beam_width(4).effort(effort);
+            let params = BuildParams::builder().max_degree(32).build_beam_width(4).effort(effort);
             let (mut graph, _) =
                 bulk_build(&executor, &built, None, Metric::L2, params.build().unwrap(), &mut no_progress)
                     .unwrap();
@@ -264,9 +270,12 @@ mod tests {
                 _ => ControlFlow::Continue(()),
             };
             insert(&executor, &mut graph, new, ChangeHooks::new(&mut cancel)).unwrap_err();
-            assert_eq!(graph.params().build_beam_width(), 4);
+            let before = *graph.params();
+            assert_eq!(before.build_beam_width(), 4);
+            assert!(before.alpha() < defaults::WIDE_ALPHA);
             insert(&executor, &mut graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
             assert_eq!(graph.params().build_beam_width() > 4, is_raised);
+            assert_eq!(graph.params().alpha() == defaults::WIDE_ALPHA, is_raised);
         }
     }
 }
