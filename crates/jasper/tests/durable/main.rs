@@ -15,6 +15,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use jasper::ErrorKind;
+use jasper::attributes::Frame;
 use jasper::tune::{Goal, TuneQueries};
 use jasper::{
     DeleteKeys, Device, ElementKind, Error, Index, IndexBuilder, Key, MatrixView, Metric, NewKeys,
@@ -74,7 +75,16 @@ fn change(index: &Index, number: u64) {
     let batch = |most: u64| rows(bits, (1 + bits / 64 % most) as usize);
     let insert = |rows: &[f32]| index.insert(view(rows, DIMENSION), NewKeys::NEXT).map(drop);
     let quantize = |quantization: Option<Quantization>| index.quantize(quantization).map(drop);
-    let changed = match bits % 16 {
+    let tenants = |rows: usize| {
+        let tenants = (0..rows as u64).map(|row| (mix(bits ^ row) % 5) as i64);
+        let frame = Frame::new(rows).column("tenant", tenants).unwrap();
+        // A column that only some changes give.
+        match bits / 64 % 3 {
+            0 => frame.column("tag", vec![["old", "new"][bits as usize / 256 % 2]; rows]).unwrap(),
+            _ => frame,
+        }
+    };
+    let changed = match bits % 18 {
         _ if index.len() > 300 => index.delete(&some(index.keys(), bits, 2)).map(drop),
         0..=4 => insert(&batch(30)),
         5 => index.insert(&batch(1), &[mix(bits) >> 1]).map(drop),
@@ -107,6 +117,15 @@ fn change(index: &Index, number: u64) {
                 "{refused:?}"
             );
             refused
+        }
+        15 => {
+            let keys = some(index.keys(), bits, 4);
+            index.set_attributes(&keys, &tenants(keys.len()))
+        }
+        16 => {
+            let batch = batch(10);
+            let tenants = tenants(batch.len() / DIMENSION);
+            index.insert(view(&batch, DIMENSION), (NewKeys::NEXT, &tenants)).map(drop)
         }
         _ => {
             // The reference is not durable, and has no snapshots.
@@ -247,9 +266,9 @@ fn blocks_of_vectors_are_read_as_they_were_given() {
 fn tuned_searches_and_chosen_codes_are_in_the_journal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
-    let vectors: Vec<f32> = Clusters::new(64, 7).rows(3000, 0);
+    let vectors: Vec<f32> = Clusters::new(256, 7).rows(3000, 0);
     let builder = IndexBuilder::new(Metric::L2).max_degree(16).build_beam_width(16);
-    builder.build(view(&vectors, 64)).unwrap().save_durable(&path).unwrap();
+    builder.build(view(&vectors, 256)).unwrap().save_durable(&path).unwrap();
     let steps: [fn(&Index); 4] = [
         |index| {
             drop(index.tune(Goal { k: 1, recall: 0.5 }, TuneQueries::Sampled { count: 60, seed: 1 }).unwrap())
