@@ -5,11 +5,12 @@
 //! cargo run --release -p jasper-benches --bin soak -- cpu --minutes 60 --plot soak.svg
 //! ```
 //!
-//! The live vectors are a window of consecutive keys. Each round inserts a hundredth of them at its end and deletes as
-//! many at its start; every tenth round consolidates, and every twentieth saves. Every search is checked: a key that was
-//! deleted before it began, or a distance that is not that of the key's vector, ends the program. One line of JSON a
-//! sixtieth of the time tells the state. It fails if memory, device memory or open files grew, or recall fell, from the
-//! second quarter to the last.
+//! The live vectors are a window of consecutive keys, each of a tenant. Each round inserts a hundredth of them at its end,
+//! deletes as many at its start, and gives as many in between to another tenant; every tenth round consolidates, and every
+//! twentieth saves. Every search is checked, every second one is that of a tenant: a key that was deleted or taken from
+//! the tenant before the search began, or a distance that is not that of the key's vector, ends the program. One line of
+//! JSON a sixtieth of the time tells the state. It fails if memory, device memory or open files grew, or recall fell, from
+//! the second quarter to the last.
 
 #![forbid(unsafe_code)]
 
@@ -107,7 +108,8 @@ impl Soak {
         let clusters = Clusters::new(args.dimension, 11);
         let shared = Shared::new(clusters.rows(2 * args.vectors, 0), args.dimension, args.vectors as Key);
         let built = shared.rows(0..args.vectors as Key);
-        let builder = IndexBuilder::new(Metric::L2).device(args.device);
+        let tenants = shared.tenants(0..args.vectors as Key)?;
+        let builder = IndexBuilder::new(Metric::L2).device(args.device).attributes(&tenants);
         let index = builder.build(MatrixView::new(&built, args.dimension)?)?.to_device(args.device)?;
         let pool = ThreadPoolBuilder::new().build()?;
         Ok(Self { index, shared, queries: clusters.rows(4096, 1), window: args.vectors, pool })
@@ -145,10 +147,16 @@ impl Soak {
         let (gone, come) = (first..first + batch as Key, last..last + batch as Key);
         // Searches may find these from now on.
         inserted.store(come.end, Ordering::SeqCst);
-        let rows = self.shared.rows(come.clone());
-        self.index.insert(MatrixView::new(&rows, args.dimension)?, &come.collect::<Vec<_>>())?;
+        let (rows, tenants) = (self.shared.rows(come.clone()), self.shared.tenants(come.clone())?);
+        let keys: Vec<Key> = come.collect();
+        self.index.insert(MatrixView::new(&rows, args.dimension)?, (&keys[..], &tenants))?;
         self.index.delete(&gone.clone().collect::<Vec<_>>())?;
         deleted.store(gone.end, Ordering::SeqCst);
+        // Other keys in each round, none of those that are deleted in the next.
+        let parts = (self.window / batch) as Key;
+        let moved = gone.end + batch as Key * (1 + round as Key * 7 % (parts - 1));
+        let moved: Vec<Key> = (moved..moved + batch as Key).collect();
+        self.shared.move_tenants(&self.index, &moved, round as u64)?;
         if round.is_multiple_of(CONSOLIDATE) {
             self.index.consolidate()?;
         }

@@ -6,12 +6,35 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use jasper::attributes::{Expression, Frame, column};
 use jasper::{Index, Key, MatrixView, SearchParams};
 
 use super::{BEAM_WIDTH, K};
 
 /// Difference of distances that is due to the order of their sums.
 const TOLERANCE: f32 = 1e-4;
+
+/// The column of tenants, and their number.
+const TENANT: &str = "tenant";
+const TENANTS: u64 = 50;
+
+/// Whose a key is, whose it was before, and the round that changed it.
+#[derive(Debug)]
+struct Tenant {
+    now: u64,
+    before: u64,
+    round: u64,
+}
+
+impl Tenant {
+    fn pack(self) -> u64 {
+        self.now | self.before << 8 | self.round << 16
+    }
+
+    fn unpack(word: u64) -> Self {
+        Self { now: word & 0xFF, before: word >> 8 & 0xFF, round: word >> 16 }
+    }
+}
 
 /// What the threads share.
 pub struct Shared {
@@ -22,6 +45,10 @@ pub struct Shared {
     pub deleted: AtomicU64,
     /// Keys from here on were not inserted.
     pub inserted: AtomicU64,
+    /// The [`Tenant`] of the key at the same place as its vector.
+    tenants: Vec<AtomicU64>,
+    /// The rounds whose keys have their new tenants.
+    moved: AtomicU64,
     pub latency: Histogram,
     pub is_done: AtomicBool,
     has_failed: AtomicBool,
@@ -30,8 +57,40 @@ pub struct Shared {
 impl Shared {
     pub fn new(vectors: Vec<f32>, dimension: usize, inserted: Key) -> Self {
         let [is_done, has_failed] = [(); 2].map(|()| AtomicBool::new(false));
-        let (deleted, inserted) = (AtomicU64::new(0), AtomicU64::new(inserted));
-        Self { vectors, dimension, deleted, inserted, latency: Histogram::new(), is_done, has_failed }
+        let (deleted, inserted, moved) = (AtomicU64::new(0), AtomicU64::new(inserted), AtomicU64::new(0));
+        let tenants = (0..vectors.len() / dimension).map(|row| row as u64 % TENANTS);
+        let tenants =
+            tenants.map(|now| AtomicU64::new(Tenant { now, before: now, round: 0 }.pack())).collect();
+        let latency = Histogram::new();
+        Self { vectors, dimension, deleted, inserted, tenants, moved, latency, is_done, has_failed }
+    }
+
+    /// The tenants of keys, as a column of attributes.
+    pub fn tenants(&self, keys: Range<Key>) -> Result<Frame> {
+        let tenants: Vec<i64> = keys.map(|key| self.tenant(key).now as i64).collect();
+        Ok(Frame::new(tenants.len()).column(TENANT, tenants)?)
+    }
+
+    fn place(&self, key: Key) -> usize {
+        (key % self.tenants.len() as Key) as usize
+    }
+
+    fn tenant(&self, key: Key) -> Tenant {
+        Tenant::unpack(self.tenants[self.place(key)].load(Ordering::SeqCst))
+    }
+
+    /// Gives keys to the next tenant.
+    pub fn move_tenants(&self, index: &Index, keys: &[Key], round: u64) -> Result<()> {
+        let mut tenants = Vec::with_capacity(keys.len());
+        for &key in keys {
+            let before = self.tenant(key).now;
+            let now = (before + 1) % TENANTS;
+            tenants.push(now as i64);
+            self.tenants[self.place(key)].store(Tenant { now, before, round }.pack(), Ordering::SeqCst);
+        }
+        index.set_attributes(keys, &Frame::new(keys.len()).column(TENANT, tenants)?)?;
+        self.moved.store(round, Ordering::SeqCst);
+        Ok(())
     }
 
     pub fn rows(&self, keys: Range<Key>) -> Vec<f32> {
@@ -39,8 +98,7 @@ impl Shared {
     }
 
     fn row(&self, key: Key) -> &[f32] {
-        let rows = self.vectors.len() / self.dimension;
-        &self.vectors[(key % rows as Key) as usize * self.dimension..][..self.dimension]
+        &self.vectors[self.place(key) * self.dimension..][..self.dimension]
     }
 
     /// Whether a search found what it must not.
@@ -57,18 +115,26 @@ impl Shared {
         pause: u64,
     ) -> Result<()> {
         let params = SearchParams::new(K).beam_width(BEAM_WIDTH);
+        let filters: Vec<Expression> = (0..TENANTS as i64).map(|tenant| column(TENANT).eq(tenant)).collect();
         for call in 0.. {
             if self.is_done.load(Ordering::Relaxed) {
                 break;
             }
             let query = queries.row((thread * 257 + call) % queries.len());
-            let deleted = self.deleted.load(Ordering::SeqCst);
+            let tenant = (call % 2 == 0).then_some((thread + call / 2) as u64 % TENANTS);
+            let (deleted, moved) = (self.deleted.load(Ordering::SeqCst), self.moved.load(Ordering::SeqCst));
             let begun = Instant::now();
-            let hits = index.search(query, params)?;
+            let hits = match tenant {
+                Some(tenant) => index.search(query, params.filter(&filters[tenant as usize]))?,
+                None => index.search(query, params)?,
+            };
             self.latency.record(begun.elapsed());
             let live = deleted..self.inserted.load(Ordering::SeqCst);
             let checked = hits.iter().try_for_each(|hit| {
                 ensure!(live.contains(&hit.key), "found key {}, but {live:?} are live", hit.key);
+                let owner = self.tenant(hit.key);
+                let is_owner = |tenant| tenant == owner.now || tenant == owner.before && owner.round > moved;
+                ensure!(tenant.is_none_or(is_owner), "found key {} of {owner:?} for {tenant:?}", hit.key);
                 let distance: f32 = query.iter().zip(self.row(hit.key)).map(|(a, b)| (a - b) * (a - b)).sum();
                 let is_near = (hit.distance - distance).abs() <= TOLERANCE * distance.max(1.0);
                 ensure!(is_near, "key {} is at {distance}, not at {}", hit.key, hit.distance);
