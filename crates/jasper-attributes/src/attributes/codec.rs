@@ -142,7 +142,23 @@ impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> Source<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Frame;
+    use crate::{Frame, Value};
+
+    /// Strings that rows had before leave no trace.
+    #[test]
+    fn equal_rows_have_equal_bytes() {
+        let bytes_of = |history: &[[&str; 2]]| {
+            let mut attributes = Attributes::default();
+            attributes.add_keys([0, 1]);
+            for &words in history {
+                let lists = words.map(|word| Value::Keywords(vec![word.into(), "all".into()]));
+                let frame = Frame::new(2).column("lang", words).and_then(|frame| frame.column("tags", lists));
+                attributes.set(&[0, 1], &frame.unwrap()).unwrap();
+            }
+            attributes.encode()
+        };
+        assert_eq!(bytes_of(&[["de", "en"], ["en", "fr"], ["en", "de"]]), bytes_of(&[["en", "de"]]));
+    }
 
     #[test]
     fn columns_are_read_without_values() {

@@ -68,15 +68,20 @@ impl Dictionary {
         self.kept = self.codes.len();
     }
 
-    /// Writes the strings that are used. Returns their new codes, by code.
-    pub(super) fn encode(&self, bytes: &mut Vec<u8>, is_used: &[bool]) -> Vec<u32> {
-        let mut codes = vec![0; is_used.len()];
-        let used = is_used.iter().enumerate().filter(|(_, is_used)| **is_used).map(|(code, _)| code);
-        bytes.extend((used.clone().count() as u32).to_le_bytes());
-        for (code, new) in used.zip(1..) {
-            codes[code] = new;
-            put_str(bytes, self.text(code as u32));
+    /// Writes the strings of the codes that rows have, in the order of the first row of each: equal rows have equal bytes,
+    /// whatever strings there were before. Returns their new codes, by code.
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>, of_rows: impl Iterator<Item = u32>) -> Vec<u32> {
+        let mut codes = vec![0; self.largest() + 1];
+        let mut used = Vec::new();
+        for code in of_rows {
+            let new = &mut codes[code as usize];
+            if *new == 0 {
+                used.push(code);
+                *new = used.len() as u32;
+            }
         }
+        bytes.extend((used.len() as u32).to_le_bytes());
+        used.iter().for_each(|&code| put_str(bytes, self.text(code)));
         codes
     }
 

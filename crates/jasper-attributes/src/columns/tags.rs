@@ -91,10 +91,8 @@ impl Tags {
     /// The words, the length of each list plus one or 0 for null, and the codes of all lists.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>, rows: usize) {
         let rows = 0..rows as u32;
-        let mut is_used = vec![false; self.dictionary.largest() + 1];
         let all = || rows.clone().filter_map(|row| self.get(row)).flatten();
-        all().for_each(|&code| is_used[code as usize] = true);
-        let codes = self.dictionary.encode(bytes, &is_used);
+        let codes = self.dictionary.encode(bytes, all().copied());
         for row in rows.clone() {
             let len = self.get(row).map_or(0, |codes| codes.len() as u32 + 1);
             bytes.extend(len.to_le_bytes());

@@ -105,13 +105,11 @@ impl Words {
 
     /// The words, and the codes of rows in as few bytes as these need: 1, 2 or 4.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>, rows: usize) {
-        let mut is_used = vec![false; self.dictionary.largest() + 1];
-        (0..rows as u32).for_each(|row| is_used[self.get(row) as usize] = true);
-        is_used[0] = false;
-        let codes = self.dictionary.encode(bytes, &is_used);
+        let rows = || (0..rows as u32).map(|row| self.get(row));
+        let codes = self.dictionary.encode(bytes, rows().filter(|&code| code != u32::NONE));
         let width = code_width(codes.iter().copied().max().unwrap_or(0) as usize);
-        for row in 0..rows as u32 {
-            bytes.extend_from_slice(&codes[self.get(row) as usize].to_le_bytes()[..width]);
+        for code in rows() {
+            bytes.extend_from_slice(&codes[code as usize].to_le_bytes()[..width]);
         }
     }
 
