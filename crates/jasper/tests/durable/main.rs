@@ -149,7 +149,7 @@ fn a_replayed_index_equals_the_live_one() {
         let folder = folder.path().join("index");
         create_with(&folder, shards);
         let reference = Index::open(folder.join("index-0.jasper")).unwrap();
-        for (round, threads) in (0..6).zip([1, 2, 4].into_iter().cycle()) {
+        for (round, threads) in (0..24).zip([1, 2, 4].into_iter().cycle()) {
             let index = OpenOptions::new().threads(threads).open(&folder).unwrap();
             assert_eq!(index.stats().shards, shards);
             assert!(bytes_of(&index) == bytes_of(&reference), "round {round}");
