@@ -479,8 +479,9 @@ fn codes_by_which_neighbors_are_lost_are_refused_unless_forced() {
     assert_eq!(index.rebuild(Device::CPU).unwrap().stats().quantization, Some(code));
 }
 
-/// Codes do not tell a tenth of the vectors apart. With few edges, exact searches miss so many of the others that a wider
-/// beam finds more by codes in the mean, and only the check of each vector refuses them.
+/// A tenth of the vectors lie so close together that codes cannot distinguish them. The graph has so few edges that exact
+/// searches miss neighbors of the other vectors too. A wider beam finds those, so the mean recall by codes is high enough,
+/// and only the check of each vector refuses the codes.
 #[test]
 fn a_trial_refuses_codes_by_which_a_part_of_the_vectors_is_lost() {
     const DIMENSION: usize = 128;
