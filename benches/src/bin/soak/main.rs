@@ -155,8 +155,7 @@ impl Soak {
         // Other keys in each round, none of those that are deleted in the next.
         let parts = (self.window / batch) as Key;
         let moved = gone.end + batch as Key * (1 + round as Key * 7 % (parts - 1));
-        let moved: Vec<Key> = (moved..moved + batch as Key).collect();
-        self.shared.move_tenants(&self.index, &moved, round as u64)?;
+        self.shared.move_tenants(&self.index, moved..moved + batch as Key, round as u64)?;
         if round.is_multiple_of(CONSOLIDATE) {
             self.index.consolidate()?;
         }

@@ -18,24 +18,6 @@ const TOLERANCE: f32 = 1e-4;
 const TENANT: &str = "tenant";
 const TENANTS: u64 = 50;
 
-/// Whose a key is, whose it was before, and the round that changed it.
-#[derive(Debug)]
-struct Tenant {
-    now: u64,
-    before: u64,
-    round: u64,
-}
-
-impl Tenant {
-    fn pack(self) -> u64 {
-        self.now | self.before << 8 | self.round << 16
-    }
-
-    fn unpack(word: u64) -> Self {
-        Self { now: word & 0xFF, before: word >> 8 & 0xFF, round: word >> 16 }
-    }
-}
-
 /// What the threads share.
 pub struct Shared {
     /// The vector of a key is that at the key modulo their number.
@@ -45,7 +27,7 @@ pub struct Shared {
     pub deleted: AtomicU64,
     /// Keys from here on were not inserted.
     pub inserted: AtomicU64,
-    /// The [`Tenant`] of the key at the same place as its vector.
+    /// For the key at the same place as its vector, its tenant plus [`TENANTS`] times the round that moved it there.
     tenants: Vec<AtomicU64>,
     /// The rounds whose keys have their new tenants.
     moved: AtomicU64,
@@ -58,16 +40,15 @@ impl Shared {
     pub fn new(vectors: Vec<f32>, dimension: usize, inserted: Key) -> Self {
         let [is_done, has_failed] = [(); 2].map(|()| AtomicBool::new(false));
         let (deleted, inserted, moved) = (AtomicU64::new(0), AtomicU64::new(inserted), AtomicU64::new(0));
-        let tenants = (0..vectors.len() / dimension).map(|row| row as u64 % TENANTS);
         let tenants =
-            tenants.map(|now| AtomicU64::new(Tenant { now, before: now, round: 0 }.pack())).collect();
+            (0..vectors.len() / dimension).map(|row| AtomicU64::new(row as u64 % TENANTS)).collect();
         let latency = Histogram::new();
         Self { vectors, dimension, deleted, inserted, tenants, moved, latency, is_done, has_failed }
     }
 
     /// The tenants of keys, as a column of attributes.
     pub fn tenants(&self, keys: Range<Key>) -> Result<Frame> {
-        let tenants: Vec<i64> = keys.map(|key| self.tenant(key).now as i64).collect();
+        let tenants: Vec<i64> = keys.map(|key| self.tenant(key).0 as i64).collect();
         Ok(Frame::new(tenants.len()).column(TENANT, tenants)?)
     }
 
@@ -75,20 +56,19 @@ impl Shared {
         (key % self.tenants.len() as Key) as usize
     }
 
-    fn tenant(&self, key: Key) -> Tenant {
-        Tenant::unpack(self.tenants[self.place(key)].load(Ordering::SeqCst))
+    /// The tenant of a key, and the round that moved it there.
+    fn tenant(&self, key: Key) -> (u64, u64) {
+        let word = self.tenants[self.place(key)].load(Ordering::SeqCst);
+        (word % TENANTS, word / TENANTS)
     }
 
-    /// Gives keys to the next tenant.
-    pub fn move_tenants(&self, index: &Index, keys: &[Key], round: u64) -> Result<()> {
-        let mut tenants = Vec::with_capacity(keys.len());
-        for &key in keys {
-            let before = self.tenant(key).now;
-            let now = (before + 1) % TENANTS;
-            tenants.push(now as i64);
-            self.tenants[self.place(key)].store(Tenant { now, before, round }.pack(), Ordering::SeqCst);
+    /// Moves keys to the next tenant.
+    pub fn move_tenants(&self, index: &Index, keys: Range<Key>, round: u64) -> Result<()> {
+        for key in keys.clone() {
+            let next = (self.tenant(key).0 + 1) % TENANTS;
+            self.tenants[self.place(key)].store(round * TENANTS + next, Ordering::SeqCst);
         }
-        index.set_attributes(keys, &Frame::new(keys.len()).column(TENANT, tenants)?)?;
+        index.set_attributes(&keys.clone().collect::<Vec<_>>(), &self.tenants(keys)?)?;
         self.moved.store(round, Ordering::SeqCst);
         Ok(())
     }
@@ -132,9 +112,10 @@ impl Shared {
             let live = deleted..self.inserted.load(Ordering::SeqCst);
             let checked = hits.iter().try_for_each(|hit| {
                 ensure!(live.contains(&hit.key), "found key {}, but {live:?} are live", hit.key);
-                let owner = self.tenant(hit.key);
-                let is_owner = |tenant| tenant == owner.now || tenant == owner.before && owner.round > moved;
-                ensure!(tenant.is_none_or(is_owner), "found key {} of {owner:?} for {tenant:?}", hit.key);
+                let (now, round) = self.tenant(hit.key);
+                // It may have been moved during the search.
+                let is_of = |tenant| tenant == now || (tenant + 1) % TENANTS == now && round > moved;
+                ensure!(tenant.is_none_or(is_of), "found key {} of tenant {now} for {tenant:?}", hit.key);
                 let distance: f32 = query.iter().zip(self.row(hit.key)).map(|(a, b)| (a - b) * (a - b)).sum();
                 let is_near = (hit.distance - distance).abs() <= TOLERANCE * distance.max(1.0);
                 ensure!(is_near, "key {} is at {distance}, not at {}", hit.key, hit.distance);
