@@ -7,8 +7,12 @@
 //!         source[v]     = nearest candidate that is reachable and whose row is not full
 //!     add the edges (source[v], v), nearest first, as far as the rows have space
 //!     find the unreachable vertices again
-//! if more than 1,024 are left: make trees of them, of vertices with the same nearest reachable neighbor
-//! for each vertex that is still unreachable, roots first:
+//! if more than 1,024 are left:
+//!     make trees of them, of vertices with the same nearest reachable neighbor
+//!     for each root:
+//!         an edge to it replaces the farthest edge of a reachable neighbor
+//!     find the unreachable vertices again
+//! for each vertex that is still unreachable:
 //!     an edge to it replaces the farthest edge of a reachable neighbor
 //! ```
 //!
@@ -20,6 +24,7 @@
 use std::collections::HashSet;
 
 use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Slot, Stage};
+use rustc_hash::FxHashMap;
 
 use crate::connectivity::{Vertices, no_slots, unreached};
 use crate::pipeline::update;
@@ -95,7 +100,7 @@ pub(crate) struct Added {
 /// times as long per vertex as a round, and drops edges.
 const LEAST_PROGRESS: usize = 8;
 
-/// Vertices to which edges are replaced one after another, at most: if more are left, the roots of trees.
+/// If more vertices are left, they are made trees, of at most about as many roots, to which edges are replaced.
 const MAX_ROOTS: usize = 1024;
 
 /// Adds a path from a reached vertex to each unreached one. Both sets are given first, and `find` computes them again
@@ -136,8 +141,18 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
         has_progress = left.len() <= before - before.div_ceil(LEAST_PROGRESS);
     }
     if left.len() > MAX_ROOTS {
-        left = link_trees(executor, graph, &reached, &left, chunk_len, &mut added)
+        let (roots, others) = link_trees(executor, graph, &reached, &left, chunk_len, &mut added)
             .map_err(UpdateError::device)?;
+        for &root in &roots {
+            replace_edge(executor, graph, root, &reached, &mut added).map_err(UpdateError::device)?;
+            reached.insert(root.index());
+        }
+        (reached, left) = graph.read(|graph| find(graph, &added.edges)).map_err(UpdateError::device)?;
+        if !left.is_empty() {
+            // Parents before their children.
+            let places: FxHashMap<Slot, usize> = roots.into_iter().chain(others).zip(0..).collect();
+            left.sort_by_key(|slot| places.get(slot).copied());
+        }
     }
     replace_edges(executor, graph, vertices, reached, left, &mut added).map_err(UpdateError::device)?;
     if total > 0 {
@@ -172,7 +187,7 @@ fn add_edges<T: Element, E: Executor<T>>(
 
 /// Makes trees of the `left` vertices, which are not reached, by edges that replace others in their rows, but not that to
 /// the nearest reached neighbor. Those with the same one are in one tree; trees of few vertices are joined. Returns the
-/// vertices, roots first.
+/// roots, and the other vertices, parents before their children.
 ///
 /// Where few vertices are the nearest of all others, as vectors with large norms are under inner products, searches for
 /// the others end among these, and find no row with room (docs/notebook/experiments.md#reconnection-under-inner-products).
@@ -183,7 +198,7 @@ fn link_trees<T: Element, E: Executor<T>>(
     left: &[Slot],
     chunk_len: usize,
     added: &mut Added,
-) -> Result<Vec<Slot>, E::Error> {
+) -> Result<(Vec<Slot>, Vec<Slot>), E::Error> {
     let max_degree = graph.read(|graph| graph.host().params().max_degree());
     let mut order = Vec::with_capacity(left.len());
     for chunk in left.chunks(chunk_len) {
@@ -217,7 +232,7 @@ fn link_trees<T: Element, E: Executor<T>>(
         update(executor, graph, |graph| executor.new_rows(graph, &parents, &rows))?;
     }
     let (roots, others): (Vec<_>, Vec<_>) = trees.iter().map(|tree| tree.split_at(1)).unzip();
-    Ok([roots.concat(), others.concat()].concat())
+    Ok((roots.concat(), others.concat()))
 }
 
 /// New vertices whose neighbors' rows are read together.
@@ -302,12 +317,7 @@ fn replace_edges<T: Element, E: Executor<T>>(
         if reached.contains(vertex.index()) {
             continue;
         }
-        let (rows, evicted) = graph.read(|graph| rows_with_edge_to(executor, graph, vertex, &reached))?;
-        added.edges.extend(rows.first().map(|&(source, _)| (vertex, source)));
-        added.edges.extend(evicted.map(|evicted| (evicted, vertex)));
-        added.evicted.extend(evicted);
-        let (changed, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-        update(executor, graph, |graph| executor.new_rows(graph, &changed, &rows))?;
+        replace_edge(executor, graph, vertex, &reached, added)?;
         let mut current = vec![vertex];
         while !current.is_empty() {
             let next = graph.read(|graph| {
@@ -317,6 +327,23 @@ fn replace_edges<T: Element, E: Executor<T>>(
             current = next?.concat();
         }
     }
+    Ok(())
+}
+
+/// Gives `vertex` an edge from a reached one, as [`rows_with_edge_to`] has it.
+fn replace_edge<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut dyn GraphAccess<E::Graph>,
+    vertex: Slot,
+    reached: &BitSet,
+    added: &mut Added,
+) -> Result<(), E::Error> {
+    let (rows, evicted) = graph.read(|graph| rows_with_edge_to(executor, graph, vertex, reached))?;
+    added.edges.extend(rows.first().map(|&(source, _)| (vertex, source)));
+    added.edges.extend(evicted.map(|evicted| (evicted, vertex)));
+    added.evicted.extend(evicted);
+    let (changed, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    update(executor, graph, |graph| executor.new_rows(graph, &changed, &rows))?;
     Ok(())
 }
 
