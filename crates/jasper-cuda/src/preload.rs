@@ -11,10 +11,12 @@ use std::time::Duration;
 use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{FindRowWithRoom, Reach};
 use gpu_kernels::graph::DistanceForm;
+use gpu_kernels::groups::FindGroups;
 use gpu_kernels::knn::{Rank, Scan};
 use gpu_kernels::prune::{Merge, PruneNew, PublishRows, Rescore, ReverseEdges};
 use gpu_kernels::rows::{CopyRows, QuantizeSq4, QuantizeSq8};
 use gpu_kernels::search::{MAX_BEAM_WIDTH, QuantizedSearch, Search};
+use gpu_kernels::sort::{Count, DigitOffsets, Pass};
 use jasper_core::sync::lock;
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
@@ -24,7 +26,7 @@ use jasper_vamana::{BuildSpec, ScalarQuantizer, SearchParams, sq8_metric};
 use crate::graph::{row_bytes, sq4_row_bytes};
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
-use crate::{Context, Result};
+use crate::{Context, QuantizedVectors, Result};
 
 /// Kernels that are launched together, in the order in which they are needed. JIT compilation of a kernel takes a tenth of
 /// a second or two for the first process that uses it, and some milliseconds for later ones, when the driver takes it
@@ -46,18 +48,36 @@ const SAMPLE: usize = 1024;
 const THREAD: &str = "jasper-kernels";
 
 impl KernelSet {
-    /// Those that [`link_on_device`](crate::link_on_device) launches for a build of this shape, which reads SQ8 vectors
-    /// unless `exact_linking`.
+    /// Those that a build of this shape most likely launches: unless `exact_linking`, those of the trial of SQ8 vectors, and
+    /// those that [`link_on_device`](crate::link_on_device) launches if it accepts them.
     pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         let multiprocessors = context.device().multiprocessors;
-        let kernels = if crate::build::check_beam(&spec.params).is_err() {
-            Vec::new()
-        } else if exact_linking {
-            build_kernels::<T>(spec, None, multiprocessors)
+        let kernels = if exact_linking {
+            link_kernels::<T>(spec, false, multiprocessors)
         } else {
-            // Few sets are rotated, which may lengthen rows.
             let spec = BuildSpec { metric: sq8_metric(spec.metric), ..*spec };
-            build_kernels::<i8>(&spec, Some(T::KIND), multiprocessors)
+            let has_sq4 = spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION;
+            let link = link_kernels::<i8>(&spec, has_sq4, multiprocessors);
+            trial_kernels(T::KIND, spec.metric).into_iter().chain(link).collect()
+        };
+        Self { context: context.clone(), kernels }
+    }
+
+    /// Those that [`link_on_device`](crate::link_on_device) launches for this graph, once it is known whether its vectors
+    /// are quantized: a trial may have refused bytes, or rotated vectors, which makes rows longer.
+    pub fn for_linking<T: Element>(
+        context: &Context,
+        graph: &Graph<T>,
+        quantized: Option<&QuantizedVectors>,
+    ) -> Self {
+        let (spec, multiprocessors) = (BuildSpec::of(graph), context.device().multiprocessors);
+        let kernels = match quantized {
+            None => link_kernels::<T>(&spec, false, multiprocessors),
+            Some(vectors) => {
+                let (metric, dimension) = (sq8_metric(spec.metric), vectors.dimension());
+                let spec = BuildSpec { metric, dimension, ..spec };
+                link_kernels::<i8>(&spec, vectors.has_sq4(), multiprocessors)
+            }
         };
         Self { context: context.clone(), kernels }
     }
@@ -135,6 +155,11 @@ impl KernelPreload {
         Self { thread, is_stopped, is_complete }
     }
 
+    /// Loads no kernel any more but those in progress.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Relaxed);
+    }
+
     /// Whether nothing is left to wait for: the kernels are loaded, or will be when they are launched.
     pub fn is_complete(&self) -> bool {
         self.is_complete.load(Relaxed) || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
@@ -148,7 +173,7 @@ impl KernelPreload {
 
 impl Drop for KernelPreload {
     fn drop(&mut self) {
-        self.is_stopped.store(true, Relaxed);
+        self.stop();
         // A kernel whose loading panicked is loaded when it is launched.
         self.thread.take().map(JoinHandle::join);
     }
@@ -217,13 +242,19 @@ fn publishing_kernels() -> [KernelId; 2] {
     [KernelId::of(&CopyRows), KernelId::of(&PublishRows)]
 }
 
-/// The kernels of a build that take long to compile or are launched first; `quantized` is the element that is quantized
-/// to SQ8, if one is.
-fn build_kernels<T: Element>(
-    spec: &BuildSpec,
-    quantized: Option<ElementKind>,
-    multiprocessors: u32,
-) -> Vec<KernelId> {
+/// The kernels of the trial of a build, which quantizes all vectors to SQ8 and searches them; `metric` is that of SQ8
+/// vectors.
+fn trial_kernels(element: ElementKind, metric: Metric) -> [KernelId; 3] {
+    let (scan, rank) = (Scan::new(ElementKind::I8, metric, false), Rank { element: ElementKind::I8, metric });
+    [KernelId::of(&QuantizeSq8 { element }), KernelId::of(&scan), KernelId::of(&rank)]
+}
+
+/// The kernels that link vertices and take long to compile or are launched first; `has_sq4` if their vectors are
+/// quantized to SQ4, too. None if the device cannot build with these parameters.
+fn link_kernels<T: Element>(spec: &BuildSpec, has_sq4: bool, multiprocessors: u32) -> Vec<KernelId> {
+    if crate::build::check_beam(&spec.params).is_err() {
+        return Vec::new();
+    }
     let (form, beam_width) =
         (DistanceForm::new(spec.metric, T::EXACT_SUMS), spec.params.bulk_beam_width(spec.metric) as u32);
     let row_bytes = row_bytes::<T>(spec.dimension);
@@ -235,7 +266,7 @@ fn build_kernels<T: Element>(
     let wider = [(4, SAMPLE), (16, SAMPLE), (2, usize::MAX), (4, usize::MAX)]
         .map(|(times, batch)| ((times * beam_width).min(MAX_BEAM_WIDTH), batch));
     let (few, many) = (search(beam_width, 1), search(beam_width, usize::MAX));
-    let (searches, later) = if quantized.is_some() && spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION {
+    let (searches, later) = if has_sq4 {
         let sq4_row_bytes = sq4_row_bytes(spec.dimension);
         let sq4 = |beam_width| KernelId::of(&Search::for_sq4(form.op(), sq4_row_bytes, beam_width));
         let rescore = KernelId::of(&Rescore::for_sq8(form.op(), row_bytes));
@@ -245,20 +276,18 @@ fn build_kernels<T: Element>(
     } else {
         (vec![few, many], wider.map(|(beam_width, batch)| search(beam_width, batch)).into())
     };
-    // Those of the trial, which quantizes all vectors and searches them, come first.
-    let trial = quantized.into_iter().flat_map(|element| {
-        let metric = sq8_metric(spec.metric);
-        let (scan, rank) = (Scan::new(T::KIND, metric, false), Rank { element: T::KIND, metric });
-        [KernelId::of(&QuantizeSq8 { element }), KernelId::of(&scan), KernelId::of(&rank)]
-    });
     let link = [
         KernelId::of(&PruneNew::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&ReverseEdges),
+        KernelId::of(&Count),
+        KernelId::of(&DigitOffsets),
+        KernelId::of(&Pass),
+        KernelId::of(&FindGroups),
         KernelId::of(&Reach),
         KernelId::of(&FindRowWithRoom),
     ];
-    trial.chain(searches).chain(link).chain(publishing_kernels()).chain(later).collect()
+    searches.into_iter().chain(link).chain(publishing_kernels()).chain(later).collect()
 }
 
 #[cfg(test)]
@@ -272,7 +301,8 @@ mod tests {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
             let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
-            let mut kernels = build_kernels::<T>(&spec, T::EXACT_SUMS.then_some(ElementKind::F16), 132);
+            let mut kernels = link_kernels::<T>(&spec, T::EXACT_SUMS && dimension >= 256, 132);
+            kernels.extend(trial_kernels(T::KIND, metric));
             assert!(kernels.len() >= 8, "{kernels:?}");
             kernels.extend(query_kernels::<T>(metric, dimension, None, 132));
             for kernel in kernels {

@@ -43,6 +43,18 @@ pub struct QuantizedVectors {
     quantizer: ScalarQuantizer,
 }
 
+impl QuantizedVectors {
+    /// Number of bytes per vector, more than it has coordinates if it is rotated.
+    pub(crate) fn dimension(&self) -> usize {
+        self.quantizer.dimension()
+    }
+
+    /// Whether they are quantized to SQ4, too.
+    pub(crate) fn has_sq4(&self) -> bool {
+        self.rows.has_sq4()
+    }
+}
+
 /// Quantizes the vectors of a build on a device. Long vectors are also quantized to SQ4, if there is room for it beside
 /// the [plan](plan_build). Returns `None` if a [trial](ScalarQuantizer::accepted) finds that bytes do
 /// not tell them apart. The threads of `cpu` copy the vectors to the device, which keeps the bytes only.

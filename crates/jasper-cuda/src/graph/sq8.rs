@@ -237,6 +237,11 @@ impl<S: Stream> Sq8Rows<S> {
         Ok(Self { sq4: Some(Sq4Rows { rows: sq4, shift }), ..self })
     }
 
+    /// Whether there are SQ4 vectors.
+    pub(crate) fn has_sq4(&self) -> bool {
+        self.sq4.is_some()
+    }
+
     /// Uploads the vectors of `graph`, some at a time, and quantizes them. The host's part runs in the current rayon
     /// pool.
     ///

@@ -315,28 +315,40 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 }
 
 /// A device that is about to build.
-pub(crate) struct BuildDevice(Context);
+pub(crate) struct BuildDevice {
+    context: Context,
+    /// Threads that compile kernels.
+    preloads: Mutex<Vec<KernelPreload>>,
+}
 
 impl BuildDevice {
     pub(crate) fn open(ordinal: usize) -> Result<Self, DeviceError> {
-        Ok(Context::open(ordinal).map(Self)?)
+        Ok(Self { context: Context::open(ordinal)?, preloads: Mutex::default() })
     }
 
     pub(crate) fn ordinal(&self) -> usize {
-        self.0.device().ordinal
+        self.context.device().ordinal
     }
 
     pub(crate) fn device_name(&self) -> String {
-        self.0.device().name.clone()
+        self.context.device().name.clone()
     }
 
     pub(crate) fn free_memory(&self) -> Result<Bytes, DeviceError> {
-        Ok(self.0.free_memory()?)
+        Ok(self.context.free_memory()?)
     }
 
-    /// Starts to compile the kernels that [`Self::link`] launches. Dropping the result waits for this.
-    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) -> KernelPreload {
-        KernelPreload::new(KernelSet::for_build::<T>(&self.0, spec, exact_linking), || ())
+    /// Starts to compile the kernels that [`Self::quantize`] launches, and most likely [`Self::link`], which reads bytes
+    /// unless `exact_linking`.
+    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) {
+        self.preload(KernelSet::for_build::<T>(&self.context, spec, exact_linking));
+    }
+
+    /// Starts to compile these kernels, and no others any more.
+    fn preload(&self, kernels: KernelSet) {
+        let mut preloads = sync::lock(&self.preloads);
+        preloads.iter().for_each(KernelPreload::stop);
+        preloads.push(KernelPreload::new(kernels, || ()));
     }
 
     /// Quantizes the vectors of a bulk build to bytes, if a trial finds that these tell them apart.
@@ -345,7 +357,7 @@ impl BuildDevice {
         executor: &CpuExecutor,
         graph: &Graph<T>,
     ) -> Result<Option<QuantizedVectors>, DeviceError> {
-        Ok(jasper_cuda::quantize_on_device(&self.0, executor, graph)?)
+        Ok(jasper_cuda::quantize_on_device(&self.context, executor, graph)?)
     }
 
     /// Links the vertices of a bulk build, by the bytes of `quantized` vectors if there are some.
@@ -357,6 +369,7 @@ impl BuildDevice {
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Linked<T>, UpdateError> {
-        jasper_cuda::link_on_device(&self.0, executor, ingested, quantized, checkpoints, progress)
+        self.preload(KernelSet::for_linking(&self.context, &ingested.graph, quantized.as_ref()));
+        jasper_cuda::link_on_device(&self.context, executor, ingested, quantized, checkpoints, progress)
     }
 }

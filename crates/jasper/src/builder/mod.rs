@@ -365,7 +365,9 @@ impl<'a> IndexBuilder<'a> {
             checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params)?;
         }
         // The driver compiles while vectors are read.
-        let _kernels = cuda.as_ref().map(|cuda| cuda.preload_kernels::<T>(&spec, exact_linking));
+        if let Some(cuda) = &cuda {
+            cuda.preload_kernels::<T>(&spec, exact_linking);
+        }
         let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
         let quantized = match &cuda {
             Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
