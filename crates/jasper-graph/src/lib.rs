@@ -57,6 +57,7 @@ pub use spanning_tree::{NO_PARENT, SpanningTree};
 pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{
-    Center, CodeChunk, CodeDistanceComputer, Codes, ComputeDistances, DistanceComputer, Origin, SketchChunk,
-    Sketches, VectorTable, check_vector, needs_terms, prepare_in_place, prepare_vector, stores_as_given,
+    Center, CodeChunk, CodeDistanceComputer, Codes, ComputeDistances, DistanceComputer, KeptVectors, Origin,
+    SketchChunk, Sketches, VectorTable, check_vector, needs_terms, prepare_in_place, prepare_vector,
+    stores_as_given,
 };

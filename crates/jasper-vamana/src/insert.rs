@@ -171,11 +171,12 @@ pub fn insert<T: Element, E: Executor<T>>(
         report.first_key = keys.first().copied();
         hooks.commit_point(keys.len())?;
         let mut assign = |host: &mut Graph<T>| {
+            if on_conflict == OnConflict::Replace {
+                let is_replaced = |key: &Key| host.keys().slot_of(*key).is_some();
+                let replaced: Vec<Key> = keys.iter().copied().filter(is_replaced).collect();
+                host.keys_mut().delete_all(&replaced).expect("they are live");
+            }
             for (&key, &slot) in keys.iter().zip(&slots) {
-                if on_conflict == OnConflict::Replace {
-                    // Deleting fails for a new key, which is expected.
-                    let _ = host.keys_mut().delete(key);
-                }
                 host.keys_mut().assign_unused(key, slot);
             }
             if let Some(attributes) = attributes {

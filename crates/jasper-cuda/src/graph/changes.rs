@@ -10,7 +10,7 @@ use jasper_core::{Element, Slot, padded_len};
 use jasper_graph::{ChangedSlots, Graph};
 
 use super::edges::EdgeRows;
-use super::{DeviceCodes, DeviceGraph, OldArray, start_points, write_rows};
+use super::{DeviceCodes, DeviceGraph, OldArray, allocate_rows, start_points, write_rows};
 
 /// Number of bytes copied in the time that launching another copy takes. Shorter gaps between changed rows are copied
 /// too.
@@ -39,10 +39,10 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             self.sq8 = None;
         }
         if self.has_vectors && !host.has_vectors() {
-            let rows = std::mem::replace(&mut self.rows, self.stream.allocate(0)?);
-            self.old.keep(OldArray::Rows(rows));
+            let none = allocate_rows(&self.stream, self.vector_storage(), 0)?;
+            self.has_vectors = false;
+            self.old.keep(OldArray::Rows(std::mem::replace(&mut self.rows, none)));
         }
-        self.has_vectors = host.has_vectors();
         self.reserve(host.slots())?;
         let has_shrunk = host.slots() < self.slots;
         self.slots = host.slots();
@@ -50,13 +50,22 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         let rows = sorted_slots(Cow::from(&changes.vectors), host.slots());
         let keys = sorted_slots(Cow::from(&changes.keys), host.slots());
         let width = padded_len::<T>(self.dimension);
-        for rows in spans(indices(&rows), width * size_of::<T>()) {
-            if self.has_vectors {
-                write_rows(&self.stream, &mut self.rows, rows.clone(), width, &|slot, out| {
-                    out.copy_from_slice(host.vectors().padded(slot));
-                })?;
+        let new_rows = match (self.has_vectors, host.has_vectors()) {
+            // Dropping them is undone.
+            (false, true) => {
+                let moved = self.stream.grow(&mut self.rows, self.capacity * width)?;
+                moved.into_iter().for_each(|array| self.old.keep(OldArray::Rows(array)));
+                spans(0..host.slots(), width * size_of::<T>())
             }
+            (true, true) => spans(indices(&rows), width * size_of::<T>()),
+            (_, false) => Vec::new(),
+        };
+        for rows in new_rows {
+            write_rows(&self.stream, &mut self.rows, rows, width, &|slot, out| {
+                out.copy_from_slice(host.vectors().padded(slot));
+            })?;
         }
+        self.has_vectors = host.has_vectors();
         if let (Some(terms), Some(of_host)) = (&mut self.terms, host.vectors().terms()) {
             let fill = |slot: Slot, out: &mut [f32]| out[0] = of_host.at(slot.index());
             if self.center.has_same_terms(host.vectors().center()) {

@@ -133,10 +133,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     {
         let width = padded_len::<T>(graph.dimension());
         let rows = if graph.has_vectors() { graph.slots() } else { 0 };
-        let mut rows_table = match vectors {
-            MemorySpace::Device => stream.allocate_table(rows * width)?,
-            MemorySpace::Host => stream.allocate_on_host(rows * width)?,
-        };
+        let mut rows_table = allocate_rows(stream, vectors, rows * width)?;
         write_rows(stream, &mut rows_table, 0..rows, width, &|slot, out| {
             out.copy_from_slice(graph.vectors().padded(slot));
         })?;
@@ -382,6 +379,18 @@ fn edges<T: Element, S: gpu_kernels::Stream>(
         edges.copy_from_slice(bytemuck::cast_slice(neighbors));
         padding.fill(NO_SLOT);
     })
+}
+
+/// An array for rows of vectors, where they are stored.
+fn allocate_rows<T: Pod, S: gpu_kernels::Stream>(
+    stream: &S,
+    storage: MemorySpace,
+    len: usize,
+) -> Result<S::Buffer<T>, S::Error> {
+    match storage {
+        MemorySpace::Device => stream.allocate_table(len),
+        MemorySpace::Host => stream.allocate_on_host(len),
+    }
 }
 
 /// Uploads a table `[slots][width]` whose rows `fill` writes.

@@ -411,6 +411,25 @@ fn a_device_changes_as_the_cpu_does() {
 }
 
 #[test]
+fn dropped_vectors_and_codes_come_back() {
+    for storage in [MemorySpace::Device, MemorySpace::Host] {
+        let mut twins = Twins::<f32>::new(Metric::L2, 60, 6, 6, storage);
+        let rows = twins.rows(9);
+        twins.insert(&rows, &(100..109).collect::<Vec<_>>());
+        for drop in [Graph::drop_vectors, Graph::drop_codes] {
+            let kept = twins.resident.host().keep_vectors();
+            twins.resident.change_host(drop).unwrap();
+            let copy = twins.resident.on_device();
+            assert!(copy.codes.is_none() || copy.rows.is_empty());
+            twins.resident.change_host(|host| host.restore_vectors(&kept)).unwrap();
+            twins.compare();
+        }
+        let rows = twins.rows(40);
+        twins.insert(&rows, &(200..240).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn an_index_begins_empty_and_ends_empty() {
     let mut twins = Twins::<u8>::new(Metric::L2, 0, 4, 5, MemorySpace::Host);
     let rows = twins.rows(1);

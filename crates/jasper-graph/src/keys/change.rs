@@ -5,9 +5,13 @@ use std::sync::OnceLock;
 
 use jasper_attributes::Attributes;
 use jasper_core::{Key, Slot};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{KeyError, KeyMap, restore_attributes};
 use crate::parts::SlotSet;
+
+/// So many keys of one slot are deleted in one pass over its keys.
+const MANY_KEYS: usize = 16;
 
 /// The state that [`KeyMap::rollback`] restores.
 #[derive(Debug)]
@@ -119,6 +123,53 @@ impl KeyMap {
         Ok(())
     }
 
+    /// Deletes keys, as [`Self::delete`] does each. The keys of one vertex are read 16 times at most, however many of them
+    /// are deleted.
+    ///
+    /// # Errors
+    /// Returns the error of a key; some of the others are deleted then.
+    pub fn delete_all(&mut self, keys: &[Key]) -> Result<(), KeyError> {
+        let mut of_slots: FxHashMap<Slot, Vec<Key>> = FxHashMap::default();
+        for &key in keys {
+            let slot = self.live_slot(key)?;
+            if self.further.has_some(slot) {
+                of_slots.entry(slot).or_default().push(key);
+            } else {
+                self.delete(key)?;
+            }
+        }
+        of_slots.into_iter().try_for_each(|(slot, keys)| match keys.len() {
+            0..MANY_KEYS => keys.into_iter().try_for_each(|key| self.delete(key)),
+            _ => self.delete_of_slot(slot, &keys),
+        })
+    }
+
+    /// Deletes keys of one slot in one pass over its keys.
+    fn delete_of_slot(&mut self, slot: Slot, keys: &[Key]) -> Result<(), KeyError> {
+        let mut gone = FxHashSet::default();
+        if let Some(&twice) = keys.iter().find(|&&key| !gone.insert(key)) {
+            return Err(KeyError::Deleted(twice));
+        }
+        let further: Vec<(usize, Key)> =
+            self.further.of(slot).enumerate().filter(|(_, key)| gone.contains(key)).collect();
+        // The last first: the indices of those before stay.
+        for &(index, key) in further.iter().rev() {
+            self.note_change(key, slot, ChangeKind::RemoveFurther(index));
+            self.note_deleted(key, slot);
+        }
+        self.further.retain(slot, |key| !gone.contains(&key));
+        let first = self.first.at(slot.index());
+        if gone.contains(&first) { self.delete(first) } else { Ok(()) }
+    }
+
+    /// Restores deleted keys, as [`Self::restore`] does each.
+    ///
+    /// # Errors
+    /// Returns the error of a key; some of the others are restored then.
+    pub fn restore_all(&mut self, keys: &[Key]) -> Result<(), KeyError> {
+        keys.iter().try_for_each(|&key| self.restore(key))
+    }
+
     /// Restores a deleted key whose vertex was not consolidated.
     ///
     /// # Errors
@@ -174,11 +225,7 @@ impl KeyMap {
 
     /// Removes a live key from its slot.
     fn remove(&mut self, key: Key, slot: Slot, kind: ChangeKind) {
-        if let Some(locations) = self.locations.get_mut() {
-            locations.set(key, None);
-        }
-        self.deleted.insert(key, slot);
-        self.attributes.remove(key);
+        self.note_deleted(key, slot);
         match kind {
             ChangeKind::RemoveFirst => {
                 let next = self.further.remove(slot, 0).expect("the slot has a further key");
@@ -187,6 +234,15 @@ impl KeyMap {
             ChangeKind::RemoveFurther(index) => drop(self.further.remove(slot, index)),
             _ => {}
         }
+    }
+
+    /// Notes that a key, which is removed from its slot, is deleted.
+    fn note_deleted(&mut self, key: Key, slot: Slot) {
+        if let Some(locations) = self.locations.get_mut() {
+            locations.set(key, None);
+        }
+        self.deleted.insert(key, slot);
+        self.attributes.remove(key);
     }
 
     /// Sets the first key of a slot that had another.
@@ -363,6 +419,53 @@ mod tests {
         assert_eq!(all_keys(&keys, slot), [7]);
         keys.rollback();
         assert!(all_keys(&keys, slot).into_iter().eq(0..KEYS));
+    }
+
+    #[test]
+    fn keys_are_deleted_together_as_one_by_one() {
+        const KEYS: Key = 100_000;
+        let assigned = |keys: Key| {
+            let mut map = KeyMap::new();
+            map.resize(3).unwrap();
+            map.occupy(&[], 0..3);
+            // Most keys are of one slot.
+            (0..keys).for_each(|key| {
+                map.assign(key, Slot::new(u32::from(key % 40 == 0) + u32::from(key == 40))).unwrap()
+            });
+            map
+        };
+        // Each key once, far from the one before.
+        let shuffled = |keys: Key| (0..keys).map(move |key| key * 7_919 % keys);
+        // Key 1 is the first of its slot: it stays in some cases, and goes in others.
+        for (keys, share, kept) in [(200, 2, 1), (200, 2, 0), (200, 1, 1), (KEYS, 3, 1)] {
+            let mut together = assigned(keys);
+            let gone: Vec<Key> = shuffled(keys).filter(|key| key % share != kept).collect();
+            together.begin();
+            together.delete_all(&gone).unwrap();
+            let expected: Vec<Key> = (0..keys).filter(|key| key % share == kept).collect();
+            let mut left: Vec<Key> = (0..3).flat_map(|slot| all_keys(&together, Slot::new(slot))).collect();
+            left.sort_unstable();
+            assert_eq!((left, together.len()), (expected.clone(), expected.len()));
+            assert!(gone.iter().all(|&key| together.slot_of(key).is_none()));
+            assert!(together.deleted_keys().len() == gone.len());
+            if keys < KEYS {
+                let mut one_by_one = assigned(keys);
+                gone.iter().for_each(|&key| one_by_one.delete(key).unwrap());
+                let state = |map: &KeyMap| {
+                    (0..3)
+                        .map(Slot::new)
+                        .map(|slot| (all_keys(map, slot), map.is_tombstone(slot)))
+                        .collect::<Vec<_>>()
+                };
+                assert_eq!(state(&together), state(&one_by_one));
+                together.rollback();
+                assert_eq!(state(&together), state(&assigned(keys)));
+                assert!((0..keys).all(|key| together.slot_of(key).is_some()));
+            }
+        }
+        let mut map = assigned(200);
+        let twice: Vec<Key> = (1..30).chain([7]).collect();
+        assert_eq!(map.delete_all(&twice), Err(KeyError::Deleted(7)));
     }
 
     #[test]

@@ -79,6 +79,19 @@ impl FurtherKeys {
         Some(key)
     }
 
+    /// Keeps those of the keys of a slot that `is_kept` says.
+    pub(super) fn retain(&mut self, slot: Slot, is_kept: impl Fn(Key) -> bool) {
+        let Entry::Occupied(mut keys) = self.of_slots.part_mut(part_of(slot)).entry(slot) else { return };
+        let kept = Arc::make_mut(keys.get_mut());
+        self.len -= kept.len();
+        kept.retain(|&key| is_kept(key));
+        self.len += kept.len();
+        if kept.is_empty() {
+            keys.remove();
+            self.slots.remove(slot);
+        }
+    }
+
     /// The index of a key among those of a slot. The newest is found first.
     pub(super) fn index_of(&self, slot: Slot, key: Key) -> Option<usize> {
         let keys = self.deque(slot)?;

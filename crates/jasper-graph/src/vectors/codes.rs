@@ -46,6 +46,15 @@ pub(crate) struct Encoder<'a> {
     values: Vec<f32>,
 }
 
+/// Vectors, codes and tuned searches of a graph, in memory that it shares until it replaces them: see
+/// [`Graph::keep_vectors`].
+#[derive(Debug)]
+pub struct KeptVectors<T: 'static> {
+    slots: usize,
+    vectors: VectorTable<T>,
+    tuned: Vec<u8>,
+}
+
 /// Rows of a [`CodeChunk`].
 const CHUNK_ROWS: usize = 1024;
 
@@ -181,6 +190,25 @@ impl<T: Element> Graph<T> {
         if self.vectors.codes.take().is_some() {
             self.tuned.clear();
         }
+    }
+
+    /// Keeps what [`Self::set_codes`], [`Self::drop_codes`], [`Self::drop_vectors`] and
+    /// [`Self::set_encoded_tuned_searches`] replace, to undo them.
+    #[doc(hidden)]
+    pub fn keep_vectors(&self) -> KeptVectors<T> {
+        KeptVectors { slots: self.slots(), vectors: self.vectors.share(), tuned: self.tuned.clone() }
+    }
+
+    /// Undoes these changes.
+    ///
+    /// # Panics
+    /// Panics if the number of slots has changed.
+    #[doc(hidden)]
+    pub fn restore_vectors(&mut self, kept: &KeptVectors<T>) {
+        assert_eq!(kept.slots, self.slots(), "vectors of another graph");
+        let undo = self.vectors.undo.take();
+        self.vectors = VectorTable { undo, ..kept.vectors.share() };
+        self.tuned.clone_from(&kept.tuned);
     }
 
     /// Whether the vectors are stored, or only their codes.

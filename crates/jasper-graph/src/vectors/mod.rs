@@ -22,7 +22,7 @@ use jasper_core::{Element, ElementKind, MatrixView, Metric, Slot, padded_len};
 
 use crate::{Segments, VectorChunk, VectorError};
 pub use center::{Center, Origin};
-pub use codes::{CodeChunk, CodeDistanceComputer, Codes};
+pub use codes::{CodeChunk, CodeDistanceComputer, Codes, KeptVectors};
 pub use distance_computer::{ComputeDistances, DistanceComputer, needs_terms};
 pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
 pub use sketch::{SketchChunk, Sketches};

@@ -1,12 +1,13 @@
 //! Backends that fault on demand, for tests.
 
 use std::error::Error;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use jasper_core::sync::lock;
 use jasper_core::{DeviceError, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -30,6 +31,10 @@ pub(crate) struct Controls {
     /// Whether the next check panics.
     pub(crate) panics: AtomicBool,
     pub(crate) has_no_memory: AtomicBool,
+    /// Whether the next change of the graph fails once it is made, and is undone but for codes, which are dropped.
+    pub(crate) fails_late: AtomicBool,
+    /// Changes of the graph after which there is no memory for others, if that is so.
+    pub(crate) changes_left: Mutex<Option<usize>>,
     /// Whether searches read vectors in device memory.
     pub(crate) is_uploaded: AtomicBool,
     /// Microseconds per query.
@@ -127,7 +132,21 @@ impl Backend<u8> for Faulty {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<u8>)) -> Result<(), DeviceError> {
         self.check()?;
-        self.inner.change_graph(change)
+        let unavailable =
+            || DeviceError::Unavailable { device: self.number, source: "as the test wants".into() };
+        if let Some(left) = &mut *lock(&self.controls.changes_left) {
+            *left = left.checked_sub(1).ok_or_else(unavailable)?;
+        }
+        if !self.controls.fails_late.swap(false, Relaxed) {
+            return self.inner.change_graph(change);
+        }
+        self.inner.change_graph(&mut |graph| {
+            change(graph);
+            if graph.has_vectors() {
+                graph.drop_codes();
+            }
+        })?;
+        Err(unavailable())
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {

@@ -106,8 +106,8 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// [synced](Self::sync_host_edges).
     fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
 
-    /// Calls `change` once for each [replica](Self::replicas) of each shard, to change vectors, keys or codes on the
-    /// host, and updates the devices.
+    /// Calls `change` once for each [replica](Self::replicas) of each shard, in their order, to change vectors, keys or
+    /// codes on the host, and updates the devices.
     ///
     /// # Errors
     /// Returns [`DeviceError`]; the change is undone.

@@ -12,6 +12,7 @@
 
 pub(crate) mod small;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
@@ -55,8 +56,8 @@ impl<'a> InsertEntries<'a> {
     }
 }
 
-/// A change of one key.
-pub(crate) type KeyChange = fn(&mut KeyMap, Key) -> Result<(), KeyError>;
+/// A change of keys.
+pub(crate) type KeyChange = fn(&mut KeyMap, &[Key]) -> Result<(), KeyError>;
 
 /// Bytes that a copy of a graph takes, at most: attributes are shared until they change.
 fn copy_bytes<T: Element>(graph: &Graph<T>) -> usize {
@@ -148,8 +149,12 @@ impl<T: Element> Changes<T> {
     ) -> Result<(), UpdateError> {
         let shards = self.backend.shards_or_self();
         let apply = |change: KeyChange, shard: usize| {
-            let keys = keys.iter().filter(|&&key| self.backend.shard_of(key) == shard);
-            shards[shard].change(|graph| keys.clone().try_for_each(|&key| change(graph.keys_mut(), key)))
+            let of_shard = |key: &Key| self.backend.shard_of(*key) == shard;
+            let keys: Cow<'_, [Key]> = match shards.len() {
+                1 => keys.into(),
+                _ => keys.iter().copied().filter(of_shard).collect(),
+            };
+            shards[shard].change(|graph| change(graph.keys_mut(), &keys))
         };
         for shard in 0..shards.len() {
             let changed = apply(change, shard).map_err(UpdateError::from);

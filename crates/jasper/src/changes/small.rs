@@ -165,7 +165,7 @@ impl<T: Element> Changes<T> {
 
     /// Deletes all keys, or none; returns their number.
     pub(crate) fn delete(&self, keys: &[Key]) -> Result<usize, UpdateError> {
-        self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete, KeyMap::restore])?;
+        self.change_keys(&Record::Delete(keys), keys, [KeyMap::delete_all, KeyMap::restore_all])?;
         Ok(keys.len())
     }
 
@@ -180,7 +180,7 @@ impl<T: Element> Changes<T> {
             present.retain(is_present);
             if !present.is_empty() {
                 change.log::<T>(&Record::Delete(&present))?;
-                self.change_checked_keys(&present, [KeyMap::delete, KeyMap::restore])?;
+                self.change_checked_keys(&present, [KeyMap::delete_all, KeyMap::restore_all])?;
             }
             Ok(present)
         })

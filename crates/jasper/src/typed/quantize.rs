@@ -1,6 +1,6 @@
 //! Quantized codes next to the vectors, or instead of them.
 
-use std::io;
+use std::collections::VecDeque;
 
 use jasper_core::{Element, ProgressFn, no_progress};
 use jasper_graph::{Codes, Graph, VectorError};
@@ -30,13 +30,15 @@ impl<T: Element> TypedIndex<T> {
 
     /// Gives each shard its codes. The caller has held the writer lock since they were made.
     pub(crate) fn set_codes_locked(&self, codes: Vec<Codes>) -> Result<(), UpdateError> {
+        // In the order in which the backend changes them, each once.
+        let mut of_replicas = VecDeque::new();
         for (shard, codes) in self.backend.shards_or_self().iter().zip(codes) {
-            let copies: io::Result<Vec<_>> = (1..shard.replicas()).map(|_| codes.try_clone()).collect();
-            let mut copies = copies.map_err(VectorError::Memory)?;
-            copies.push(codes);
-            shard.change(|graph| graph.set_codes(copies.pop().expect("one per copy")))?;
+            let copies = (1..shard.replicas()).map(|_| codes.try_clone().map_err(VectorError::Memory));
+            of_replicas.extend(copies.collect::<Result<Vec<_>, _>>()?);
+            of_replicas.push_back(codes);
         }
-        Ok(())
+        let mut next = || of_replicas.pop_front().expect("one per replica");
+        Ok(self.backend.change(|graph| graph.set_codes(next()))?)
     }
 
     /// Quantizes all vectors. Codes are logged once they have passed the check, which a replay does not repeat.

@@ -62,6 +62,6 @@ impl<T: Element> TypedIndex<T> {
     }
 
     pub(crate) fn undelete(&self, keys: &[Key]) -> Result<(), UpdateError> {
-        self.changes.change_keys(&Record::Undelete(keys), keys, [KeyMap::restore, KeyMap::delete])
+        self.changes.change_keys(&Record::Undelete(keys), keys, [KeyMap::restore_all, KeyMap::delete_all])
     }
 }

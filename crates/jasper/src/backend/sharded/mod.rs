@@ -8,13 +8,16 @@
 //!
 //! The number of shards is that of the build, and remains. Shards may be on different devices, or several on one.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Ordering;
 use std::mem;
 use std::ops::{AddAssign, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 use jasper_core::{DeviceError, Element, Key, Slot, sync};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, KeptVectors};
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, Matches,
     MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, UpdateError,
@@ -63,6 +66,24 @@ impl<T: Element> Sharded<T> {
 
     fn first(&self) -> &dyn Backend<T> {
         &*self.shards[0]
+    }
+
+    /// Undoes a change of the first shards, of which `kept` is what they had. If a device has no memory for the codes that
+    /// its shard had, no shard keeps codes.
+    fn restore(&self, kept: &[KeptVectors<T>]) {
+        let drop_codes = |graph: &mut Graph<T>| {
+            if graph.has_vectors() {
+                graph.drop_codes();
+            }
+        };
+        let changed = || self.shards.iter().zip(kept);
+        // First, so that there is room for those that come back.
+        changed().for_each(|(shard, _)| drop(shard.change(drop_codes)));
+        let is_restored =
+            changed().all(|(shard, kept)| shard.change(|graph| graph.restore_vectors(kept)).is_ok());
+        if !is_restored {
+            self.shards.iter().for_each(|shard| drop(shard.change(drop_codes)));
+        }
     }
 
     /// Calls `work` for each shard, at the same time, with the progress of the first. Returns the sum of the results.
@@ -222,7 +243,12 @@ impl<T: Element> Backend<T> for Sharded<T> {
     }
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
-        self.shards.iter().try_for_each(|shard| shard.change_graph(change))
+        // Changes of keys are made shard by shard, by callers that undo them.
+        let kept: Vec<_> = self.shards.iter().map(|shard| shard.read(Graph::keep_vectors)).collect();
+        for (at, shard) in self.shards.iter().enumerate() {
+            shard.change_graph(change).inspect_err(|_| self.restore(&kept[..=at]))?;
+        }
+        Ok(())
     }
 
     fn sync_host_edges(&self) -> Result<(), DeviceError> {
@@ -344,199 +370,5 @@ impl<T: Element> Backend<T> for Sharded<T> {
     fn without_edges(&self, _: &[Slot], _: &mut dyn FnMut()) -> Result<(), DeviceError> {
         // Slots are those of one graph.
         Err(DeviceError::Sharded("tuning on a sample of indexed vectors"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
-
-    use jasper_core::synthetic::Clusters;
-    use jasper_core::{MatrixView, Metric, no_progress};
-
-    use super::*;
-    use crate::backend::faulty::{Controls, Faulty};
-    use crate::{Error, Index, IndexBuilder, NewKeys};
-
-    const DIMENSION: usize = 12;
-
-    fn rows(count: usize, seed: u64) -> Vec<u8> {
-        Clusters::new(DIMENSION, 40).rows(count, seed)
-    }
-
-    fn view(rows: &[u8]) -> MatrixView<'_, u8> {
-        MatrixView::new(rows, DIMENSION).unwrap()
-    }
-
-    /// An index of three shards, each on a device that faults on demand.
-    fn index() -> (Index, Vec<Arc<Controls>>) {
-        let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
-        let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(2);
-        let builder = builder.device(Device::CPU).shards(3);
-        let index = builder.build_typed(&view(&rows(900, 1)), &mut no_progress).unwrap();
-        let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
-        (index.moved(on).into(), controls)
-    }
-
-    /// The vectors, and which keys are deleted.
-    fn contents(index: &Index) -> (Vec<Option<Vec<f32>>>, usize, usize) {
-        let stats = index.stats();
-        ((0..2000).map(|key| index.vector(key)).collect(), stats.deleted_keys, stats.free_slots)
-    }
-
-    #[test]
-    fn keys_of_equal_distances_are_sorted() {
-        let found = [(5, 1.0), (9, 2.0), (4, 2.0), (7, 2.0), (1, 3.0)];
-        let answer = Matches::filled(2, 6, |matches| {
-            for mut row in matches.rows(6) {
-                row.fill(found.into_iter().map(|(key, distance)| Hit { key, distance }));
-            }
-            Ok(SearchReport::default())
-        });
-        let mut list = Vec::new();
-        load(&mut list, &answer.unwrap(), 1);
-        assert_eq!(list.iter().map(|hit| hit.key).collect::<Vec<_>>(), [5, 4, 7, 9, 1, Hit::NONE.key]);
-        load(&mut list, &Matches::new(3, 4).unwrap(), 2);
-        assert_eq!(list, [Hit::NONE; 4]);
-    }
-
-    #[test]
-    fn lists_are_merged_by_distance_and_key() {
-        let bytes = rows(400, 3);
-        for k in [1, 2, 10, 33] {
-            for lists in bytes.chunks_exact(4 * k + 2) {
-                let (lens, values) = lists.split_at(2);
-                let list = |i: usize| {
-                    let hit =
-                        |pair: &[u8]| Hit { key: Key::from(pair[0] % 90), distance: f32::from(pair[1] % 9) };
-                    let pairs = values[i * 2 * k..].chunks_exact(2);
-                    let mut hits: Vec<Hit> = pairs.take(lens[i] as usize % (k + 1)).map(hit).collect();
-                    sort(&mut hits);
-                    hits.resize(k, Hit::NONE);
-                    hits
-                };
-                let (one, other) = (list(0), list(1));
-                let mut expected = [&one[..], &other].concat();
-                sort(&mut expected);
-                let mut merged = vec![Hit::NONE; k];
-                merge(&one, &other, &mut merged);
-                assert_eq!(merged, expected[..k]);
-            }
-        }
-    }
-
-    #[test]
-    fn a_shard_that_cannot_change_leaves_all_as_they_were() {
-        let more = rows(600, 2);
-        for broken in 0..3 {
-            let (index, controls) = index();
-            index.delete(&(0..60).collect::<Vec<_>>()).unwrap();
-            let before = contents(&index);
-            controls[broken].has_no_memory.store(true, Relaxed);
-            let device = |error: Error| match error.downcast_ref() {
-                Some(DeviceError::Unavailable { device, .. }) => *device,
-                _ => panic!("{error}"),
-            };
-            assert_eq!(device(index.insert(view(&more), NewKeys::NEXT).unwrap_err()), broken);
-            assert_eq!(
-                device(index.upsert(view(&more), &(100..700).collect::<Vec<_>>()).unwrap_err()),
-                broken
-            );
-            assert_eq!(device(index.consolidate().unwrap_err()), broken);
-            assert_eq!(device(index.delete(&(100..200).collect::<Vec<_>>()).unwrap_err()), broken);
-            assert_eq!(device(index.undelete(&(10..50).collect::<Vec<_>>()).unwrap_err()), broken);
-            assert!(contents(&index) == before);
-            assert!(
-                index.search(&more[..DIMENSION], SearchParams::new(1)).is_err(),
-                "an answer lacks a shard"
-            );
-            controls[broken].has_no_memory.store(false, Relaxed);
-            assert_eq!(index.insert(view(&more), NewKeys::NEXT).unwrap().keys, 600);
-            assert!(index.check().unwrap().is_sound());
-        }
-    }
-
-    #[test]
-    fn every_shard_answers_and_ties_are_ordered_by_key() {
-        let (index, controls) = index();
-        let twice = rows(40, 3).repeat(2);
-        let first = index.insert(view(&twice), NewKeys::NEXT).unwrap().first_key.unwrap();
-        assert_eq!(first, 900);
-        let queries = twice.repeat(20);
-        let matches = index.search_batch(view(&queries), SearchParams::new(4).beam_width(500)).unwrap();
-        for (query, hits) in matches.iter().enumerate() {
-            let keys: Vec<Key> = hits.map(|hit| hit.key).collect();
-            let key = 900 + query as Key % 40;
-            assert_eq!(keys[..2], [key, key + 40]);
-        }
-        assert!(controls.iter().all(|controls| controls.queries.load(Relaxed) == 1600));
-        assert_eq!(index.device().to_string(), "cuda:0,1,2");
-    }
-
-    #[test]
-    fn a_shard_without_live_keys_answers_nothing() {
-        let (index, _) = index();
-        let (queries, params) = (rows(40, 4), SearchParams::new(5));
-        let search = || index.search_batch(view(&queries), params).unwrap();
-        let keys_of =
-            |shard: usize| (0..900).filter(move |&key| shard_of(key, 3) == shard).collect::<Vec<Key>>();
-        let before = search();
-        assert!(before.iter().flatten().any(|hit| shard_of(hit.key, 3) == 1));
-        index.delete(&keys_of(1)).unwrap();
-        assert!(search().iter().flatten().all(|hit| shard_of(hit.key, 3) != 1));
-        index.delete(&[keys_of(0), keys_of(2)].concat()).unwrap();
-        assert_eq!(search(), Matches::new(40, 5).unwrap());
-        // The arrays of the caller are written as well.
-        let (mut keys, mut distances) = before.into_arrays();
-        index.search_batch_into(view(&queries), params, &mut keys, &mut distances).unwrap();
-        assert!(keys.iter().all(|&key| key == Hit::NONE.key) && distances.iter().all(|d| d.is_infinite()));
-    }
-
-    #[test]
-    fn an_empty_batch_may_ask_for_any_number_of_results() {
-        let (index, _) = index();
-        let params = SearchParams::new(usize::MAX / 4);
-        let found = index.of::<u8>().unwrap().backend.search_batch(&[], params, MatchesMut::default());
-        assert!(!matches!(found, Err(SearchError::Buffer { .. })), "{found:?}");
-    }
-
-    #[test]
-    fn a_query_that_is_refused_is_named_by_its_row_in_the_batch() {
-        let rows: Vec<f32> = Clusters::new(4, 9).rows(60, 1);
-        let rows = MatrixView::new(&rows, 4).unwrap();
-        let index = IndexBuilder::new(Metric::L2).device(Device::CPU).shards(3).build(rows).unwrap();
-        // 1,000 results per query: the batch is searched in more than one chunk.
-        let (mut queries, params) = (vec![1.0_f32; 2600 * 4], SearchParams::new(1000));
-        queries[2550 * 4] = f32::NAN;
-        let queries = MatrixView::new(&queries, 4).unwrap();
-        let refused = index.search_batch(queries, params).unwrap_err().to_string();
-        assert!(refused.contains("row 2550 "), "{refused}");
-        assert!(index.search_batch(queries.slice(0..2550), params).unwrap().hits(2549).count() == 60);
-    }
-
-    #[test]
-    fn vectors_are_in_a_place_if_those_of_every_shard_are() {
-        let (index, controls) = index();
-        let are_in = |storage| index.of::<u8>().unwrap().backend.stores_vectors_in(storage);
-        assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
-        controls[1].is_uploaded.store(true, Relaxed);
-        assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
-        controls.iter().for_each(|controls| controls.is_uploaded.store(true, Relaxed));
-        assert!(are_in(MemorySpace::Device) && !are_in(MemorySpace::Host));
-    }
-
-    #[test]
-    fn shards_are_even() {
-        for shards in [2, 3, 7, 100, 256] {
-            let rows = RowsByShard::new(None, 100_000, shards);
-            let sizes: Vec<usize> = (0..shards).map(|shard| rows.len(shard)).collect();
-            let mean = 100_000 / shards;
-            assert!(sizes.iter().all(|size| size.abs_diff(mean) < mean / 4), "{sizes:?}");
-        }
-        assert_eq!(
-            [0, 1, 2, 1 << 40].map(|key| shard_of(key, 256)),
-            [226, 145, 151, 31],
-            "files depend on this"
-        );
     }
 }
