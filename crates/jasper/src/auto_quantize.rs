@@ -1,7 +1,7 @@
 //! The quantization trial: chooses between exact distances and several quantizations by measuring.
 //!
 //! Sampled vectors are held out, as in [`crate::tune`], and searched for exactly and with one quantization after another,
-//! at the narrowest beam that reaches the recall of an exact search with a beam of 64, or 32 on a CPU. What costs least is
+//! at the narrowest beam that reaches the recall of an exact search with a beam of 128, or 32 on a CPU. What costs least is
 //! kept or, where costs are estimates, a robust one of those that may cost least. Counts of hops and distances are weighed,
 //! and nothing is timed, so the choice does not depend on the load of the machine.
 //!
@@ -182,7 +182,8 @@ impl CostUnit {
     /// The beam width of the exact searches whose recall must be reached.
     fn beam_width(self) -> usize {
         match self {
-            Self::Bytes => 64,
+            // Coarse codes need ever wider beams for more recall: where data is difficult, as many users want.
+            Self::Bytes => 128,
             // Users of a CPU take narrower beams, at which coarse codes lose more recall.
             Self::Nanoseconds => 32,
         }
