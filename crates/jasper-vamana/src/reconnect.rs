@@ -100,7 +100,7 @@ pub(crate) struct Added {
 /// times as long per vertex as a round, and drops edges.
 const LEAST_PROGRESS: usize = 8;
 
-/// If more vertices are left, they are made trees, of at most about as many roots, to which edges are replaced.
+/// If more vertices are left than these, trees are made of them, with about as many roots at most.
 const MAX_ROOTS: usize = 1024;
 
 /// Adds a path from a reached vertex to each unreached one. Both sets are given first, and `find` computes them again

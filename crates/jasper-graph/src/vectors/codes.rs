@@ -199,6 +199,16 @@ impl<T: Element> Graph<T> {
         KeptVectors { slots: self.slots(), vectors: self.vectors.share(), tuned: self.tuned.clone() }
     }
 
+    /// Whether none of these has been replaced since.
+    #[doc(hidden)]
+    pub fn has_kept(&self, kept: &KeptVectors<T>) -> bool {
+        let has_codes = match (self.vectors.codes(), kept.vectors.codes()) {
+            (Some(now), Some(before)) => Arc::ptr_eq(&now.quantizer, &before.quantizer),
+            (now, before) => now.is_none() && before.is_none(),
+        };
+        has_codes && self.has_vectors() == kept.vectors.is_stored && self.tuned == kept.tuned
+    }
+
     /// Undoes these changes.
     ///
     /// # Panics

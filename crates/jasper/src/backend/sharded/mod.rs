@@ -76,11 +76,14 @@ impl<T: Element> Sharded<T> {
                 graph.drop_codes();
             }
         };
-        let changed = || self.shards.iter().zip(kept);
+        let is_changed = |(shard, kept): &(&Arc<dyn Backend<T>>, &KeptVectors<T>)| {
+            !shard.read(|graph| graph.has_kept(kept))
+        };
+        let changed: Vec<_> = self.shards.iter().zip(kept).filter(is_changed).collect();
         // First, so that there is room for those that come back.
-        changed().for_each(|(shard, _)| drop(shard.change(drop_codes)));
+        changed.iter().for_each(|(shard, _)| drop(shard.change(drop_codes)));
         let is_restored =
-            changed().all(|(shard, kept)| shard.change(|graph| graph.restore_vectors(kept)).is_ok());
+            changed.iter().all(|(shard, kept)| shard.change(|graph| graph.restore_vectors(kept)).is_ok());
         if !is_restored {
             self.shards.iter().for_each(|shard| drop(shard.change(drop_codes)));
         }
