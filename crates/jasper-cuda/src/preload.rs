@@ -302,7 +302,10 @@ mod tests {
         for metric in Metric::ALL {
             let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
             let mut kernels = link_kernels::<T>(&spec, T::EXACT_SUMS && dimension >= 256, 132);
-            kernels.extend(trial_kernels(T::KIND, metric));
+            // Bytes are linked as they are.
+            if !T::EXACT_SUMS {
+                kernels.extend(trial_kernels(T::KIND, sq8_metric(metric)));
+            }
             assert!(kernels.len() >= 8, "{kernels:?}");
             kernels.extend(query_kernels::<T>(metric, dimension, None, 132));
             for kernel in kernels {
