@@ -182,7 +182,7 @@ impl CostUnit {
     /// The beam width of the exact searches whose recall must be reached.
     fn beam_width(self) -> usize {
         match self {
-            // Coarse codes need ever wider beams for more recall: where data is difficult, as many users want.
+            // Queries of difficult data need such beams. At narrower ones, codes cost least that reach no high recall.
             Self::Bytes => 128,
             // Users of a CPU take narrower beams, at which coarse codes lose more recall.
             Self::Nanoseconds => 32,
