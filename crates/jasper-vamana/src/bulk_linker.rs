@@ -6,6 +6,7 @@
 //! choose the edges of each vertex again; its search begins at the vertex, and the edges
 //!     that it has are candidates too                                                      (LinkMode::Refine)
 //! prune each row again, and add the reverse of each remaining edge                        (LinkMode::Reverse)
+//! link vertices to which few edges lead again, with a wide beam                           (LinkMode::Overlooked)
 //! reconnect what is unreachable
 //! ```
 //!
@@ -19,6 +20,7 @@ use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
 use crate::effort::adapt_to_build;
+use crate::overlooked::relink_overlooked;
 use crate::pipeline::{LinkMode, find_edges_while, publish};
 use crate::reconnect::reconnect;
 use crate::{
@@ -137,6 +139,7 @@ impl<'a> BulkLinker<'a> {
             }
             reported = progress_of(self.done).report(progress);
         }
+        self.cost += relink_overlooked(executor, &mut graph, || progress_of(self.done).report(progress))?;
         let reconnected = reconnect(executor, &mut graph, Vertices::All, progress)?;
         executor.sync_host_edges(&mut graph).map_err(UpdateError::device)?;
         Ok(Linked { graph: graph.into_host(), reconnected, cost: self.cost, missed: self.missed })

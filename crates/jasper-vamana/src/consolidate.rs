@@ -211,7 +211,7 @@ fn find_bereft<T: Element, E: Executor<T>>(
 }
 
 /// Up to `count` of the vertices, drawn at random.
-fn in_random_order(vertices: &[Slot], count: usize, seed: u64) -> Vec<Slot> {
+pub(crate) fn in_random_order(vertices: &[Slot], count: usize, seed: u64) -> Vec<Slot> {
     let order = Permutation::new(vertices.len(), seed);
     (0..vertices.len().min(count) as u32).map(|position| vertices[order.at(position) as usize]).collect()
 }

@@ -40,7 +40,7 @@ use crate::pipeline::Duplicates;
 use crate::{CandidateSearch, CpuExecutor, Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// In a graph of fewer vertices, every search finds nearly all.
-const MIN_VERTICES: usize = 16_384;
+pub(crate) const MIN_VERTICES: usize = 16_384;
 /// One vertex in this many is sampled, at most [`MAX_SAMPLE`].
 const SAMPLE_DIVISOR: usize = 64;
 const MAX_SAMPLE: usize = 1024;
@@ -53,9 +53,7 @@ const SHORT_DIMENSION: usize = 256;
 /// The same where vertices are linked in one pass. Their searches have a beam of L, not of half of it, and miss less.
 const MAX_MISSED_IN_ONE_PASS: [f64; 3] = [0.0003, 0.003, 0.001];
 /// So many may be missed by chance.
-const FEW_MISSED: usize = 2;
-/// The widest beam that finds the neighbors to compare with: the widest of a device.
-const MAX_WIDE: usize = 1024;
+pub(crate) const FEW_MISSED: usize = 2;
 /// Vertices that [`missed_neighbors`] samples, and the beam that it compares.
 const CHECKED: usize = 256;
 const CHECKED_BEAM: usize = 256;
@@ -166,7 +164,8 @@ fn adapt<T: Element, E: Executor<T>>(
         return Ok(None);
     }
     let checked = if may_raise { 2 * beam_width } else { CHECKED_BEAM };
-    let counts = graph.read(|graph| count_missed(executor, graph, sample, checked));
+    let [checked, wide] = [CandidateSearch::new(checked), CandidateSearch::wider_than(checked)];
+    let counts = graph.read(|graph| count_missed(executor, graph, sample, checked, wide));
     let (missed, total) = counts.map_err(UpdateError::device)?;
     let share = Some(missed as f64 / total);
     let longer = dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
@@ -209,28 +208,30 @@ pub(crate) fn missed<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Op
         return None;
     }
     let sample = random_live(graph, CHECKED, 0);
-    let Ok((missed, total)) = count_missed(executor, graph, &sample, CHECKED_BEAM);
+    let [checked, wide] = [CandidateSearch::new(CHECKED_BEAM), CandidateSearch::wider_than(CHECKED_BEAM)];
+    let Ok((missed, total)) = count_missed(executor, graph, &sample, checked, wide);
     Some(missed as f64 / total)
 }
 
-/// How many of the nearest neighbors of some vertices, found with a beam of four times this width or the widest, searches
-/// with this one miss; and how many there are, at least 1.
-fn count_missed<T: Element, E: Executor<T>>(
+/// How many of the nearest neighbors of some vertices, found by the `wide` searches, those that are `checked` miss; and how
+/// many there are, at least 1.
+pub(crate) fn count_missed<T: Element, E: Executor<T>>(
     executor: &E,
     graph: &E::Graph,
     sample: &[Slot],
-    beam_width: usize,
+    checked: CandidateSearch,
+    wide: CandidateSearch,
 ) -> Result<(usize, f64), E::Error> {
     let mut sample = sample.to_vec();
     sample.sort_unstable();
-    let nearest = |beam_width| -> Result<_, E::Error> {
-        let candidates = executor.find_candidates(graph, &sample, CandidateSearch::new(beam_width))?;
+    let nearest = |search| -> Result<_, E::Error> {
+        let candidates = executor.find_candidates(graph, &sample, search)?;
         let mut nearest = executor.nearest_candidates(candidates, NEIGHBORS)?;
         // Executors return them in orders of their own.
         nearest.sort_unstable_by_key(|(vertex, _)| *vertex);
         Ok(nearest)
     };
-    let (found, wide) = (nearest(beam_width)?, nearest((4 * beam_width).min(MAX_WIDE))?);
+    let (found, wide) = (nearest(checked)?, nearest(wide)?);
     let pairs = found.iter().zip(&wide);
     let missed = pairs.flat_map(|((_, found), (_, wide))| wide.iter().filter(|near| !found.contains(near)));
     let total: usize = wide.iter().map(|(_, wide)| wide.len()).sum();

@@ -235,9 +235,19 @@ pub struct CandidateSearch {
 }
 
 impl CandidateSearch {
+    /// How much wider a beam is that finds what another misses.
+    pub(crate) const WIDER: usize = 4;
+    /// The widest beam of a device.
+    const MAX_BEAM: usize = 1024;
+
     /// Searches from the start points of the graph.
     pub fn new(beam_width: usize) -> Self {
         Self { beam_width, max_hops: BuildParams::max_hops(beam_width), from_vertex: false }
+    }
+
+    /// Searches from the start points with a beam that finds what one of `beam_width` misses.
+    pub(crate) fn wider_than(beam_width: usize) -> Self {
+        Self::new((Self::WIDER * beam_width).min(Self::MAX_BEAM).max(beam_width))
     }
 
     /// Searches for linked vertices, each from the vertex itself.

@@ -71,6 +71,7 @@ mod landmarks;
 mod matches;
 mod memory;
 mod mutable;
+mod overlooked;
 mod pending;
 pub mod pipeline;
 mod plan;

@@ -22,6 +22,9 @@ pub enum LinkMode {
     Insert(PeerSampling),
     /// Vertices that are linked and lack good edges, in random order: those that they have are candidates too.
     Again,
+    /// Vertices that are linked, and to which few edges lead, in random order: they are searched for with a beam of 4 L, and
+    /// the edges that they have are candidates too.
+    Overlooked,
     /// Linked vertices to which good edges may be missing: the edges that a prune of their candidates keeps are reversed,
     /// and added where rows have room. No edge is removed.
     Incoming,
@@ -35,12 +38,13 @@ impl LinkMode {
             Self::Refine => CandidateSearch::from_vertices(params.bulk_beam_width(metric)),
             Self::Reverse => CandidateSearch::none(),
             Self::Insert(_) | Self::Again => CandidateSearch::new(params.build_beam_width()),
+            Self::Overlooked => CandidateSearch::wider_than(params.build_beam_width()),
         }
     }
 
     /// Whether the edges that vertices have are candidates.
     pub fn has_rows(self) -> bool {
-        matches!(self, Self::Refine | Self::Reverse | Self::Again | Self::Incoming)
+        !matches!(self, Self::Bulk | Self::Insert(_))
     }
 
     /// Whether the rows of the vertices stay.

@@ -9,6 +9,7 @@ use jasper_graph::{Graph, needs_terms};
 use crate::bulk_linker::largest_batch;
 use crate::cpu::{MERGE_CHUNK, SEARCH_CHUNK};
 use crate::ingest::ingest_bytes;
+use crate::overlooked::overlooked_bytes;
 use crate::scalar_quantizer::{ScalarQuantizer, sq8_metric};
 
 pub use free::free_host_memory;
@@ -84,7 +85,7 @@ impl BuildSpec {
 
     /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.
     pub fn plan_host_for_device<T: Element>(&self) -> MemoryPlan {
-        self.plan_index::<T>(self.rows * size_of::<Slot>())
+        self.plan_index::<T>(self.rows * size_of::<Slot>() + overlooked_bytes(self.rows))
     }
 
     /// The largest shape of the same graph over vectors of bytes, as [quantized linking](crate::ScalarQuantizer) links it.
@@ -153,8 +154,9 @@ impl BuildSpec {
         let lists = edges * (size_of::<Neighbor>() + size_of::<(Slot, Neighbor)>());
         let new_rows = edges.min(MERGE_CHUNK) * params.max_degree() * size_of::<Slot>();
         let linking = candidates(params.bulk_beam_width(self.metric)) + lists + new_rows;
-        // Unreachable vertices are searched for with all of it.
-        self.rows * size_of::<Slot>() + linking.max(candidates(params.build_beam_width()))
+        // Unreachable vertices are searched for with all of it, and overlooked ones, a quarter as many at a time, with four times as much.
+        let again = candidates(params.build_beam_width()) + overlooked_bytes(self.rows);
+        self.rows * size_of::<Slot>() + linking.max(again)
     }
 }
 

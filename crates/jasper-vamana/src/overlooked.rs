@@ -1,0 +1,200 @@
+//! The last step of linking in a bulk build: vertices to which few edges lead are linked again, with a wide beam.
+//!
+//! ```text
+//! for each of a sample of the vertices:
+//!     wide   <- its 10 nearest found with a beam of 4 L, at most 1,024
+//!     missed += those of wide that a search from the vertex itself does not find
+//! if more than 1 in 200 were missed:
+//!     for each vertex with less than half of the mean number of incoming edges, a twentieth of all at most:
+//!         candidates <- those of such a search, and the edges it has
+//!         link it as in an insert
+//! ```
+//!
+//! The first pass searches with half of L. In a large graph, or where neighbors are hard to find, some of these searches
+//! end far from their vertex. Its edges then lead there, and so do the searches of the second pass, which begin at the
+//! vertex. The vertices that are near to it do not know it: no search finds it, whatever its beam
+//! (docs/notebook/experiments.md#overlooked-vertices). A wider beam for all would cost several times as much.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use jasper_core::{Cancelled, Element, Metric, Slot};
+use jasper_data::parallel;
+use jasper_graph::Graph;
+
+use crate::bulk_linker::largest_batch;
+use crate::consolidate::in_random_order;
+use crate::effort::{FEW_MISSED, MIN_VERTICES, count_missed, random_live};
+use crate::pipeline::{LinkMode, link_batch};
+use crate::{CandidateSearch, Executor, MutableGraph, OperationCounts, UpdateError};
+
+/// One vertex in this many is sampled, at most [`MAX_SAMPLE`].
+const SAMPLE_DIVISOR: usize = 512;
+const MAX_SAMPLE: usize = 256;
+/// The share of neighbors that searches may miss before vertices are linked again.
+const MAX_MISSED: f64 = 0.005;
+/// One vertex in this many is linked again, at most.
+const RELINKED_DIVISOR: usize = 20;
+/// The most vertices of a batch.
+const MAX_BATCH: usize = 4096;
+/// Slots that one thread counts the edges of.
+const SLOTS_PER_TASK: usize = 1 << 12;
+
+/// Memory on the host for a graph of `rows` vertices.
+pub(crate) fn overlooked_bytes(rows: usize) -> usize {
+    rows * size_of::<AtomicU16>() + rows / RELINKED_DIVISOR * 2 * size_of::<Slot>()
+}
+
+/// Links the vertices that others overlook again, if searches miss neighbors. Calls `goes_on` before each batch. Returns the
+/// cost.
+///
+/// # Errors
+/// Returns [`UpdateError`] if a device fails or `goes_on` says that the build is cancelled.
+pub(crate) fn relink_overlooked<T: Element, E: Executor<T>>(
+    executor: &E,
+    graph: &mut E::Graph,
+    mut goes_on: impl FnMut() -> Result<(), Cancelled>,
+) -> Result<OperationCounts, UpdateError> {
+    const { assert!(MAX_BATCH <= E::SEARCH_CHUNK) };
+    let host = graph.host();
+    let (vertices, metric, params) = (host.slots(), host.metric(), *host.params());
+    if metric == Metric::InnerProduct || vertices < MIN_VERTICES {
+        return Ok(OperationCounts::default());
+    }
+    let sample = random_live(host, (vertices / SAMPLE_DIVISOR).min(MAX_SAMPLE), 0);
+    let [own, wide] = [LinkMode::Refine, LinkMode::Overlooked].map(|mode| mode.search(&params, metric));
+    let (missed, total) = count_missed(executor, graph, &sample, own, wide).map_err(UpdateError::device)?;
+    if missed <= FEW_MISSED.max((MAX_MISSED * total) as usize) {
+        return Ok(OperationCounts::default());
+    }
+    executor.sync_host_edges(graph).map_err(UpdateError::device)?;
+    let host = graph.host();
+    let overlooked = parallel::install(executor.host_pool(), || find_overlooked(host));
+    // A part of the largest, because the candidates of a wide search take as much more memory.
+    let batch = (largest_batch(vertices, &params) / CandidateSearch::WIDER).clamp(1, MAX_BATCH);
+    let mut cost = OperationCounts::default();
+    for batch in overlooked.chunks(batch) {
+        goes_on()?;
+        cost += link_batch(executor, graph, batch, LinkMode::Overlooked).map_err(UpdateError::device)?.cost;
+    }
+    Ok(cost)
+}
+
+/// The vertices to which fewest edges lead, in random order: fewer than half of the mean, and a twentieth of all at most.
+/// Runs in the current pool.
+fn find_overlooked<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
+    let (adjacency, slots, seed) = (graph.adjacency(), graph.slots(), graph.params().seed());
+    // Only a hub has so many that its count begins again. To link one again does no harm.
+    let mut incoming = Vec::new();
+    incoming.resize_with(slots, AtomicU16::default);
+    let count_edges = |first: usize| {
+        let mut edges = 0;
+        for slot in (first..slots.min(first + SLOTS_PER_TASK)).map(Slot::from_index) {
+            for target in adjacency.neighbors(slot) {
+                incoming[target.index()].fetch_add(1, Ordering::Relaxed);
+                edges += 1;
+            }
+        }
+        edges
+    };
+    let edges: usize = parallel::map((0..slots).step_by(SLOTS_PER_TASK), count_edges).into_iter().sum();
+    let incoming: Vec<u16> = incoming.into_iter().map(AtomicU16::into_inner).collect();
+    // The number of vertices that have each number of edges, below half of the mean.
+    let mut having = vec![0; edges.div_ceil(2 * slots)];
+    for &edges in &incoming {
+        if let Some(vertices) = having.get_mut(usize::from(edges)) {
+            *vertices += 1;
+        }
+    }
+    let (mut left, mut bound) = (slots / RELINKED_DIVISOR, 0);
+    while bound < having.len() && having[bound] <= left {
+        left -= having[bound];
+        bound += 1;
+    }
+    let slots_where = |matches: &dyn Fn(usize) -> bool| -> Vec<Slot> {
+        let edges_of = |slot: usize| usize::from(incoming[slot]);
+        (0..slots).filter(|&slot| matches(edges_of(slot))).map(Slot::from_index).collect()
+    };
+    let mut overlooked = slots_where(&|edges| edges < bound);
+    if bound < having.len() {
+        overlooked.extend(in_random_order(&slots_where(&|edges| edges == bound), left, seed));
+    }
+    in_random_order(&overlooked, overlooked.len(), seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use jasper_core::{BuildParams, MatrixView, Stage, no_progress, synthetic};
+    use rand::RngExt as _;
+
+    use super::*;
+    use crate::ingest::add_vectors;
+    use crate::{CpuExecutor, bulk_build};
+
+    /// Vertices whose edges lead to a cluster far away, as after a search that ended there, get edges from those that are
+    /// near to them. A graph in which searches miss nothing stays as it is.
+    #[test]
+    fn vertices_that_others_overlook_are_linked_again() {
+        const NEAR: usize = 16_000;
+        const ROWS: usize = 17_000;
+        let mut random = synthetic::rng(8);
+        let far = |row: usize| if row < NEAR { 0.0 } else { 100.0 };
+        let rows: Vec<f32> = (0..4 * ROWS).map(|i| far(i / 4) + random.random::<f32>()).collect();
+        let rows = MatrixView::new(&rows, 4).unwrap();
+        let executor = CpuExecutor::new(2).unwrap();
+        let params = BuildParams::builder().max_degree(16).build_beam_width(64).build().unwrap();
+        let (mut graph, _) =
+            bulk_build::<f32>(&executor, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
+        let all_rows = |graph: &Graph<f32>| -> Vec<Vec<Slot>> {
+            (0..ROWS).map(|slot| graph.adjacency().neighbors(Slot::from_index(slot)).to_vec()).collect()
+        };
+        let calm = all_rows(&graph);
+        relink_overlooked(&executor, &mut graph, || Ok(())).unwrap();
+        assert!(all_rows(&graph) == calm, "a search missed a neighbor");
+
+        // The sample is among them.
+        let mut overlooked = random_live(&graph, 400, 0);
+        overlooked.retain(|slot| slot.index() < NEAR);
+        for (slot, mut row) in calm.into_iter().enumerate() {
+            // No edge leads back from far away.
+            row.retain(|target| !overlooked.contains(target) && (slot < NEAR || target.index() >= NEAR));
+            if overlooked.contains(&Slot::from_index(slot)) {
+                row = (0..8).map(|i| Slot::from_index(NEAR + (slot + i) % (ROWS - NEAR))).collect();
+            }
+            graph.adjacency_mut().set_neighbors(Slot::from_index(slot), &row);
+        }
+        let damaged = all_rows(&graph);
+        let cancelled = || Err(Cancelled { stage: Stage::Linking, done: ROWS, total: ROWS });
+        relink_overlooked(&executor, &mut graph, cancelled).unwrap_err();
+        assert!(all_rows(&graph) == damaged, "a cancelled call changed edges");
+        relink_overlooked(&executor, &mut graph, || Ok(())).unwrap();
+        let near = all_rows(&graph)[..NEAR].concat();
+        let fewest = overlooked.iter().map(|slot| near.iter().filter(|&target| target == slot).count()).min();
+        assert!(fewest >= Some(3), "{fewest:?} edges");
+    }
+
+    /// A twentieth at most, those with fewest edges first, and none with half of the mean or more.
+    #[test]
+    fn few_are_linked_again() {
+        let params = BuildParams::builder().max_degree(128).build().unwrap();
+        let mut graph = Graph::<u8>::new(Metric::L2, 1, params).unwrap();
+        let rows: Vec<u8> = (0..100).collect();
+        let vectors = MatrixView::new(&rows, 1).unwrap();
+        let executor = CpuExecutor::new(1).unwrap();
+        let slots = add_vectors(&executor, &mut graph, &vectors, &mut no_progress).unwrap();
+        // One edge leads to each of the first four, two to the next 36, and a hundred to the others.
+        for source in 0..100 {
+            let targets = match source {
+                0 => [&slots[..4], &slots[40..]].concat(),
+                1 | 2 => slots[4..].to_vec(),
+                _ => slots[40..].to_vec(),
+            };
+            graph.adjacency_mut().set_neighbors(slots[source], &targets);
+        }
+        let mut found = find_overlooked(&graph);
+        found.sort_unstable();
+        assert_eq!(found[..4], slots[..4]);
+        assert!(found.len() == 5 && slots[4..40].contains(&found[4]), "{found:?}");
+        slots.iter().for_each(|&slot| graph.adjacency_mut().set_neighbors(slot, &slots));
+        assert!(find_overlooked(&graph).is_empty());
+    }
+}
