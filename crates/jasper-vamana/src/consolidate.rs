@@ -38,11 +38,10 @@
 
 use std::ops::AddAssign;
 
-use jasper_core::synthetic::Permutation;
 use jasper_core::{Element, Progress, Slot, Stage};
 use jasper_graph::Graph;
 
-use crate::effort::random_live;
+use crate::effort::{in_random_order, random_live};
 use crate::landmarks::link_landmarks;
 use crate::pipeline::{LinkMode, link_batch, update};
 use crate::reconnect::{reconnect, reconnect_up_to};
@@ -208,10 +207,4 @@ fn find_bereft<T: Element, E: Executor<T>>(
     let mut sample = in_random_order(vertices, SAMPLED_ROWS, graph.host().params().seed());
     sample.sort_unstable();
     if among(&sample)?.len() * BEREFT_DIVISOR < sample.len() { Ok(Vec::new()) } else { among(vertices) }
-}
-
-/// Up to `count` of the vertices, drawn at random.
-pub(crate) fn in_random_order(vertices: &[Slot], count: usize, seed: u64) -> Vec<Slot> {
-    let order = Permutation::new(vertices.len(), seed);
-    (0..vertices.len().min(count) as u32).map(|position| vertices[order.at(position) as usize]).collect()
 }

@@ -132,6 +132,12 @@ pub(crate) fn random_live<T: Element>(graph: &Graph<T>, count: usize, seed: u64)
     slots.filter(|&slot| graph.keys().is_live(slot)).take(count).collect()
 }
 
+/// Up to `count` of the vertices, drawn at random.
+pub(crate) fn in_random_order(vertices: &[Slot], count: usize, seed: u64) -> Vec<Slot> {
+    let order = Permutation::new(vertices.len(), seed);
+    (0..vertices.len().min(count) as u32).map(|position| vertices[order.at(position) as usize]).collect()
+}
+
 /// Whether a power of two lies between the ends of a range.
 fn passes_power_of_two(range: &Range<usize>) -> bool {
     range.start.checked_ilog2() < range.end.checked_ilog2()

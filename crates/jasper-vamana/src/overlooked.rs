@@ -22,8 +22,7 @@ use jasper_data::parallel;
 use jasper_graph::Graph;
 
 use crate::bulk_linker::largest_batch;
-use crate::consolidate::in_random_order;
-use crate::effort::{FEW_MISSED, MIN_VERTICES, count_missed, random_live};
+use crate::effort::{FEW_MISSED, MIN_VERTICES, count_missed, in_random_order, random_live};
 use crate::pipeline::{LinkMode, link_batch};
 use crate::{CandidateSearch, Executor, MutableGraph, OperationCounts, UpdateError};
 
