@@ -82,7 +82,7 @@ pub(crate) fn relink_overlooked<T: Element, E: Executor<T>>(
 /// Runs in the current pool.
 fn find_overlooked<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
     let (adjacency, slots, seed) = (graph.adjacency(), graph.slots(), graph.params().seed());
-    // Only a hub has so many that its count begins again. To link one again does no harm.
+    // The count of a hub may wrap. The hub may then be linked again, which does no harm.
     let mut incoming = Vec::new();
     incoming.resize_with(slots, AtomicU16::default);
     let count_edges = |first: usize| {
@@ -109,15 +109,17 @@ fn find_overlooked<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
         left -= having[bound];
         bound += 1;
     }
-    let slots_where = |matches: &dyn Fn(usize) -> bool| -> Vec<Slot> {
-        let edges_of = |slot: usize| usize::from(incoming[slot]);
-        (0..slots).filter(|&slot| matches(edges_of(slot))).map(Slot::from_index).collect()
-    };
-    let mut overlooked = slots_where(&|edges| edges < bound);
-    if bound < having.len() {
-        overlooked.extend(in_random_order(&slots_where(&|edges| edges == bound), left, seed));
-    }
-    in_random_order(&overlooked, overlooked.len(), seed)
+    let edges_of = |slot: Slot| usize::from(incoming[slot.index()]);
+    // Of those with as many edges as the bound, only some fit.
+    let most = having.len().min(bound + 1);
+    let few: Vec<Slot> = (0..slots).map(Slot::from_index).filter(|&slot| edges_of(slot) < most).collect();
+    let mut overlooked = in_random_order(&few, few.len(), seed);
+    overlooked.retain(|&slot| {
+        let fits = edges_of(slot) < bound || left > 0;
+        left -= usize::from(fits && edges_of(slot) == bound);
+        fits
+    });
+    overlooked
 }
 
 #[cfg(test)]
