@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
 use gpu_kernels::codes::CodeShape;
-use gpu_kernels::edges::{FindRowWithRoom, Reach};
+use gpu_kernels::edges::{CountIncoming, FindRowWithRoom, Reach};
 use gpu_kernels::graph::DistanceForm;
 use gpu_kernels::groups::FindGroups;
 use gpu_kernels::knn::{Rank, Scan};
@@ -284,6 +284,7 @@ fn link_kernels<T: Element>(spec: &BuildSpec, has_sq4: bool, multiprocessors: u3
         KernelId::of(&DigitOffsets),
         KernelId::of(&Pass),
         KernelId::of(&FindGroups),
+        KernelId::of(&CountIncoming),
         KernelId::of(&Reach),
         KernelId::of(&FindRowWithRoom),
     ];

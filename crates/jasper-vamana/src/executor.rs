@@ -15,6 +15,7 @@ use crate::{GraphAccess, MutableGraph, OperationCounts};
 /// | --- | --- |
 /// | links | [`find_candidates`](Self::find_candidates) to [`publish_rows`](Self::publish_rows), in this order |
 /// | repairs of rows | [`rows_to_repair`](Self::rows_to_repair) and [`repair_rows`](Self::repair_rows) |
+/// | links to overlooked vertices | [`incoming_edges`](Self::incoming_edges), then those of links |
 /// | reachability | [`reachable`](Self::reachable) to [`new_rows`](Self::new_rows) |
 ///
 /// Only the two `publish` steps change edges; [`Self::sync_host_edges`] updates the host's copy of them.
@@ -159,6 +160,12 @@ pub trait Executor<T: Element> {
         graph: &mut Self::Graph,
         new_rows: Self::NewRows,
     ) -> Result<Published, Self::Error>;
+
+    /// The number of edges that lead from live vertices to each slot. Every row is read once.
+    ///
+    /// # Errors
+    /// Returns the device's error.
+    fn incoming_edges(&self, graph: &Self::Graph) -> Result<Vec<u32>, Self::Error>;
 
     /// The live vertices with a tombstone among their neighbors, ascending. Every row is read once.
     ///

@@ -15,11 +15,7 @@
 //! vertex. The vertices that are near to it do not know it: no search finds it, whatever its beam
 //! (docs/notebook/experiments.md#overlooked-vertices). A wider beam for all would cost several times as much.
 
-use std::sync::atomic::{AtomicU16, Ordering};
-
 use jasper_core::{Cancelled, Element, Metric, Slot};
-use jasper_data::parallel;
-use jasper_graph::Graph;
 
 use crate::bulk_linker::largest_batch;
 use crate::effort::{FEW_MISSED, MIN_VERTICES, count_missed, in_random_order, random_live};
@@ -35,12 +31,10 @@ const MAX_MISSED: f64 = 0.005;
 const RELINKED_DIVISOR: usize = 20;
 /// The most vertices of a batch.
 const MAX_BATCH: usize = 4096;
-/// Slots that one thread counts the edges of.
-const SLOTS_PER_TASK: usize = 1 << 12;
 
 /// Memory on the host for a graph of `rows` vertices.
 pub(crate) fn overlooked_bytes(rows: usize) -> usize {
-    rows * size_of::<AtomicU16>() + rows / RELINKED_DIVISOR * 2 * size_of::<Slot>()
+    rows * size_of::<u32>() + rows / RELINKED_DIVISOR * 2 * size_of::<Slot>()
 }
 
 /// Links the vertices that others overlook again, if searches miss neighbors. Calls `goes_on` before each batch. Returns the
@@ -65,9 +59,8 @@ pub(crate) fn relink_overlooked<T: Element, E: Executor<T>>(
     if missed <= FEW_MISSED.max((MAX_MISSED * total) as usize) {
         return Ok(OperationCounts::default());
     }
-    executor.sync_host_edges(graph).map_err(UpdateError::device)?;
-    let host = graph.host();
-    let overlooked = parallel::install(executor.host_pool(), || find_overlooked(host));
+    let incoming = executor.incoming_edges(graph).map_err(UpdateError::device)?;
+    let overlooked = find_overlooked(&incoming, params.seed());
     // A part of the largest, because the candidates of a wide search take as much more memory.
     let batch = (largest_batch(vertices, &params) / CandidateSearch::WIDER).clamp(1, MAX_BATCH);
     let mut cost = OperationCounts::default();
@@ -78,41 +71,26 @@ pub(crate) fn relink_overlooked<T: Element, E: Executor<T>>(
     Ok(cost)
 }
 
-/// The vertices to which fewest edges lead, in random order: fewer than half of the mean, and a twentieth of all at most.
-/// Runs in the current pool.
-fn find_overlooked<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
-    let (adjacency, slots, seed) = (graph.adjacency(), graph.slots(), graph.params().seed());
-    // The count of a hub may wrap. The hub may then be linked again, which does no harm.
-    let mut incoming = Vec::new();
-    incoming.resize_with(slots, AtomicU16::default);
-    let count_edges = |first: usize| {
-        let mut edges = 0;
-        for slot in (first..slots.min(first + SLOTS_PER_TASK)).map(Slot::from_index) {
-            for target in adjacency.neighbors(slot) {
-                incoming[target.index()].fetch_add(1, Ordering::Relaxed);
-                edges += 1;
-            }
-        }
-        edges
-    };
-    let edges: usize = parallel::map((0..slots).step_by(SLOTS_PER_TASK), count_edges).into_iter().sum();
-    let incoming: Vec<u16> = incoming.into_iter().map(AtomicU16::into_inner).collect();
-    // The number of vertices that have each number of edges, below half of the mean.
-    let mut having = vec![0; edges.div_ceil(2 * slots)];
-    for &edges in &incoming {
-        if let Some(vertices) = having.get_mut(usize::from(edges)) {
-            *vertices += 1;
+/// The slots to which fewest edges lead, in random order: fewer than half of the mean, and a twentieth of all at most.
+fn find_overlooked(incoming: &[u32], seed: u64) -> Vec<Slot> {
+    let edges: usize = incoming.iter().map(|&edges| edges as usize).sum();
+    // The number of slots that each number of edges leads to, below half of the mean.
+    let mut having = vec![0; edges.div_ceil(2 * incoming.len())];
+    for &edges in incoming {
+        if let Some(slots) = having.get_mut(edges as usize) {
+            *slots += 1;
         }
     }
-    let (mut left, mut bound) = (slots / RELINKED_DIVISOR, 0);
+    let (mut left, mut bound) = (incoming.len() / RELINKED_DIVISOR, 0);
     while bound < having.len() && having[bound] <= left {
         left -= having[bound];
         bound += 1;
     }
-    let edges_of = |slot: Slot| usize::from(incoming[slot.index()]);
+    let edges_of = |slot: Slot| incoming[slot.index()] as usize;
     // Of those with as many edges as the bound, only some fit.
     let most = having.len().min(bound + 1);
-    let few: Vec<Slot> = (0..slots).map(Slot::from_index).filter(|&slot| edges_of(slot) < most).collect();
+    let few: Vec<Slot> =
+        (0..incoming.len()).map(Slot::from_index).filter(|&slot| edges_of(slot) < most).collect();
     let mut overlooked = in_random_order(&few, few.len(), seed);
     overlooked.retain(|&slot| {
         let fits = edges_of(slot) < bound || left > 0;
@@ -125,10 +103,10 @@ fn find_overlooked<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
 #[cfg(test)]
 mod tests {
     use jasper_core::{BuildParams, MatrixView, Stage, no_progress, synthetic};
+    use jasper_graph::Graph;
     use rand::RngExt as _;
 
     use super::*;
-    use crate::ingest::add_vectors;
     use crate::{CpuExecutor, bulk_build};
 
     /// Vertices whose edges lead to a cluster far away, as after a search that ended there, get edges from those that are
@@ -176,26 +154,12 @@ mod tests {
     /// A twentieth at most, those with fewest edges first, and none with half of the mean or more.
     #[test]
     fn few_are_linked_again() {
-        let params = BuildParams::builder().max_degree(128).build().unwrap();
-        let mut graph = Graph::<u8>::new(Metric::L2, 1, params).unwrap();
-        let rows: Vec<u8> = (0..100).collect();
-        let vectors = MatrixView::new(&rows, 1).unwrap();
-        let executor = CpuExecutor::new(1).unwrap();
-        let slots = add_vectors(&executor, &mut graph, &vectors, &mut no_progress).unwrap();
         // One edge leads to each of the first four, two to the next 36, and a hundred to the others.
-        for source in 0..100 {
-            let targets = match source {
-                0 => [&slots[..4], &slots[40..]].concat(),
-                1 | 2 => slots[4..].to_vec(),
-                _ => slots[40..].to_vec(),
-            };
-            graph.adjacency_mut().set_neighbors(slots[source], &targets);
-        }
-        let mut found = find_overlooked(&graph);
+        let incoming = [vec![1; 4], vec![2; 36], vec![100; 60]].concat();
+        let mut found = find_overlooked(&incoming, 7);
         found.sort_unstable();
-        assert_eq!(found[..4], slots[..4]);
-        assert!(found.len() == 5 && slots[4..40].contains(&found[4]), "{found:?}");
-        slots.iter().for_each(|&slot| graph.adjacency_mut().set_neighbors(slot, &slots));
-        assert!(find_overlooked(&graph).is_empty());
+        assert_eq!(found[..4], [0, 1, 2, 3].map(Slot::from_index));
+        assert!(found.len() == 5 && (4..40).contains(&found[4].index()), "{found:?}");
+        assert!(find_overlooked(&[100; 100], 7).is_empty());
     }
 }

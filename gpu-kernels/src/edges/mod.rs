@@ -1,8 +1,10 @@
-//! Traversals of the adjacency table: reachability, live vertices with deleted neighbors, and rows with a free place.
+//! Traversals of the adjacency table: reachability, live vertices with deleted neighbors, rows with a free place, and
+//! numbers of incoming edges.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `reach` | one step of a breadth-first search |
+//! | `incoming` | counts the edges that lead to each vertex |
 //! | `detached` | finds vertices that lose the edge from their parent |
 //! | `rows_to_repair` | finds live vertices with deleted neighbors |
 //! | `row_with_room` | finds the nearest reachable candidate whose row has a free place |
@@ -10,6 +12,7 @@
 
 cfg_if! { if #[cfg(feature = "kernels")] {
     mod detached;
+    mod incoming;
     mod reach;
     mod row_with_room;
     mod rows_to_repair;
@@ -88,6 +91,22 @@ pub struct FindRowsToRepairArgs {
     pub edges_stride: u32,
 }
 
+/// Arguments of [`CountIncoming`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CountIncomingArgs {
+    /// `[slots][edges_stride]`: neighbors, then [`NO_SLOT`](crate::graph::NO_SLOT).
+    pub edges: DevicePtr<u32>,
+    /// `[words]`: a bit per slot: whether it is live.
+    pub live: DevicePtr<u32>,
+    /// `[slots]`: zeros, to which the number of edges from live vertices is added.
+    pub incoming: DevicePtrMut<u32>,
+    /// Number of slots.
+    pub slots: u32,
+    /// Length of a row, with padding: a multiple of 32.
+    pub edges_stride: u32,
+}
+
 /// Arguments of [`FindRowWithRoom`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +138,8 @@ kernels! {
     FindRowsToRepair(FindRowsToRepairArgs) = rows_to_repair::find_rows_to_repair, |args| {
         LaunchConfig::warp_per_row(args.slots.div_ceil(SLOTS_PER_WORD))
     };
+    /// Counts the edges that lead to each vertex. Reads every row of a live vertex once.
+    CountIncoming(CountIncomingArgs) = incoming::count_incoming, |args| LaunchConfig::warp_per_row(args.slots);
     /// Finds rows that can take an edge to an unreachable vertex. Reads each candidate once, and one word of most
     /// candidates' rows.
     FindRowWithRoom(FindRowWithRoomArgs) = row_with_room::find_row_with_room, |args| {

@@ -7,8 +7,8 @@ use rand::{Rng, RngExt};
 
 use super::bits::{some, words};
 use crate::edges::{
-    FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair,
-    FindRowsToRepairArgs, ReachableSet,
+    CountIncoming, CountIncomingArgs, FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs,
+    FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
 };
 use crate::graph::NO_SLOT;
 use crate::neighbor;
@@ -127,6 +127,34 @@ pub fn rows_to_repair_agree_with_the_reference(stream: &impl Stream, seed: u64) 
         // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
         unsafe { stream.launch(&FindRowsToRepair, args).unwrap() };
         assert_eq!(stream.download(&to_repair).unwrap(), words(&expected, slots), "{slots} slots");
+    }
+}
+
+/// The numbers of edges that lead to vertices, where nearly all slots are live, and where few are.
+///
+/// # Panics
+/// Panics if they are not those of the reference, or the stream fails.
+pub fn incoming_edges_agree_with_the_reference(stream: &impl Stream, seed: u64) {
+    let mut rng = synthetic::rng(seed);
+    for (slots, dead) in [(1, 2), (64, 20), (333, 50), (700, 2)] {
+        let edges = Edges::random(&mut rng, slots, 70);
+        let hidden = some(&mut rng, slots, dead);
+        let live: BTreeSet<u32> = (0..slots).filter(|slot| !hidden.contains(slot)).collect();
+        let mut expected = vec![0; slots as usize];
+        live.iter().flat_map(|&slot| &edges.rows[slot as usize]).for_each(|&to| expected[to as usize] += 1);
+        let on_device = stream.upload(&edges.places()).unwrap();
+        let live = stream.upload(&words(&live, slots)).unwrap();
+        let mut incoming = stream.upload(&vec![0; slots as usize]).unwrap();
+        let args = CountIncomingArgs {
+            edges: on_device.input(),
+            live: live.input(),
+            incoming: incoming.output(),
+            slots,
+            edges_stride: edges.stride as u32,
+        };
+        // SAFETY: the buffers have the shapes that the arguments say, and live until the download has waited.
+        unsafe { stream.launch(&CountIncoming, args).unwrap() };
+        assert_eq!(stream.download(&incoming).unwrap(), expected, "{slots} slots");
     }
 }
 

@@ -19,7 +19,8 @@ pub use back_edges::back_edges_are_sorted_and_grouped;
 pub use bits::lists_agree_with_the_reference;
 pub use edges::{
     detached_vertices_agree_with_the_reference, free_places_agree_with_the_reference,
-    reached_slots_agree_with_the_reference, rows_to_repair_agree_with_the_reference,
+    incoming_edges_agree_with_the_reference, reached_slots_agree_with_the_reference,
+    rows_to_repair_agree_with_the_reference,
 };
 pub use encode::{coded_queries_agree_with_the_quantizer, long_rows_are_rotated_in_place};
 pub use groups::groups_agree_with_the_reference;
@@ -53,6 +54,7 @@ macro_rules! tests_of_the_suite {
             exact_knn_agrees_with_the_reference
             exact_knn_searches_in_parts
             groups_agree_with_the_reference
+            incoming_edges_agree_with_the_reference
             peers_agree_with_the_reference
             new_rows_agree_with_the_reference
             lists_agree_with_the_reference

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use gpu_kernels::bits::SlotList;
 use gpu_kernels::edges::{
-    FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs, FindRowsToRepair,
-    FindRowsToRepairArgs, ReachableSet,
+    CountIncoming, CountIncomingArgs, FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs,
+    FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
 };
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
@@ -467,6 +467,22 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             graph.publish_rows(&new_rows.rows)?;
         }
         Ok(Published { cost: new_rows.cost, detached: new_rows.detached })
+    }
+
+    fn incoming_edges(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<u32>, S::Error> {
+        let (graph, stream) = (self.device_graph(graph), &self.stream);
+        let mut incoming = stream.allocate(graph.slots())?;
+        stream.fill(&mut incoming, 0)?;
+        let args = CountIncomingArgs {
+            edges: stream.input(&graph.edges),
+            live: stream.input(graph.live_bits()),
+            incoming: stream.output(&mut incoming),
+            slots: graph.slots() as u32,
+            edges_stride: graph.edges_stride(),
+        };
+        // SAFETY: the graph has `slots` rows and bits, and the output a zero per slot.
+        unsafe { stream.launch(&CountIncoming, args)? };
+        stream.download(&incoming)
     }
 
     fn rows_to_repair(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<Slot>, S::Error> {

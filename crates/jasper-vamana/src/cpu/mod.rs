@@ -12,6 +12,7 @@ mod visited;
 
 use std::convert::Infallible;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, sync};
 use jasper_data::{ThreadPool, parallel, pool_builder};
@@ -319,6 +320,20 @@ impl<T: Element> Executor<T> for CpuExecutor {
             published.detached.extend(part.detached);
         }
         Ok(published)
+    }
+
+    fn incoming_edges(&self, graph: &Graph<T>) -> Result<Vec<u32>, Infallible> {
+        let mut incoming = Vec::new();
+        incoming.resize_with(graph.slots(), AtomicU32::default);
+        parallel::map_on(Some(&self.pool), (0..graph.slots()).step_by(SEARCH_CHUNK), |first| {
+            let slots = (first..graph.slots().min(first + SEARCH_CHUNK)).map(Slot::from_index);
+            for slot in slots.filter(|&slot| graph.keys().is_live(slot)) {
+                for target in graph.adjacency().neighbors(slot) {
+                    incoming[target.index()].fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Ok(incoming.into_iter().map(AtomicU32::into_inner).collect())
     }
 
     fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<Slot>, Infallible> {
