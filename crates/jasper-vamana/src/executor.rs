@@ -262,7 +262,7 @@ impl CandidateSearch {
         Self { from_vertex: true, ..Self::new(beam_width) }
     }
 
-    /// No search: no vertex gets a candidate.
+    /// No search: no vertex gets a candidate, at no cost.
     pub fn none() -> Self {
         Self { max_hops: 0, ..Self::from_vertices(1) }
     }

@@ -91,6 +91,11 @@ impl<S: Stream> Candidates<S> {
         stream.output(&mut self.words).cast()
     }
 
+    /// Sets the candidates to those of no search: none, at no cost.
+    pub(super) fn set_none(&mut self, stream: &S) -> Result<(), S::Error> {
+        stream.fill(&mut self.found, 0)
+    }
+
     /// The entries of expanded vertices, and the costs, for the search that writes them.
     pub(super) fn outputs(&mut self, stream: &S) -> (DevicePtrMut<u64>, DevicePtrMut<u32>) {
         let entries = stream.output(&mut self.found);

@@ -191,6 +191,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
         let (stream, beam) = (&self.stream, BeamSize::new(search.beam_width));
         let room = MIN_CANDIDATES.saturating_sub(self.params.max_degree());
         let stride = search.max_hops.max(room) as u32;
+        let mut candidates = Candidates::new(stream, chunk, stride, graph.edges_stride(), graph.id)?;
+        if search.max_hops == 0 {
+            candidates.set_none(stream)?;
+            return Ok(candidates);
+        }
         let sq4 = graph.sq4_input().filter(|_| chunk.len() > MAX_SEARCHES_BY_SQ8);
         let searches = if sq4.is_some() { usize::MAX } else { chunk.len() };
         let launch = default_launch(searches, stream.multiprocessors(), input.args.shape.row_bytes());
@@ -200,7 +205,6 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
             None => search_kernel(&input, frontier_len, launch),
         };
         let mut searched = sq4.unwrap_or(input.args);
-        let mut candidates = Candidates::new(stream, chunk, stride, graph.edges_stride(), graph.id)?;
         let (entries, costs) = candidates.outputs(stream);
         let vertices = candidates.new_vertices(stream);
         if search.from_vertex {

@@ -409,9 +409,13 @@ impl ThreadBuffers {
         search: CandidateSearch,
         candidates: &mut NeighborLists,
     ) {
+        let CandidateSearch { beam_width, max_hops, from_vertex } = search;
+        if max_hops == 0 {
+            vertices.iter().for_each(|&vertex| candidates.push(vertex, &[]));
+            return;
+        }
         let computers: Vec<_> =
             vertices.iter().map(|&vertex| vectors.slot_distance_computer(vertex).sketched()).collect();
-        let CandidateSearch { beam_width, max_hops, from_vertex } = search;
         let starts = |i: usize| if from_vertex { &vertices[i..=i] } else { graph.adjacency().start_points() };
         let size = BeamSize::new(beam_width);
         SearchState::search_from(&mut self.searches, &computers, graph, starts, size, max_hops);
