@@ -210,9 +210,9 @@ fn a_device_links_sq8_vectors_as_the_cpu_does() {
 /// room for SQ4, and for few vertices at a time, SQ8 is searched.
 #[test]
 fn searches_by_sq4_lead_to_most_of_the_edges() {
-    let (dimension, n) = (ScalarQuantizer::MIN_SQ4_DIMENSION, 1200);
+    let (dimension, n) = (ScalarQuantizer::MIN_SQ4_DIMENSION, 800);
     let params =
-        BuildParams::builder().max_degree(7).build_beam_width(32).max_batch_share(0.5).build().unwrap();
+        BuildParams::builder().max_degree(7).build_beam_width(32).max_batch_share(1.0).build().unwrap();
     for (metric, seed) in [Metric::L2, Metric::InnerProduct].into_iter().zip(30..) {
         let values: Vec<f16> = Clusters::new(dimension, 3).rows(n, seed);
         let rows = MatrixView::new(&values, dimension).unwrap();

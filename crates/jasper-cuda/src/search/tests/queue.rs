@@ -9,13 +9,13 @@ use super::*;
 #[test]
 fn queries_that_a_failing_device_took_are_answered_by_another() {
     let both = Both::new(37);
-    let mut graph = built(&whole::<u8>(300, 6, 9), 6, Metric::L2, &both);
+    let mut graph = built(&whole::<u8>(150, 6, 9), 6, Metric::L2, &both);
     // All vertices near the queries are deleted, so that a frontier holds no live one, and each query needs a scan.
     let query: Vec<u8> = whole(1, 6, 10);
-    for hit in &both.agree(&graph, &query, SearchParams::new(290).beam_width(300))[..270] {
+    for hit in &both.agree(&graph, &query, SearchParams::new(140).beam_width(150))[..130] {
         graph.keys_mut().delete(hit.key).unwrap();
     }
-    let (rows, params) = (query.repeat(300), SearchParams::new(20).beam_width(20));
+    let (rows, params) = (query.repeat(300), SearchParams::new(10).beam_width(10));
     let view = MatrixView::new(&rows, 6).unwrap();
     let (expected, report) = both.emulated(&graph, view, params).unwrap();
     assert!(report.scanned > 100, "{report:?}");
@@ -32,11 +32,11 @@ fn queries_that_a_failing_device_took_are_answered_by_another() {
     };
     let never = AtomicUsize::new(usize::MAX);
     let queries: Vec<&[u8]> = view.rows().collect();
-    let mut matches = Matches::new(300, 20).unwrap();
+    let mut matches = Matches::new(300, 10).unwrap();
     // Ten chunks are searched, then at least four are scanned.
     for waits in [0, 1, 5, 9, 10, 11, 13] {
-        matches.as_mut().rows(20).for_each(|mut row| _ = row.fill([].into_iter()));
-        let queue = QueryQueue::new(&queries, 20, matches.as_mut(), 2).unwrap();
+        matches.as_mut().rows(10).for_each(|mut row| _ = row.fill([].into_iter()));
+        let queue = QueryQueue::new(&queries, 10, matches.as_mut(), 2).unwrap();
         assert!(matches!(search(&queue, &AtomicUsize::new(waits)), Err(SearchError::Device(_))));
         assert!(!queue.is_empty());
         let rest = search(&queue, &never).unwrap();
@@ -47,7 +47,7 @@ fn queries_that_a_failing_device_took_are_answered_by_another() {
     }
     // At the same time. What the first puts back after the second has ended is left for a third.
     for waits in [2, 4, usize::MAX] {
-        let queue = QueryQueue::new(&queries, 20, matches.as_mut(), 2).unwrap();
+        let queue = QueryQueue::new(&queries, 10, matches.as_mut(), 2).unwrap();
         let waits = AtomicUsize::new(waits);
         let (failing, other) = thread::scope(|scope| {
             let other = scope.spawn(|| search(&queue, &never).unwrap());
