@@ -1,5 +1,5 @@
-//! Reachability: finds the vertices that paths from the first start point lead to. The module `reconnect` adds edges to
-//! the others.
+//! Reachability: finds the vertices that paths from the first start point lead to, counts the edges that lead to each,
+//! and finds those with edges to tombstones. The module `reconnect` adds edges to those that no path leads to.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,6 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use jasper_core::{BitSet, Element, Slot};
 use jasper_data::parallel;
 use jasper_graph::{Graph, NO_PARENT};
+
+/// Slots whose rows one thread reads at a time.
+const SLOTS_PER_TASK: usize = 1 << 12;
 
 /// Live slots that no path from the first start point leads to, ascending. The other start points are only shortcuts.
 /// Reads every row once, in the current rayon pool.
@@ -51,6 +54,34 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Ver
     // As if they had been reached and expanded before.
     let reached = reach(graph, start, &avoided, |_, _| ());
     BitSet::from_words(reached.into_iter().zip(&avoided).map(|(word, avoided)| word & !avoided).collect())
+}
+
+/// The number of edges that lead from live vertices to each slot. Runs in the current rayon pool.
+pub(crate) fn incoming_edges<T: Element>(graph: &Graph<T>) -> Vec<u32> {
+    let mut incoming = Vec::new();
+    incoming.resize_with(graph.slots(), AtomicU32::default);
+    parallel::map((0..graph.slots()).step_by(SLOTS_PER_TASK), |first| {
+        let slots = (first..graph.slots().min(first + SLOTS_PER_TASK)).map(Slot::from_index);
+        for slot in slots.filter(|&slot| graph.keys().is_live(slot)) {
+            for target in graph.adjacency().neighbors(slot) {
+                incoming[target.index()].fetch_add(1, Relaxed);
+            }
+        }
+    });
+    incoming.into_iter().map(AtomicU32::into_inner).collect()
+}
+
+/// The live vertices with a tombstone among their neighbors, ascending. Runs in the current rayon pool.
+pub(crate) fn rows_to_repair<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
+    let has_tombstone = |&vertex: &Slot| {
+        graph.keys().is_live(vertex)
+            && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
+    };
+    let found = parallel::map((0..graph.slots()).step_by(SLOTS_PER_TASK), |first| {
+        let slots = first..graph.slots().min(first + SLOTS_PER_TASK);
+        slots.map(Slot::from_index).filter(has_tombstone).collect::<Vec<_>>()
+    });
+    found.concat()
 }
 
 /// The empty set, with a bit for each slot.

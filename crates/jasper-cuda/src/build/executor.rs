@@ -3,10 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use gpu_kernels::bits::SlotList;
 use gpu_kernels::edges::{
-    CountIncoming, CountIncomingArgs, FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs,
-    FindRowsToRepair, FindRowsToRepairArgs, ReachableSet,
+    FindDetached, FindDetachedArgs, FindRowWithRoom, FindRowWithRoomArgs, ReachableSet,
 };
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::groups::Groups;
@@ -43,8 +41,6 @@ const PEER_CHUNK: u32 = 896;
 const MAX_SEARCHES_BY_SQ8: usize = 256;
 /// Candidates and edges that a vertex has room for, at least: a block that prunes has room for one per warp.
 const MIN_CANDIDATES: usize = 4;
-/// Number of slots that are listed at once.
-const LIST_CHUNK: u32 = 1 << 20;
 
 /// The [`Executor`] of a CUDA device: builds and updates graphs in its memory. Its kernels decide as [`CpuExecutor`]
 /// does, but for searches by SQ4.
@@ -474,43 +470,11 @@ impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
     }
 
     fn incoming_edges(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<u32>, S::Error> {
-        let (graph, stream) = (self.device_graph(graph), &self.stream);
-        let mut incoming = stream.allocate(graph.slots())?;
-        stream.fill(&mut incoming, 0)?;
-        let args = CountIncomingArgs {
-            edges: stream.input(&graph.edges),
-            live: stream.input(graph.live_bits()),
-            incoming: stream.output(&mut incoming),
-            slots: graph.slots() as u32,
-            edges_stride: graph.edges_stride(),
-        };
-        // SAFETY: the graph has `slots` rows and bits, and the output a zero per slot.
-        unsafe { stream.launch(&CountIncoming, args)? };
-        stream.download(&incoming)
+        self.device_graph(graph).incoming_edges()
     }
 
     fn rows_to_repair(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
-        let graph = self.device_graph(graph);
-        let (stream, slots) = (&self.stream, graph.slots() as u32);
-        let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
-        let args = FindRowsToRepairArgs {
-            edges: stream.input(&graph.edges),
-            live: stream.input(graph.live_bits()),
-            rows_to_repair: stream.output(&mut to_repair),
-            slots,
-            edges_stride: graph.edges_stride(),
-        };
-        // SAFETY: the graph has `slots` rows and bits, and the output a word per 32 slots.
-        unsafe { stream.launch(&FindRowsToRepair, args)? };
-        let mut listed = SlotList::allocate(stream, slots.min(LIST_CHUNK))?;
-        let mut vertices = Vec::new();
-        for first in (0..slots).step_by(LIST_CHUNK as usize) {
-            let range = first..slots.min(first.saturating_add(LIST_CHUNK));
-            let count = listed.list(stream, &to_repair, range)?;
-            let slots = stream.download_range(&listed.slots, 0..count as usize)?;
-            vertices.extend(slots.into_iter().map(Slot::new));
-        }
-        Ok(vertices)
+        self.device_graph(graph).rows_to_repair()
     }
 
     fn repair_rows(

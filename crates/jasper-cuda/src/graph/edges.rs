@@ -1,7 +1,9 @@
-//! Writes and reads rows of edges, and rolls back the changes of a transaction.
+//! Writes, reads and surveys rows of edges, and rolls back the changes of a transaction.
 
 use std::ops::Range;
 
+use gpu_kernels::bits::SlotList;
+use gpu_kernels::edges::{CountIncoming, CountIncomingArgs, FindRowsToRepair, FindRowsToRepairArgs};
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::prune::{PublishRows, PublishRowsArgs};
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
@@ -15,6 +17,8 @@ use super::DeviceGraph;
 
 /// Rows per task of the thread pool.
 const ROWS_PER_TASK: usize = 512;
+/// Number of slots that are listed at once.
+const LIST_CHUNK: u32 = 1 << 20;
 
 /// Rows of some vertices, in device memory.
 ///
@@ -354,6 +358,47 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             }
         };
         Ok(vertices.iter().map(row_of).collect())
+    }
+
+    /// The number of edges that lead from live vertices to each slot.
+    pub(crate) fn incoming_edges(&self) -> Result<Vec<u32>, S::Error> {
+        let stream = &self.stream;
+        let mut incoming = stream.allocate(self.slots)?;
+        stream.fill(&mut incoming, 0)?;
+        let args = CountIncomingArgs {
+            edges: stream.input(&self.edges),
+            live: stream.input(self.live_bits()),
+            incoming: stream.output(&mut incoming),
+            slots: self.slots as u32,
+            edges_stride: self.edges_stride(),
+        };
+        // SAFETY: the graph has `slots` rows and bits, and the output a zero per slot.
+        unsafe { stream.launch(&CountIncoming, args)? };
+        stream.download(&incoming)
+    }
+
+    /// The live vertices with a tombstone among their neighbors, ascending.
+    pub(crate) fn rows_to_repair(&self) -> Result<Vec<Slot>, S::Error> {
+        let (stream, slots) = (&self.stream, self.slots as u32);
+        let mut to_repair = stream.allocate(slots.div_ceil(u32::BITS) as usize)?;
+        let args = FindRowsToRepairArgs {
+            edges: stream.input(&self.edges),
+            live: stream.input(self.live_bits()),
+            rows_to_repair: stream.output(&mut to_repair),
+            slots,
+            edges_stride: self.edges_stride(),
+        };
+        // SAFETY: the graph has `slots` rows and bits, and the output a word per 32 slots.
+        unsafe { stream.launch(&FindRowsToRepair, args)? };
+        let mut listed = SlotList::allocate(stream, slots.min(LIST_CHUNK))?;
+        let mut vertices = Vec::new();
+        for first in (0..slots).step_by(LIST_CHUNK as usize) {
+            let range = first..slots.min(first.saturating_add(LIST_CHUNK));
+            let count = listed.list(stream, &to_repair, range)?;
+            let slots = stream.download_range(&listed.slots, 0..count as usize)?;
+            vertices.extend(slots.into_iter().map(Slot::new));
+        }
+        Ok(vertices)
     }
 
     /// Uploads new rows of some distinct vertices, for [`Self::publish_rows`].

@@ -12,7 +12,6 @@ mod visited;
 
 use std::convert::Infallible;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, sync};
 use jasper_data::{ThreadPool, parallel, pool_builder};
@@ -323,29 +322,11 @@ impl<T: Element> Executor<T> for CpuExecutor {
     }
 
     fn incoming_edges(&self, graph: &Graph<T>) -> Result<Vec<u32>, Infallible> {
-        let mut incoming = Vec::new();
-        incoming.resize_with(graph.slots(), AtomicU32::default);
-        parallel::map_on(Some(&self.pool), (0..graph.slots()).step_by(SEARCH_CHUNK), |first| {
-            let slots = (first..graph.slots().min(first + SEARCH_CHUNK)).map(Slot::from_index);
-            for slot in slots.filter(|&slot| graph.keys().is_live(slot)) {
-                for target in graph.adjacency().neighbors(slot) {
-                    incoming[target.index()].fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
-        Ok(incoming.into_iter().map(AtomicU32::into_inner).collect())
+        Ok(parallel::install(&self.pool, || connectivity::incoming_edges(graph)))
     }
 
     fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<Slot>, Infallible> {
-        let has_tombstone = |&vertex: &Slot| {
-            graph.keys().is_live(vertex)
-                && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
-        };
-        let found = parallel::map_on(Some(&self.pool), (0..graph.slots()).step_by(SEARCH_CHUNK), |first| {
-            let slots = first..graph.slots().min(first + SEARCH_CHUNK);
-            slots.map(Slot::from_index).filter(has_tombstone).collect::<Vec<_>>()
-        });
-        Ok(found.concat())
+        Ok(parallel::install(&self.pool, || connectivity::rows_to_repair(graph)))
     }
 
     fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<NewRows>, Infallible> {
