@@ -53,7 +53,7 @@ const SHORT_DIMENSION: usize = 256;
 /// The same where vertices are linked in one pass. Their searches have a beam of L, not of half of it, and miss less.
 const MAX_MISSED_IN_ONE_PASS: [f64; 3] = [0.0003, 0.003, 0.001];
 /// So many may be missed by chance.
-pub(crate) const FEW_MISSED: usize = 2;
+const FEW_MISSED: usize = 2;
 /// Vertices that [`missed_neighbors`] samples, and the beam that it compares.
 const CHECKED: usize = 256;
 const CHECKED_BEAM: usize = 256;
@@ -177,7 +177,7 @@ fn adapt<T: Element, E: Executor<T>>(
     let longer = dimension.max(SHORT_DIMENSION) as f64 / SHORT_DIMENSION as f64;
     let [once, twice, widen] = allowed;
     let allowed = [once, twice * longer, widen];
-    let [once, twice, widen] = allowed.map(|allowed| missed > FEW_MISSED.max((allowed * total) as usize));
+    let [once, twice, widen] = allowed.map(|allowed| misses_more(missed, total, allowed));
     if !once {
         return Ok(share);
     }
@@ -197,6 +197,11 @@ fn adapt<T: Element, E: Executor<T>>(
     }
     graph.change_host(|host| host.set_effort(beam_width, alpha)).map_err(UpdateError::device)?;
     Ok(share)
+}
+
+/// Whether more than this share of `total` neighbors was missed, and more than by chance.
+pub(crate) fn misses_more(missed: usize, total: f64, share: f64) -> bool {
+    missed > FEW_MISSED.max((share * total) as usize)
 }
 
 /// The difficulty of the data of a graph. Of the 10 nearest neighbors of a sample of its vertices, this is the share

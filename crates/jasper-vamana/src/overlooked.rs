@@ -18,7 +18,7 @@
 use jasper_core::{Cancelled, Element, Metric, Slot};
 
 use crate::bulk_linker::largest_batch;
-use crate::effort::{FEW_MISSED, MIN_VERTICES, count_missed, in_random_order, random_live};
+use crate::effort::{MIN_VERTICES, count_missed, in_random_order, misses_more, random_live};
 use crate::pipeline::{LinkMode, link_batch};
 use crate::{CandidateSearch, Executor, MutableGraph, OperationCounts, UpdateError};
 
@@ -55,8 +55,7 @@ pub(crate) fn relink_overlooked<T: Element, E: Executor<T>>(
     let sample = random_live(host, (vertices / SAMPLE_DIVISOR).min(MAX_SAMPLE), 0);
     let [own, wide] = [LinkMode::Refine, LinkMode::Overlooked].map(|mode| mode.search(&params, metric));
     let (missed, total) = count_missed(executor, graph, &sample, own, wide).map_err(UpdateError::device)?;
-    let misses_some = missed > FEW_MISSED.max((MAX_MISSED * total) as usize);
-    let limit = vertices / RELINKED_DIVISORS[usize::from(misses_some)];
+    let limit = vertices / RELINKED_DIVISORS[usize::from(misses_more(missed, total, MAX_MISSED))];
     let incoming = executor.incoming_edges(graph).map_err(UpdateError::device)?;
     let overlooked = find_overlooked(&incoming, limit, params.seed());
     // A part of the largest, because the candidates of a wide search take as much more memory.
@@ -72,7 +71,8 @@ pub(crate) fn relink_overlooked<T: Element, E: Executor<T>>(
 /// The slots to which fewest edges lead, in random order: fewer than half of the mean, and at most `limit`.
 fn find_overlooked(incoming: &[u32], limit: usize, seed: u64) -> Vec<Slot> {
     let edges: usize = incoming.iter().map(|&edges| edges as usize).sum();
-    // The number of slots that each number of edges leads to, below half of the mean.
+    // The number of slots that each number of edges leads to, below half of the mean. Counting first
+    // keeps the list of slots short, however many there are.
     let mut having = vec![0; edges.div_ceil(2 * incoming.len())];
     for &edges in incoming {
         if let Some(slots) = having.get_mut(edges as usize) {
