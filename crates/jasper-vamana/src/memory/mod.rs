@@ -154,7 +154,8 @@ impl BuildSpec {
         let lists = edges * (size_of::<Neighbor>() + size_of::<(Slot, Neighbor)>());
         let new_rows = edges.min(MERGE_CHUNK) * params.max_degree() * size_of::<Slot>();
         let linking = candidates(params.bulk_beam_width(self.metric)) + lists + new_rows;
-        // Unreachable vertices are searched for with all of it, and overlooked ones, a quarter as many at a time, with four times as much.
+        // Unreachable vertices are searched for with all of it; overlooked ones with four times as much, but a quarter as
+        // many at a time.
         let again = candidates(params.build_beam_width()) + overlooked_bytes(self.rows);
         self.rows * size_of::<Slot>() + linking.max(again)
     }
