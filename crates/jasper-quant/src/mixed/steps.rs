@@ -38,11 +38,11 @@ pub(super) fn best_steps(
         }
     }
     let step_of = |i: usize| {
-        let magnitudes = || projected.iter().skip(i).step_by(count);
+        let magnitudes: Vec<f32> = projected.iter().skip(i).step_by(count).copied().collect();
         let gaussian: f32 = WIDTHS.iter().filter(|width| width.bits == bits[i]).map(|width| width.step).sum();
         let limit = (1_u32 << (bits[i] - 1)) as f32 - 0.5;
         let left = |step: f32| -> f64 {
-            let squares = magnitudes().map(|z| z - ((z / step).min(limit).floor() + 0.5) * step);
+            let squares = magnitudes.iter().map(|z| z - ((z / step).min(limit).floor() + 0.5) * step);
             squares.map(|squared_error| f64::from(squared_error * squared_error)).sum()
         };
         let steps = MULTIPLES.map(|multiple| multiple * gaussian * variances[i].sqrt() as f32);
