@@ -191,11 +191,13 @@ impl Sketches {
     }
 
     /// The sketch of a slot: header and levels.
+    #[inline]
     fn row(&self, slot: usize) -> Option<&[i8]> {
         self.row_of(slot).map(|row| self.table.row(row))
     }
 
     /// The row of the table for a slot.
+    #[inline]
     fn row_of(&self, slot: usize) -> Option<usize> {
         match &self.rows {
             None => Some(slot),
@@ -204,6 +206,7 @@ impl Sketches {
     }
 }
 
+#[inline]
 fn header(row: &[i8]) -> Header {
     bytemuck::pod_read_unaligned(bytemuck::cast_slice(&row[..HEADER_BYTES]))
 }
