@@ -1,6 +1,7 @@
 //! Compiles kernels ahead of their first launch: those of a build while its vectors are read, those of searches while
-//! the host answers the first ones, those of changes before searches wait for them.
+//! the host answers the first ones or encodes vectors, those of changes before searches wait for them.
 
+use std::iter;
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -10,10 +11,13 @@ use std::time::Duration;
 
 use gpu_kernels::codes::CodeShape;
 use gpu_kernels::edges::{CountIncoming, FindRowWithRoom, Reach};
+use gpu_kernels::encode::EncodeQueries;
 use gpu_kernels::graph::DistanceForm;
 use gpu_kernels::groups::FindGroups;
 use gpu_kernels::knn::{Rank, Scan};
+use gpu_kernels::project::Project;
 use gpu_kernels::prune::{Merge, PruneNew, PublishRows, Rescore, ReverseEdges};
+use gpu_kernels::residuals::{Residuals, Rotate};
 use gpu_kernels::rows::{CopyRows, QuantizeSq4, QuantizeSq8};
 use gpu_kernels::search::{MAX_BEAM_WIDTH, QuantizedSearch, Search};
 use gpu_kernels::sort::{Count, DigitOffsets, Pass};
@@ -21,6 +25,7 @@ use jasper_core::sync::lock;
 use jasper_core::{Element, ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
+use jasper_quant::parameters::RotationParameters;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, SearchParams, sq8_metric};
 
 use crate::graph::{row_bytes, sq4_row_bytes};
@@ -28,7 +33,7 @@ use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 use crate::{Context, QuantizedVectors, Result};
 
-/// Kernels that are launched together, in the order in which they are needed. JIT compilation of a kernel takes a tenth of
+/// Kernels that are launched together, first those that are needed first or take longest to compile. JIT compilation of a kernel takes a tenth of
 /// a second or two for the first process that uses it, and some milliseconds for later ones, when the driver takes it
 /// from its cache.
 #[derive(Debug)]
@@ -37,9 +42,10 @@ pub struct KernelSet {
     kernels: Vec<KernelId>,
 }
 
-/// Threads that load the kernels of a set. With more, a set takes no less time: about that of its longest kernel
-/// (docs/notebook/experiments.md#gpu-kernels-compiled-while-others-run).
-const MAX_THREADS: usize = 4;
+/// Most threads that load the kernels of a set; there are no more than CPUs. About twelve kernels of a build take long to
+/// compile: with one thread each, it waits for little more than the longest
+/// (docs/notebook/experiments.md#gpu-all-kernels-of-a-build-at-once).
+const MAX_THREADS: usize = 12;
 
 /// Vertices that a build searches for to measure what searches miss.
 const SAMPLE: usize = 1024;
@@ -48,17 +54,22 @@ const SAMPLE: usize = 1024;
 const THREAD: &str = "jasper-kernels";
 
 impl KernelSet {
-    /// Those that a build of this shape most likely launches: unless `exact_linking`, those of the trial of SQ8 vectors, and
-    /// those that [`link_on_device`](crate::link_on_device) launches if it accepts them.
+    /// Those that a build of this shape launches: those that link vectors as they are and, unless `exact_linking`, those of
+    /// the trial of SQ8 vectors and those that link them, but not if the trial rotates them, which makes rows longer.
     pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         let multiprocessors = context.device().multiprocessors;
+        let exact = link_kernels::<T>(spec, false, multiprocessors);
         let kernels = if exact_linking {
-            link_kernels::<T>(spec, false, multiprocessors)
+            exact
         } else {
             let spec = BuildSpec { metric: sq8_metric(spec.metric), ..*spec };
             let has_sq4 = spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION;
-            let link = link_kernels::<i8>(&spec, has_sq4, multiprocessors);
-            trial_kernels(T::KIND, spec.metric).into_iter().chain(link).collect()
+            let quantized = link_kernels::<i8>(&spec, has_sq4, multiprocessors);
+            let mut kernels: Vec<_> = trial_kernels(T::KIND, spec.metric).into();
+            let mut exact = exact.into_iter();
+            kernels.extend(quantized.into_iter().flat_map(|kernel| iter::once(kernel).chain(exact.next())));
+            kernels.extend(exact);
+            kernels
         };
         Self { context: context.clone(), kernels }
     }
@@ -87,6 +98,14 @@ impl KernelSet {
         let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
         let multiprocessors = context.device().multiprocessors;
         let kernels = query_kernels::<T>(graph.metric(), graph.dimension(), quantizer, multiprocessors);
+        Self { context: context.clone(), kernels }
+    }
+
+    /// Those that a search by the codes of `quantizer` for one query launches with default parameters, and those that
+    /// encode the queries of a batch.
+    pub fn for_codes<T: Element>(context: &Context, graph: &Graph<T>, quantizer: &dyn Quantizer) -> Self {
+        let (metric, dimension) = (graph.metric(), graph.dimension());
+        let kernels = code_kernels::<T>(metric, dimension, quantizer, context.device().multiprocessors);
         Self { context: context.clone(), kernels }
     }
 
@@ -120,7 +139,8 @@ impl KernelSet {
         thread::scope(|scope| {
             // If no more threads can be started, this one loads them all.
             let spawn = |_| thread::Builder::new().name(THREAD.into()).spawn_scoped(scope, load_next).ok();
-            let threads = missing.len().min(MAX_THREADS);
+            let cpus = thread::available_parallelism().map_or(1, usize::from);
+            let threads = missing.len().min(MAX_THREADS).min(cpus);
             let others: Vec<_> = (1..threads).filter_map(spawn).collect();
             let join = |thread: ScopedJoinHandle<'_, Result<()>>| {
                 thread.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -237,6 +257,22 @@ pub(crate) fn query_kernels<T: Element>(
     vec![KernelId::of(&QuantizedSearch::for_codes(&shape, level_bytes, beam_width, warps)), exact(k)]
 }
 
+/// The kernels of [`KernelSet::for_codes`].
+fn code_kernels<T: Element>(
+    metric: Metric,
+    dimension: usize,
+    quantizer: &dyn Quantizer,
+    multiprocessors: u32,
+) -> Vec<KernelId> {
+    let rotate = match quantizer.parameters().rotation {
+        RotationParameters::Matrix(_) => KernelId::of(&Project),
+        RotationParameters::Hadamard(factors) => KernelId::of(&Rotate::new(factors.len() as u32 / 4)),
+    };
+    let mut kernels = query_kernels::<T>(metric, dimension, Some(quantizer), multiprocessors);
+    kernels.extend([KernelId::of(&Residuals { element: T::KIND }), rotate, KernelId::of(&EncodeQueries)]);
+    kernels
+}
+
 /// The kernels that write the changed rows of a graph.
 fn publishing_kernels() -> [KernelId; 2] {
     [KernelId::of(&CopyRows), KernelId::of(&PublishRows)]
@@ -276,9 +312,10 @@ fn link_kernels<T: Element>(spec: &BuildSpec, has_sq4: bool, multiprocessors: u3
     } else {
         (vec![few, many], wider.map(|(beam_width, batch)| search(beam_width, batch)).into())
     };
+    // Takes longest to compile, so it is begun first.
+    let merge = KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes));
     let link = [
         KernelId::of(&PruneNew::for_rows(T::KIND, form, row_bytes)),
-        KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes)),
         KernelId::of(&ReverseEdges),
         KernelId::of(&Count),
         KernelId::of(&DigitOffsets),
@@ -288,14 +325,16 @@ fn link_kernels<T: Element>(spec: &BuildSpec, has_sq4: bool, multiprocessors: u3
         KernelId::of(&Reach),
         KernelId::of(&FindRowWithRoom),
     ];
-    searches.into_iter().chain(link).chain(publishing_kernels()).chain(later).collect()
+    iter::once(merge).chain(searches).chain(link).chain(publishing_kernels()).chain(later).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::{BuildParams, Metric, f16};
+    use jasper_core::synthetic::Clusters;
+    use jasper_core::{BuildParams, MatrixView, f16};
     use jasper_ptx::Archive;
+    use jasper_quant::Quantization;
 
     /// Every kernel that builds and searches of any rows preload must exist.
     fn are_there<T: Element>(dimension: usize) {
@@ -322,5 +361,21 @@ mod tests {
         are_there::<i8>(768);
         are_there::<f16>(96);
         are_there::<f32>(960);
+    }
+
+    #[test]
+    fn kernels_of_codes_are_there() {
+        let archive = Archive::read(gpu_kernels::PTX).unwrap();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let rows: Vec<f32> = Clusters::new(48, 7).rows(200, 0);
+        let rows = MatrixView::new(&rows, 48).unwrap();
+        for quantization in [Quantization::Rabitq { bits: 2 }, Quantization::Mixed { sectors: 1 }] {
+            let quantizer = quantization.train(Metric::L2, rows, &pool).unwrap();
+            let kernels = code_kernels::<f32>(Metric::L2, 48, &*quantizer, 132);
+            assert_eq!(kernels.len(), 5);
+            for kernel in kernels {
+                assert!(archive.entries().any(|entry| entry == kernel.entry_point), "{kernel:?}");
+            }
+        }
     }
 }

@@ -17,6 +17,10 @@ const SAMPLE_VECTORS: usize = 32_768;
 
 /// Vectors of the sample whose nearest neighbors are looked for by code, to check codes.
 const CHECKED_VECTORS: usize = 256;
+/// Of these, how many are compared with the sample at a time.
+const CHECKED_AT_ONCE: usize = 4;
+/// Bytes of the vectors that they are compared with at a time, which stay in a cache.
+const CACHED_BYTES: usize = 1 << 17;
 /// Neighbors that are looked for.
 const CHECKED_NEIGHBORS: usize = 10;
 /// A neighbor is found if it is among one in this many that are nearest by code, or among as many as usual beams hold.
@@ -33,51 +37,63 @@ const CHUNKS_PER_REPORT: usize = 64;
 /// Quantizes all vectors of `graph`, replacing any existing codes. Later changes of the graph update them.
 ///
 /// # Errors
-/// Returns the errors of [`encode`].
+/// Returns the errors of [`train_quantizer`] and [`encode`].
 pub fn quantize<T: Element>(
     executor: &CpuExecutor,
     graph: &mut Graph<T>,
     quantization: Quantization,
 ) -> Result<(), UpdateError> {
-    let codes = encode(executor, graph, quantization, CodeCheck::Skip, &mut no_progress)?;
+    let quantizer = train_quantizer(executor, graph, quantization)?;
+    let codes = encode(executor, graph, quantizer, &mut no_progress)?;
     graph.set_codes(codes);
     Ok(())
 }
 
-/// Whether [`encode`] refuses codes by which searches would lose most neighbors of some vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeCheck {
-    /// Refuses them.
-    Refuse,
-    /// Takes the codes as they are.
-    Skip,
-}
-
-/// Trains a quantizer on the vectors of `graph` and encodes all of them, for [`Graph::set_codes`].
-///
-/// The codes do not depend on the number of threads. The cost is that of [`Quantization::train`] on a sample, a pass over
-/// the vectors, and for the check 256 distances and estimates of each vector of a sample.
+/// Trains a quantizer on a sample of the vectors of `graph`. The cost is that of [`Quantization::train`].
 ///
 /// # Errors
-/// Returns [`UpdateError`] if the vectors were dropped or cannot be quantized, or the call was cancelled;
-/// [`UpdateError::CodesLose`] if the check refuses the codes.
-pub fn encode<T: Element>(
+/// Returns [`UpdateError`] if the vectors were dropped or cannot be quantized.
+pub fn train_quantizer<T: Element>(
     executor: &CpuExecutor,
     graph: &Graph<T>,
     quantization: Quantization,
-    check: CodeCheck,
+) -> Result<Arc<dyn Quantizer>, UpdateError> {
+    graph.require_vectors()?;
+    Ok(train(executor, graph, quantization)?)
+}
+
+/// Refuses a quantizer by whose codes searches would lose most neighbors of some vectors. The cost is that of encoding a
+/// sample, and 256 distances and estimates of each of its vectors.
+///
+/// # Errors
+/// Returns [`UpdateError::CodesLose`], or an error if the vectors were dropped.
+pub fn check_quantizer<T: Element>(
+    executor: &CpuExecutor,
+    graph: &Graph<T>,
+    quantizer: &dyn Quantizer,
+) -> Result<(), UpdateError> {
+    graph.require_vectors()?;
+    let (recall, lost) = kept_neighbors(executor, graph, quantizer);
+    if lost > MAX_LOST {
+        let quantization = quantizer.quantization();
+        return Err(UpdateError::CodesLose { quantization, recall, lost: 100.0 * lost });
+    }
+    Ok(())
+}
+
+/// Encodes all vectors of `graph`, for [`Graph::set_codes`]. The codes do not depend on the number of threads. The cost is
+/// a pass over the vectors.
+///
+/// # Errors
+/// Returns [`UpdateError`] if the vectors were dropped, memory cannot be allocated, or the call was cancelled.
+pub fn encode<T: Element>(
+    executor: &CpuExecutor,
+    graph: &Graph<T>,
+    quantizer: Arc<dyn Quantizer>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Codes, UpdateError> {
     graph.require_vectors()?;
     let mut report = |done, total| Progress { stage: Stage::Quantizing, done, total }.report(progress);
-    report(0, graph.slots())?;
-    let quantizer = train(executor, graph, quantization)?;
-    if check == CodeCheck::Refuse {
-        let (recall, lost) = kept_neighbors(executor, graph, &*quantizer);
-        if lost > MAX_LOST {
-            return Err(UpdateError::CodesLose { quantization, recall, lost: 100.0 * lost });
-        }
-    }
     graph.encode(quantizer, |chunks| {
         let (total, mut chunks) = (chunks.len(), chunks.into_iter());
         while chunks.len() > 0 {
@@ -188,10 +204,8 @@ fn kept_neighbors<T: Element>(
     let rows = MatrixView::new(&rows, graph.dimension()).expect("whole rows");
     let codes = CodeTable::from_vectors(quantizer, rows, executor.pool());
     let within = (compared.len() / WITHIN_ONE_IN).max(WITHIN_AT_LEAST);
-    let found_of = |vertex: usize| {
-        let (mut distances, mut estimates) = (vec![0.0; compared.len()], vec![0.0; compared.len()]);
-        let vector = graph.vectors().padded(compared[vertex]);
-        graph.vectors().distance_computer(vector).compute(&compared, &mut distances);
+    let found_of = |vertex: usize, distances: &[f32]| {
+        let mut estimates = vec![0.0; compared.len()];
         quantizer.query(&values(graph, compared[vertex])).estimate_rows(|i| codes.row(i), &mut estimates);
         let mut nearest = TopK::new(CHECKED_NEIGHBORS);
         let others = (0..compared.len()).filter(|&other| other != vertex);
@@ -204,12 +218,33 @@ fn kept_neighbors<T: Element>(
         };
         (nearest.iter().filter(is_found).count(), nearest.len())
     };
-    let vertices = 0..compared.len().min(CHECKED_VECTORS);
-    let all = parallel::map_on(Some(executor.pool()), vertices, found_of);
+    let checked = compared.len().min(CHECKED_VECTORS);
+    let found_of_some = |first: usize| {
+        let some = first..checked.min(first + CHECKED_AT_ONCE);
+        let distances = distances(graph, &compared[some.clone()], &compared);
+        let found = some.zip(distances.chunks_exact(compared.len()));
+        found.map(|(vertex, distances)| found_of(vertex, distances)).collect::<Vec<_>>()
+    };
+    let firsts: Vec<_> = (0..checked).step_by(CHECKED_AT_ONCE).collect();
+    let all = parallel::map_on(Some(executor.pool()), firsts, found_of_some).concat();
     let is_lost = |&&(found, wanted): &&(usize, usize)| (found as f64) < MIN_KEPT * wanted as f64;
     let lost = all.iter().filter(is_lost).count() as f64 / all.len().max(1) as f64;
     let (found, wanted) = all.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
     (if wanted == 0 { 1.0 } else { found as f64 / wanted as f64 }, lost)
+}
+
+/// `[of][to]`: the distances between vectors, computed for a few rows of `to` at a time, which stay in a cache.
+fn distances<T: Element>(graph: &Graph<T>, of: &[Slot], to: &[Slot]) -> Vec<f32> {
+    let vectors = graph.vectors();
+    let computers: Vec<_> = of.iter().map(|&slot| vectors.distance_computer(vectors.padded(slot))).collect();
+    let rows_at_once = (CACHED_BYTES / size_of_val(vectors.padded(to[0]))).max(1);
+    let mut distances = vec![0.0; of.len() * to.len()];
+    for (first, to_some) in (0..).step_by(rows_at_once).zip(to.chunks(rows_at_once)) {
+        for (computer, distances) in computers.iter().zip(distances.chunks_exact_mut(to.len())) {
+            computer.compute(to_some, &mut distances[first..][..to_some.len()]);
+        }
+    }
+    distances
 }
 
 /// The coordinates of a vector.
@@ -228,8 +263,8 @@ fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = Slot> {
     slots.into_iter().map(Slot::new).filter(|&slot| graph.keys().is_live(slot))
 }
 
-/// Maximum memory of [`encode`] in bytes, for `rows` vectors of `dimension` coordinates, before there are codes: the
-/// vectors of a sample, and what training or the check takes.
+/// Maximum memory of [`train_quantizer`] and [`check_quantizer`] in bytes, for `rows` vectors of `dimension` coordinates:
+/// the vectors of a sample, and what training or the check takes.
 pub fn training_bytes<T: Element>(quantization: Quantization, rows: usize, dimension: usize) -> usize {
     let sample = rows.min(SAMPLE_VECTORS);
     let codes = sample * quantization.bytes(dimension);

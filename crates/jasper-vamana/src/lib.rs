@@ -87,7 +87,9 @@ pub use adopt::adopt;
 pub use bulk::{Ingested, Linked, bulk_build, ingest, link_on_host, make_sketches};
 pub use bulk_linker::{BulkLinker, largest_batch};
 pub use checkpoint::{CheckpointError, Checkpoints, remove_checkpoint};
-pub use codes::{CodeCheck, CodeReport, code_report, encode, quantize, training_bytes};
+pub use codes::{
+    CodeReport, check_quantizer, code_report, encode, quantize, train_quantizer, training_bytes,
+};
 pub use compact::{CompactReport, compact, compaction_moves};
 pub use connectivity::{Vertices, unreachable_slots};
 pub use consolidate::{ConsolidateReport, consolidate};

@@ -23,14 +23,14 @@ use std::sync::Arc;
 
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
 use jasper_graph::Graph;
-use jasper_quant::{Layout, Quantization, SECTOR_BYTES};
-use jasper_vamana::{CodeCheck, Distances, Matches, SearchError, SearchParams, SearchReport, UpdateError};
+use jasper_quant::{Layout, Quantization, Quantizer, SECTOR_BYTES};
+use jasper_vamana::{Distances, Matches, SearchError, SearchParams, SearchReport, UpdateError};
 
 use crate::error::{Error, Result};
 use crate::journal::{Change, Record};
 use crate::tune::error::TuneError;
 use crate::tune::{HeldOut, least_width};
-use crate::typed::TypedIndex;
+use crate::typed::{CodeCheck, TypedIndex};
 use crate::{Device, backend};
 
 /// The result of [`Index::quantize`](crate::Index::quantize).
@@ -203,12 +203,12 @@ impl<T: Element> TypedIndex<T> {
 }
 
 impl<T: Element> TypedIndex<T> {
-    /// Returns the recall to reach, the cost of exact searches, and the result of each candidate that was tried.
+    /// Tries candidates. Returns the trial, and the quantizer of each candidate whose codes were not refused.
     fn try_candidates(
         &self,
         unit: CostUnit,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(f64, f64, Vec<TriedQuantization>)> {
+    ) -> Result<(QuantizeTrial, Vec<Arc<dyn Quantizer>>)> {
         step(0, progress)?;
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, |queries, k| {
             let params = SearchParams::new(k).beam_width(WIDEST).distances(Distances::Exact);
@@ -255,7 +255,7 @@ impl<T: Element> TypedIndex<T> {
             };
             let mut candidates = CANDIDATES.map(|quantization| (quantization, floor(quantization)));
             candidates.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-            let (mut tried, mut least) = (Vec::<TriedQuantization>::new(), exact_cost);
+            let (mut tried, mut quantizers, mut least) = (Vec::new(), Vec::new(), exact_cost);
             self.backend.change(|graph| graph.drop_codes())?;
             for (i, (quantization, floor)) in candidates.into_iter().enumerate() {
                 if floor > least * (1.0 + COST_ERROR) {
@@ -273,10 +273,11 @@ impl<T: Element> TypedIndex<T> {
                     }
                     codes => self.set_codes_locked(codes?)?,
                 }
-                let (bytes, estimate) = self.backend.read(|graph| {
-                    let layout = graph.vectors().codes().expect("just quantized").quantizer().layout();
-                    (layout.bytes(), unit.estimate(layout))
-                });
+                let quantizer = self
+                    .backend
+                    .read(|graph| graph.vectors().codes().expect("just quantized").quantizer().clone());
+                let (bytes, estimate) = (quantizer.layout().bytes(), unit.estimate(quantizer.layout()));
+                quantizers.push(quantizer);
                 let estimated = Distances::Quantized { rerank: usize::MAX };
                 let (beam_width, report) = narrowest(estimated, WIDEST)?.unzip();
                 let cost = report.map(|report| cost(&report, estimate) + unit.query(quantization, dimension));
@@ -284,7 +285,7 @@ impl<T: Element> TypedIndex<T> {
                 tried.push(TriedQuantization { quantization, bytes, beam_width, cost });
             }
             step(1 + CANDIDATES.len(), progress)?;
-            Ok((recall, exact_cost, tried))
+            Ok((QuantizeTrial { recall, unit, exact_cost, tried }, quantizers))
         })
     }
 
@@ -320,8 +321,8 @@ impl<T: Element> TypedIndex<T> {
         index.backend.read(|graph| graph.require_vectors())?;
         let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
         let before = index.backend.read(quantizer);
-        let tried = index.try_candidates(unit, progress);
-        let chosen = tried.as_ref().map_or(None, |(_, exact_cost, tried)| choose(unit, *exact_cost, tried));
+        let trial = index.try_candidates(unit, progress);
+        let chosen = trial.as_ref().map_or(None, |(trial, _)| choose(unit, trial.exact_cost, &trial.tried));
         let now = index.backend.read(quantizer);
         let is_before = before.zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(&before, now));
         // The codes that were tried last are often those chosen.
@@ -329,18 +330,21 @@ impl<T: Element> TypedIndex<T> {
         if !is_before && !is_chosen {
             index.backend.change(|graph| graph.drop_codes())?;
         }
-        let (recall, exact_cost, tried) = tried?;
+        let (trial, quantizers) = trial?;
         if let Some(chosen) = chosen {
             if let Err(error) = change.log::<T>(&Record::Quantize(chosen)) {
                 index.backend.change(|graph| graph.drop_codes())?;
                 return Err(error.into());
             }
             if !is_chosen {
-                index.set_codes_locked(index.encode_locked(chosen, CodeCheck::Skip, progress)?)?;
+                // Its codes were dropped for those of a later candidate. There is one graph.
+                let quantizer = quantizers.into_iter().find(|quantizer| quantizer.quantization() == chosen);
+                let quantizer = quantizer.expect("trained in the trial");
+                let codes = index.encode_shard(&*index.backend, quantizer, CodeCheck::Skip, progress)?;
+                index.set_codes_locked(vec![codes])?;
             }
         }
-        let trial = Some(QuantizeTrial { recall, unit, exact_cost, tried });
-        Ok(QuantizeReport { quantization: chosen, trial })
+        Ok(QuantizeReport { quantization: chosen, trial: Some(trial) })
     }
 }
 

@@ -12,6 +12,7 @@ use jasper_cuda::{
 };
 use jasper_data::parallel;
 use jasper_graph::Graph;
+use jasper_quant::Quantizer;
 use jasper_vamana::{
     BuildSpec, Bytes, ChangeHooks, Checkpoints, CompactReport, ConsolidateReport, CpuExecutor, Explanation,
     Hit, Ingested, InsertReport, Linked, MatchesMut, MemoryPlan, MemorySpace, MutableGraph, NewVectors,
@@ -229,6 +230,12 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         Ok(())
     }
 
+    fn preload_code_kernels(&self, quantizer: &dyn Quantizer) -> Option<Box<dyn Send>> {
+        let context = self.searcher.context();
+        let kernels = self.graph.read(|graph| KernelSet::for_codes(context, graph.host(), quantizer));
+        Some(Box::new(KernelPreload::new(kernels, || ())))
+    }
+
     fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
         self.graph.search(params.filter, |graph| {
             Ok(self.searcher.plan(graph.view()?, params.of_query(0), queries)?.explain())
@@ -338,8 +345,8 @@ impl BuildDevice {
         Ok(self.context.free_memory()?)
     }
 
-    /// Starts to compile the kernels that [`Self::quantize`] launches, and most likely [`Self::link`], which reads bytes
-    /// unless `exact_linking`.
+    /// Starts to compile the kernels that [`Self::quantize`] launches, and those of [`Self::link`], by bytes unless
+    /// `exact_linking` and by the vectors themselves.
     pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) {
         self.preload(KernelSet::for_build::<T>(&self.context, spec, exact_linking));
     }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use jasper_core::{DeviceError, Element, Key, MatrixView, ProgressFn, Slot};
 use jasper_graph::Graph;
+use jasper_quant::Quantizer;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, Explanation, Filter, Hit, InsertReport, Matches,
     MatchesMut, MemorySpace, NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams,
@@ -131,6 +132,12 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// Returns [`DeviceError`].
     fn warm_up(&self) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    /// Starts to compile most of what a device launches to search by the codes of `quantizer`. Dropping the result waits
+    /// for the kernels in progress, and leaves out the others. A failure is reported by those searches.
+    fn preload_code_kernels(&self, _quantizer: &dyn Quantizer) -> Option<Box<dyn Send>> {
+        None
     }
 
     /// How a search for several queries would be executed; if each has a filter, that for the first.

@@ -128,10 +128,8 @@ impl IndexBuilder<'_> {
         if candidates.is_empty() {
             return Ok(plan);
         }
-        let largest = |bytes: fn(Quantization, usize) -> usize| {
-            candidates.iter().map(|&candidate| bytes(candidate, spec.dimension) as u64).max().unwrap_or(0)
-        };
-        let codes = spec.rows as u64 * largest(Quantization::bytes);
+        let codes = candidates.iter().map(|candidate| candidate.bytes(spec.dimension) as u64).max();
+        let codes = spec.rows as u64 * codes.unwrap_or(0);
         let training =
             |&candidate: &Quantization| training_bytes::<T>(candidate, spec.rows, spec.dimension) as u64;
         let training = candidates.iter().map(training).max().unwrap_or(0);
@@ -145,7 +143,9 @@ impl IndexBuilder<'_> {
         };
         let plan = plan.part(MemorySpace::Host, "quantization trial", trial);
         let plan = plan.part(MemorySpace::Host, "codes", codes);
-        Ok(plan.part(MemorySpace::Host, "quantizer", largest(Quantization::quantizer_bytes)))
+        // A trial keeps those of all candidates.
+        let quantizers = candidates.iter().map(|candidate| candidate.quantizer_bytes(spec.dimension) as u64);
+        Ok(plan.part(MemorySpace::Host, "quantizer", quantizers.sum()))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::check::CheckReport;
 use crate::device::MoveError;
 use crate::error::Result;
 use crate::{Device, IndexStats, SearchLimits};
+pub(crate) use quantize::CodeCheck;
 pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
 /// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them

@@ -1,11 +1,12 @@
 //! Quantized codes next to the vectors, or instead of them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use jasper_core::{Element, ProgressFn, no_progress};
+use jasper_core::{Element, Progress, ProgressFn, Stage, no_progress};
 use jasper_graph::{Codes, Graph, VectorError};
-use jasper_quant::Quantization;
-use jasper_vamana::{CodeCheck, UpdateError, encode, make_sketches};
+use jasper_quant::{Quantization, Quantizer};
+use jasper_vamana::{UpdateError, check_quantizer, encode, make_sketches, train_quantizer};
 
 use super::TypedIndex;
 use crate::QuantizeMode;
@@ -14,8 +15,17 @@ use crate::backend::Backend;
 use crate::error::Result;
 use crate::journal::{Change, Record};
 
+/// What happens to codes by which searches would lose most neighbors of some vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CodeCheck {
+    /// They are refused.
+    Refuse,
+    /// Nothing: codes are not checked.
+    Skip,
+}
+
 impl<T: Element> TypedIndex<T> {
-    /// Encodes the vectors of each shard. The caller holds the writer lock.
+    /// Trains a quantizer for each shard and encodes its vectors. The caller holds the writer lock.
     pub(crate) fn encode_locked(
         &self,
         quantization: Quantization,
@@ -23,9 +33,30 @@ impl<T: Element> TypedIndex<T> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<Codes>, UpdateError> {
         let encode = |shard: &&dyn Backend<T>| {
-            shard.read(|graph| encode(&self.executor, graph, quantization, check, progress))
+            let total = shard.read(|graph| graph.require_vectors().map(|()| graph.slots()))?;
+            Progress { stage: Stage::Quantizing, done: 0, total }.report(progress)?;
+            let quantizer = shard.read(|graph| train_quantizer(&self.executor, graph, quantization))?;
+            self.encode_shard(*shard, quantizer, check, progress)
         };
         self.backend.shards_or_self().iter().map(encode).collect()
+    }
+
+    /// Checks a quantizer and encodes the vectors of a shard. Meanwhile a device compiles what searches by these codes
+    /// launch. The caller has held the writer lock since the quantizer was trained.
+    pub(crate) fn encode_shard(
+        &self,
+        shard: &dyn Backend<T>,
+        quantizer: Arc<dyn Quantizer>,
+        check: CodeCheck,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Codes, UpdateError> {
+        let _kernels = shard.preload_code_kernels(&*quantizer);
+        shard.read(|graph| {
+            if check == CodeCheck::Refuse {
+                check_quantizer(&self.executor, graph, &*quantizer)?;
+            }
+            encode(&self.executor, graph, quantizer, progress)
+        })
     }
 
     /// Gives each shard its codes. The caller has held the writer lock since they were made.

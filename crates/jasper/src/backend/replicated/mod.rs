@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use jasper_core::{DeviceError, Element, MatrixView, ProgressFn, Slot, no_progress, sync};
 use jasper_graph::Graph;
+use jasper_quant::Quantizer;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, Explanation, Hit, InsertReport, MatchesMut, MemorySpace,
     NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError,
@@ -271,6 +272,11 @@ impl<T: Element> Backend<T> for Replicated<T> {
             Err(error) if is_fault(&error) => self.leave_out(replica, error),
             result => result,
         })
+    }
+
+    fn preload_code_kernels(&self, quantizer: &dyn Quantizer) -> Option<Box<dyn Send>> {
+        let preload = |replica: &Replica<T>| replica.backend.preload_code_kernels(quantizer);
+        Some(Box::new(self.in_use().into_iter().map(preload).collect::<Vec<_>>()))
     }
 
     fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError> {
