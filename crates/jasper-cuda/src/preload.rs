@@ -66,6 +66,7 @@ impl KernelSet {
             let has_sq4 = spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION;
             let quantized = link_kernels::<i8>(&spec, has_sq4, multiprocessors);
             let mut kernels: Vec<_> = trial_kernels(T::KIND, spec.metric).into();
+            // By turns, because the trial may choose either.
             let mut exact = exact.into_iter();
             kernels.extend(quantized.into_iter().flat_map(|kernel| iter::once(kernel).chain(exact.next())));
             kernels.extend(exact);
