@@ -6,7 +6,7 @@ use jasper_core::synthetic::permutation;
 use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, no_progress};
 use jasper_data::parallel;
 use jasper_graph::{CodeChunk, Codes, Graph};
-use jasper_quant::{CodeTable, EncodeBuffers, Quantization, Quantizer, TrainError};
+use jasper_quant::{CodeTable, EncodeBuffers, Quantization, Quantizer};
 
 use crate::top_k::TopK;
 use crate::{CpuExecutor, UpdateError};
@@ -59,7 +59,9 @@ pub fn train_quantizer<T: Element>(
     quantization: Quantization,
 ) -> Result<Arc<dyn Quantizer>, UpdateError> {
     graph.require_vectors()?;
-    Ok(train(executor, graph, quantization)?)
+    let rows = rows_of(graph, &sample(graph).take(SAMPLE_VECTORS).collect::<Vec<_>>());
+    let rows = MatrixView::new(&rows, graph.dimension()).expect("whole rows");
+    Ok(quantization.train(graph.metric(), rows, executor.pool())?)
 }
 
 /// Refuses a quantizer by whose codes searches would lose most neighbors of some vectors. The cost is that of encoding a
@@ -142,7 +144,7 @@ pub fn code_report<T: Element>(
     graph: &Graph<T>,
 ) -> Result<Option<CodeReport>, UpdateError> {
     let Some(codes) = graph.vectors().codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
-    let retrained = train(executor, graph, codes.quantizer().quantization())?;
+    let retrained = train_quantizer(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<Slot> = sample(graph).take(REPORT_VERTICES).collect();
     let error = |quantizer: &dyn Quantizer| {
         let estimates = |&vertex: &Slot| estimates(graph, quantizer, vertex);
@@ -225,7 +227,7 @@ fn kept_neighbors<T: Element>(
         let found = some.zip(distances.chunks_exact(compared.len()));
         found.map(|(vertex, distances)| found_of(vertex, distances)).collect::<Vec<_>>()
     };
-    let firsts: Vec<_> = (0..checked).step_by(CHECKED_AT_ONCE).collect();
+    let firsts = (0..checked).step_by(CHECKED_AT_ONCE);
     let all = parallel::map_on(Some(executor.pool()), firsts, found_of_some).concat();
     let is_lost = |&&(found, wanted): &&(usize, usize)| (found as f64) < MIN_KEPT * wanted as f64;
     let lost = all.iter().filter(is_lost).count() as f64 / all.len().max(1) as f64;
@@ -269,14 +271,4 @@ pub fn training_bytes<T: Element>(quantization: Quantization, rows: usize, dimen
     let sample = rows.min(SAMPLE_VECTORS);
     let codes = sample * quantization.bytes(dimension);
     sample * dimension * size_of::<T>() + codes.max(quantization.training_bytes(sample, dimension))
-}
-
-/// Trains a quantizer of this kind on a sample of the vectors of `graph`.
-fn train<T: Element>(
-    executor: &CpuExecutor,
-    graph: &Graph<T>,
-    code: Quantization,
-) -> Result<Arc<dyn Quantizer>, TrainError> {
-    let rows = rows_of(graph, &sample(graph).take(SAMPLE_VECTORS).collect::<Vec<_>>());
-    code.train(graph.metric(), MatrixView::new(&rows, graph.dimension())?, executor.pool())
 }
