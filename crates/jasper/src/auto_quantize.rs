@@ -22,7 +22,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
-use jasper_graph::Graph;
 use jasper_quant::{Layout, Quantization, Quantizer, SECTOR_BYTES};
 use jasper_vamana::{Distances, Matches, SearchError, SearchParams, SearchReport, UpdateError};
 
@@ -273,9 +272,7 @@ impl<T: Element> TypedIndex<T> {
                     }
                     codes => self.set_codes_locked(codes?)?,
                 }
-                let quantizer = self
-                    .backend
-                    .read(|graph| graph.vectors().codes().expect("just quantized").quantizer().clone());
+                let quantizer = self.quantizer().expect("just quantized");
                 let (bytes, estimate) = (quantizer.layout().bytes(), unit.estimate(quantizer.layout()));
                 quantizers.push(quantizer);
                 let estimated = Distances::Quantized { rerank: usize::MAX };
@@ -319,11 +316,10 @@ impl<T: Element> TypedIndex<T> {
         let index = self;
         index.backend.require_one_graph("trying quantizations")?;
         index.backend.read(|graph| graph.require_vectors())?;
-        let quantizer = |graph: &Graph<T>| graph.vectors().codes().map(|codes| codes.quantizer().clone());
-        let before = index.backend.read(quantizer);
+        let before = index.quantizer();
         let trial = index.try_candidates(unit, progress);
         let chosen = trial.as_ref().map_or(None, |(trial, _)| choose(unit, trial.exact_cost, &trial.tried));
-        let now = index.backend.read(quantizer);
+        let now = index.quantizer();
         let is_before = before.zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(&before, now));
         // The codes that were tried last are often those chosen.
         let is_chosen = now.is_some_and(|now| Some(now.quantization()) == chosen);

@@ -15,7 +15,7 @@ use std::sync::{Arc, RwLock};
 use jasper_attributes::Frame;
 use jasper_core::{BuildParams, DeviceError, Element, Key, Metric, ProgressFn, sync};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
-use jasper_quant::Quantization;
+use jasper_quant::{Quantization, Quantizer};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace};
 
 use crate::BuildReport;
@@ -188,7 +188,11 @@ impl<T: Element> TypedIndex<T> {
     }
 
     pub(crate) fn quantization(&self) -> Option<Quantization> {
-        self.backend.read(|graph| graph.vectors().codes().map(|codes| codes.quantizer().quantization()))
+        self.quantizer().map(|quantizer| quantizer.quantization())
+    }
+
+    pub(crate) fn quantizer(&self) -> Option<Arc<dyn Quantizer>> {
+        self.backend.read(|graph| graph.vectors().codes().map(|codes| codes.quantizer().clone()))
     }
 
     pub(crate) fn params(&self) -> BuildParams {
