@@ -61,7 +61,7 @@ fn time_change(
 
 /// Times pruning of the candidates of some vertices.
 fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
-    let open = || Graph::<f32>::open(path, &mut jasper_core::no_progress).expect("a file just saved");
+    let open = || Graph::open(path, &mut jasper_core::no_progress).expect("a file just saved");
     let (graph, mut pruned) = (open(), open());
     let executor = CpuExecutor::new(None).expect("a process may start threads");
     let batch: Vec<Slot> = graph.keys().live_slots().take(PRUNED).collect();
@@ -83,17 +83,15 @@ fn time_prune(group: &mut BenchmarkGroup<WallTime>, path: &Path) {
 }
 
 /// Checks the rule of the prune: neighbors rise, and none leads towards a later one.
-fn check_row(graph: &Graph<f32>, vertex: Slot) {
-    let (row, computer) =
-        (graph.adjacency().neighbors(vertex), graph.vectors().slot_distance_computer(vertex));
+fn check_row(graph: &Graph, vertex: Slot) {
+    let row = graph.adjacency().neighbors(vertex);
     assert!(!row.is_empty() && row.len() <= graph.params().max_degree() && !row.contains(&vertex));
-    assert!(row.is_sorted_by_key(|&neighbor| computer.distance_to(neighbor)));
-    for (i, &later) in row.iter().enumerate() {
-        let between = graph.vectors().slot_distance_computer(later);
-        let led = |&nearer: &Slot| {
-            graph.params().alpha() * between.distance_to(nearer) <= computer.distance_to(later)
-        };
-        assert!(!row[..i].iter().any(led), "{vertex:?}: a neighbor leads towards {later:?}");
+    let distances = graph.vectors().slot_distances(vertex, row);
+    assert!(distances.is_sorted());
+    for (i, (&later, distance)) in row.iter().zip(distances).enumerate() {
+        let between = graph.vectors().slot_distances(later, &row[..i]);
+        let leads = between.into_iter().any(|between| graph.params().alpha() * between <= distance);
+        assert!(!leads, "{vertex:?}: a neighbor leads towards {later:?}");
     }
 }
 

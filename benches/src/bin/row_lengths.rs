@@ -101,7 +101,7 @@ fn random_index<T: Element>(
 ) -> Result<Index> {
     let vectors = random_rows::<T>(dimension, rows, 0);
     let params = BuildParams::default();
-    let mut graph = Graph::<T>::new(metric, dimension, params)?;
+    let mut graph = Graph::new(T::KIND, metric, dimension, params)?;
     let mut row = Vec::new();
     for (number, vector) in vectors.chunks_exact(dimension).enumerate() {
         let squared_norm = graph.vectors().prepare(number, vector, &mut row)?;

@@ -6,6 +6,7 @@ use bytemuck::Pod;
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 
+use crate::ROW_ALIGN_BYTES;
 use crate::distance::{DistanceFns, SimdLevel, select};
 use crate::vectors::{AnySource, Source};
 
@@ -79,6 +80,11 @@ impl ElementKind {
             Self::F16 => 2,
             Self::U8 | Self::I8 => 1,
         }
+    }
+
+    /// Coordinates of a row with its padding: see [`padded_len`](crate::padded_len).
+    pub const fn padded_len(self, dimension: usize) -> usize {
+        dimension.next_multiple_of(ROW_ALIGN_BYTES / self.size())
     }
 
     /// Whether arithmetic on this type is exact.

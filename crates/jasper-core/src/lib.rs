@@ -28,6 +28,8 @@
 //! | [`metric`](Metric) | squared L2, inner product, cosine |
 //! | [`id`](Slot) | internal slots and the user's keys |
 //! | [`matrix`](MatrixView) | row-major views with a stride; [`VectorSource`], what a build reads |
+//! | [`vectors`](Vectors) | vectors of whatever element type, converted to that of an index |
+//! | [`vector_buffer`](VectorBuffer) | such vectors in memory |
 //! | [`distance`] | dot products and squared distances, with SIMD chosen at run time |
 //! | [`neighbor`](Neighbor) | (distance, slot) packed into one u64, with a total order |
 //! | `nearest` | [`NearestList`], a sorted list of the nearest neighbors found |
@@ -52,6 +54,7 @@ mod progress;
 pub mod recall;
 pub mod sync;
 pub mod synthetic;
+mod vector_buffer;
 mod vectors;
 
 pub use bitset::BitSet;
@@ -64,6 +67,7 @@ pub use nearest::NearestList;
 pub use neighbor::Neighbor;
 pub use params::{BuildParams, BuildParamsBuilder, Effort, LaunchParams, ParamError, defaults};
 pub use progress::{Cancelled, Progress, ProgressFn, Stage, no_progress};
-pub use vectors::Vectors;
+pub use vector_buffer::{VectorBuffer, VectorView};
+pub use vectors::{ConcurrentVectors, Vectors};
 
 pub use half::f16;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
-use crate::{Element, ElementKind, MatrixError, MatrixView, VectorSource, f16};
+use crate::{Element, ElementKind, MatrixError, MatrixView, VectorSource, VectorView, f16, with_element};
 
 /// Vectors of any element type, as an index takes them: made from one vector, a [`MatrixView`], a file, or any other
 /// [`VectorSource`].
@@ -25,6 +25,9 @@ use crate::{Element, ElementKind, MatrixError, MatrixView, VectorSource, f16};
 /// ```
 #[derive(Clone, Copy)]
 pub struct Vectors<'a>(pub(crate) AnySource<'a>);
+
+/// Makes the same vectors on any thread: see [`Vectors::concurrent`].
+pub type ConcurrentVectors<'a> = Box<dyn Fn() -> Vectors<'a> + Send + Sync + 'a>;
 
 /// Vectors of one of the element types.
 #[derive(Clone, Copy)]
@@ -107,6 +110,19 @@ impl<'a> Vectors<'a> {
         each!(self, source => source.is_in_memory())
     }
 
+    /// Returns what makes the same vectors on any thread, if several threads may read them: see
+    /// [`VectorSource::concurrent`].
+    pub fn concurrent(&self) -> Option<ConcurrentVectors<'a>> {
+        each!(self, source => match source {
+            Source::Row(row) => Some(Box::new(move || row.into())),
+            Source::Matrix(matrix) => Some(Box::new(move || matrix.into())),
+            Source::Read(source) => {
+                let source = source.concurrent()?;
+                Some(Box::new(move || Self::from_source(source)))
+            }
+        })
+    }
+
     /// Calls `call` with a source of these vectors as `T`, to which they are converted when they are read: see
     /// [`Self::with_matrix`].
     ///
@@ -152,6 +168,53 @@ impl<'a> Vectors<'a> {
             }
         };
         self.with_source(read).map_err(io::Error::other)?
+    }
+}
+
+impl Vectors<'_> {
+    /// Calls `call` with these vectors as ones of an element type, to which they are converted when they are read: see
+    /// [`Self::with_matrix`].
+    ///
+    /// # Errors
+    /// As [`Self::with_source`].
+    pub fn converted<R>(
+        &self,
+        element: ElementKind,
+        call: impl FnOnce(Vectors<'_>) -> R,
+    ) -> Result<R, MatrixError> {
+        if element == self.element() {
+            return Ok(call(*self));
+        }
+        let (mut call, mut result) = (Some(call), None);
+        with_element!(element, T => self.call_with_source::<T>(&mut |source| {
+            result = call.take().map(|call| call(Vectors::from_source(source)));
+        }))?;
+        Ok(result.expect("there is a source"))
+    }
+
+    /// Calls `call` with each of these vectors, in memory and converted to an element type: see [`Self::with_matrix`].
+    ///
+    /// # Errors
+    /// As [`Self::with_matrix`].
+    pub fn with_rows<R>(
+        &self,
+        element: ElementKind,
+        call: impl FnOnce(&[VectorView<'_>]) -> R,
+    ) -> io::Result<R> {
+        let (mut call, mut result) = (Some(call), None);
+        self.call_with_rows(element, &mut |rows| result = call.take().map(|call| call(rows)))?;
+        Ok(result.expect("there are rows"))
+    }
+
+    /// [`Self::with_rows`], compiled once.
+    fn call_with_rows(
+        &self,
+        element: ElementKind,
+        call: &mut dyn FnMut(&[VectorView<'_>]),
+    ) -> io::Result<()> {
+        with_element!(element, T => self.with_matrix::<T, _>(|matrix| {
+            call(&matrix.rows().map(VectorView::from).collect::<Vec<_>>());
+        }))
     }
 }
 

@@ -71,7 +71,9 @@ pub use device::{DeviceProperties, device_of, driver_version};
 pub use error::{Error, ErrorKind, LaunchLimit, Result};
 pub use event::Event;
 pub use gpu_kernels::search::{DeviceHit, MAX_BEAM_WIDTH, NO_HIT};
-pub use graph::{DeviceGraph, GraphSnapshot, HostAndDeviceGraph, SearchedGraph};
+pub use graph::{
+    DeviceGraph, GraphSnapshot, HostAndDeviceGraph, SearchedGraph, plan_graph, plan_graph_within,
+};
 pub use jasper_driver::{LibraryAttempt, LoadError};
 pub use jasper_vamana::{Bytes, MemoryPlan, MemorySpace, PlanError};
 pub use knn::{DeviceKnnError, exact_knn_on_device};

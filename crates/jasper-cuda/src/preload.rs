@@ -22,7 +22,7 @@ use gpu_kernels::rows::{CopyRows, QuantizeSq4, QuantizeSq8};
 use gpu_kernels::search::{MAX_BEAM_WIDTH, QuantizedSearch, Search};
 use gpu_kernels::sort::{Count, DigitOffsets, Pass};
 use jasper_core::sync::lock;
-use jasper_core::{Element, ElementKind, Metric};
+use jasper_core::{Element, ElementKind, Metric, with_element};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
 use jasper_quant::parameters::RotationParameters;
@@ -56,16 +56,16 @@ const THREAD: &str = "jasper-kernels";
 impl KernelSet {
     /// Those that a build of this shape launches: those that link vectors as they are and, unless `exact_linking`, those of
     /// the trial of SQ8 vectors and those that link them, but not if the trial rotates them, which makes rows longer.
-    pub fn for_build<T: Element>(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
+    pub fn for_build(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         let multiprocessors = context.device().multiprocessors;
-        let exact = link_kernels::<T>(spec, false, multiprocessors);
+        let exact = with_element!(spec.element, T => link_kernels::<T>(spec, false, multiprocessors));
         let kernels = if exact_linking {
             exact
         } else {
             let spec = BuildSpec { metric: sq8_metric(spec.metric), ..*spec };
             let has_sq4 = spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION;
             let quantized = link_kernels::<i8>(&spec, has_sq4, multiprocessors);
-            let mut kernels: Vec<_> = trial_kernels(T::KIND, spec.metric).into();
+            let mut kernels: Vec<_> = trial_kernels(spec.element, spec.metric).into();
             // By turns, because the trial may choose either.
             let mut exact = exact.into_iter();
             kernels.extend(quantized.into_iter().flat_map(|kernel| iter::once(kernel).chain(exact.next())));
@@ -77,14 +77,10 @@ impl KernelSet {
 
     /// Those that [`link_on_device`](crate::link_on_device) launches for this graph, once it is known whether its vectors
     /// are quantized: a trial may have refused bytes, or rotated vectors, which makes rows longer.
-    pub fn for_linking<T: Element>(
-        context: &Context,
-        graph: &Graph<T>,
-        quantized: Option<&QuantizedVectors>,
-    ) -> Self {
+    pub fn for_linking(context: &Context, graph: &Graph, quantized: Option<&QuantizedVectors>) -> Self {
         let (spec, multiprocessors) = (BuildSpec::of(graph), context.device().multiprocessors);
         let kernels = match quantized {
-            None => link_kernels::<T>(&spec, false, multiprocessors),
+            None => with_element!(spec.element, T => link_kernels::<T>(&spec, false, multiprocessors)),
             Some(vectors) => {
                 let (metric, dimension) = (sq8_metric(spec.metric), vectors.dimension());
                 let spec = BuildSpec { metric, dimension, ..spec };
@@ -95,18 +91,23 @@ impl KernelSet {
     }
 
     /// Those that a search of `graph` for one query launches with default parameters.
-    pub fn for_query<T: Element>(context: &Context, graph: &Graph<T>) -> Self {
+    pub fn for_query(context: &Context, graph: &Graph) -> Self {
         let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
         let multiprocessors = context.device().multiprocessors;
-        let kernels = query_kernels::<T>(graph.metric(), graph.dimension(), quantizer, multiprocessors);
+        let kernels = with_element!(graph.element(), T => {
+            query_kernels::<T>(graph.metric(), graph.dimension(), quantizer, multiprocessors)
+        });
         Self { context: context.clone(), kernels }
     }
 
     /// Those that a search by the codes of `quantizer` for one query launches with default parameters, and those that
     /// encode the queries of a batch.
-    pub fn for_codes<T: Element>(context: &Context, graph: &Graph<T>, quantizer: &dyn Quantizer) -> Self {
+    pub fn for_codes(context: &Context, graph: &Graph, quantizer: &dyn Quantizer) -> Self {
         let (metric, dimension) = (graph.metric(), graph.dimension());
-        let kernels = code_kernels::<T>(metric, dimension, quantizer, context.device().multiprocessors);
+        let multiprocessors = context.device().multiprocessors;
+        let kernels = with_element!(graph.element(), T => {
+            code_kernels::<T>(metric, dimension, quantizer, multiprocessors)
+        });
         Self { context: context.clone(), kernels }
     }
 
@@ -341,7 +342,8 @@ mod tests {
     fn are_there<T: Element>(dimension: usize) {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
-            let spec = BuildSpec { rows: 1000, dimension, metric, params: BuildParams::default() };
+            let (element, params) = (T::KIND, BuildParams::default());
+            let spec = BuildSpec { rows: 1000, element, dimension, metric, params };
             let mut kernels = link_kernels::<T>(&spec, T::EXACT_SUMS && dimension >= 256, 132);
             // Bytes are linked as they are.
             if !T::EXACT_SUMS {

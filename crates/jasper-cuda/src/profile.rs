@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpu_kernels::Stream as _;
-use jasper_core::{Element, MatrixView};
+use jasper_core::{Element, VectorView};
 use jasper_vamana::{OperationCounts, SearchError, SearchParams};
 
 use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, median_time};
@@ -21,12 +21,12 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn profile(
         &self,
         graph: GraphView<'_, T>,
-        queries: MatrixView<'_, T>,
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
         // Refuses invalid parameters before allocating.
         self.plan(graph, params, queries.len())?;
-        let prepared = graph.host().vectors().prepare_all(queries)?;
+        let prepared = graph.host().vectors().prepare_all::<T>(queries.iter().map(|query| query.of()))?;
         // Allocating temporary memory from the driver is not timed.
         let _retention = PoolRetention::new(self.context())?;
         let stream = Stream::new(self.context())?;

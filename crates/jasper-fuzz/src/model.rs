@@ -192,7 +192,7 @@ impl<T: Element> Model<T> {
         assert!(check.is_sound(), "{check:?}");
         assert_eq!(index.len(), self.live.len());
         assert_eq!(index.keys().into_iter().collect::<BTreeSet<_>>(), self.live.keys().copied().collect());
-        let deleted = |graph: &Graph<T>| graph.keys().deleted_keys().collect::<BTreeSet<_>>();
+        let deleted = |graph: &Graph| graph.keys().deleted_keys().collect::<BTreeSet<_>>();
         let deleted = index.read_graph(deleted).expect("no device that could fail");
         assert_eq!(deleted, self.deleted.keys().copied().collect());
         let is_stored_as_given = self.shape.metric != Metric::Cosine || T::EXACT_SUMS;

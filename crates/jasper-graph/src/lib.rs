@@ -1,18 +1,18 @@
 //! The data of an index: vectors, edges, keys, tombstones and start points, and the index file.
 //!
 //! ```
-//! use jasper_core::{BuildParams, Metric};
+//! use jasper_core::{BuildParams, ElementKind, Metric};
 //! use jasper_graph::Graph;
 //!
-//! let mut graph = Graph::<f32>::new(Metric::L2, 2, BuildParams::default())?;
+//! let mut graph = Graph::new(ElementKind::F32, Metric::L2, 2, BuildParams::default())?;
 //! let mut row = Vec::new();
-//! for (key, vector) in [(10, [0.0, 0.0]), (11, [3.0, 4.0])] {
+//! for (key, vector) in [(10, [0.0_f32, 0.0]), (11, [3.0, 4.0])] {
 //!     let squared_norm = graph.vectors().prepare(0, &vector, &mut row)?;
 //!     let slot = graph.add_vector(&row, squared_norm)?;
 //!     graph.keys_mut().assign(key, slot)?;
 //! }
 //! let slots = [10, 11].map(|key| graph.keys().slot_of(key).unwrap());
-//! assert_eq!(graph.vectors().slot_distance_computer(slots[1]).distance_to(slots[0]), 25.0);
+//! assert_eq!(graph.vectors().slot_distance_computer::<f32>(slots[1]).distance_to(slots[0]), 25.0);
 //! graph.keys_mut().delete(11)?;
 //! assert_eq!((graph.keys().live(), graph.keys().tombstones()), (1, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,6 +1,8 @@
 //! Checks the invariants of a graph, for mapped files, which were not validated, and for tests.
 
-use jasper_core::{Cancelled, Element, Key, Metric, NO_KEY, Progress, ProgressFn, Slot, Stage, no_progress};
+use jasper_core::{
+    Cancelled, Element, Key, Metric, NO_KEY, Progress, ProgressFn, Slot, Stage, no_progress, with_element,
+};
 
 use crate::Graph;
 
@@ -82,7 +84,7 @@ impl StructureReport {
     }
 }
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Checks every vector, edge and key. Does not check that every live vertex can be reached.
     ///
     /// Never panics, whatever a mapped file holds. Cost: one pass over vectors and edges; 16 bytes per live key.
@@ -147,13 +149,18 @@ impl<T: Element> Graph<T> {
     }
 
     fn is_vector_sound(&self, slot: Slot) -> bool {
-        let row = if self.has_vectors() { self.vectors.padded(slot) } else { &[] };
-        let (vector, padding) = row.split_at(row.len().min(self.dimension()));
-        let term = self.vectors.terms.as_ref().map_or(0.0, |terms| terms.at(slot.index()));
+        fn is_sound<T: Element>(row: &[T], dimension: usize) -> bool {
+            let (vector, padding) = row.split_at(dimension);
+            padding.iter().all(|&x| x == T::default())
+                && (T::EXACT_SUMS || vector.iter().all(|x| x.to_f32().is_finite()))
+        }
+        let term = self.vectors.term(slot);
         term.is_finite()
             && (term >= 0.0 || self.metric() == Metric::InnerProduct)
-            && padding.iter().all(|&x| x == T::default())
-            && (T::EXACT_SUMS || vector.iter().all(|x| x.to_f32().is_finite()))
+            && (!self.has_vectors()
+                || with_element!(self.element(), T => {
+                    is_sound::<T>(self.vectors.padded(slot), self.dimension())
+                }))
     }
 
     fn check_start_points(&self, report: &mut StructureReport) {
@@ -197,11 +204,12 @@ impl serde::Serialize for StructureFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::{BuildParams, Metric};
+    use crate::vectors::Block;
+    use jasper_core::{BuildParams, ElementKind, Metric};
 
-    fn graph() -> Graph<f32> {
+    fn graph() -> Graph {
         let params = BuildParams::builder().max_degree(3).build().unwrap();
-        let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, params).unwrap();
+        let mut graph = Graph::new(ElementKind::F32, Metric::InnerProduct, 3, params).unwrap();
         for key in 0..6 {
             let slot = graph.add_vector(&[1.0, 2.0, key as f32, 0.0], 1.0).unwrap();
             graph.keys_mut().assign(key, slot).unwrap();
@@ -224,7 +232,7 @@ mod tests {
         assert_eq!((report.vertices, report.edges, report.keys), (5, 10, 5));
     }
 
-    type Damage<'a> = &'a dyn Fn(&mut Graph<f32>);
+    type Damage<'a> = &'a dyn Fn(&mut Graph);
 
     #[test]
     fn every_fault_is_found() {
@@ -237,8 +245,8 @@ mod tests {
             (ToItself(id(1)), &|g| g.adjacency.table.row_mut(1)[0] = id(1)),
             (Twice(id(1), id(2)), &|g| g.adjacency.table.row_mut(1)[1] = id(2)),
             (FromFree(id(5)), &|g| g.adjacency.degrees.set(5, 1)),
-            (Vector(id(2)), &|g| g.vectors.table.row_mut(2)[2] = f32::NAN),
-            (Vector(id(2)), &|g| g.vectors.table.row_mut(2)[3] = 1.0),
+            (Vector(id(2)), &|g| Block::cast_mut(g.vectors.table.row_mut(2))[2] = f32::NAN),
+            (Vector(id(2)), &|g| Block::cast_mut(g.vectors.table.row_mut(2))[3] = 1.0_f32),
             (StartPoint(id(5)), &|g| g.adjacency.start_points = vec![id(5)]),
             (NoStartPoint, &|g| g.adjacency.start_points.clear()),
             (KeyTwice(2), &|g| g.keys.further.push(id(1), 2)),

@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{BuildParams, Element, ElementKind, Metric, ProgressFn, Slot, VectorSource};
+use jasper_core::{BuildParams, Element, Metric, ProgressFn, Slot, VectorSource};
 use jasper_data::AtomicFile;
 
 use crate::import::{Import, read_file, read_value};
@@ -54,7 +54,7 @@ pub fn read<T: Element>(
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<T>, ImportError> {
+) -> Result<Graph, ImportError> {
     read_file(path.as_ref(), |file, size| read_from(file, size, vectors, metric, params, progress))
 }
 
@@ -70,7 +70,7 @@ pub fn read_from<T: Element>(
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<T>, ImportFault> {
+) -> Result<Graph, ImportFault> {
     let rows = vectors.len();
     let least = HEADER_BYTES + 4 * rows as u64;
     if actual < least {
@@ -116,7 +116,7 @@ pub fn read_from<T: Element>(
 ///
 /// # Errors
 /// Returns [`ExportError`]; each of the two files is then entirely the old or the new one.
-pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
+pub fn write(graph: &Graph, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let path = path.as_ref();
     let rows = Rows::new(graph)?;
     let mut data_path = OsString::from(path);
@@ -127,23 +127,20 @@ pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec
     Ok(rows.into_slots())
 }
 
-fn write_data<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Write) -> std::io::Result<()> {
+fn write_data(graph: &Graph, rows: &Rows<'_>, out: &mut impl Write) -> std::io::Result<()> {
     out.write_all(&(rows.len() as u32).to_le_bytes())?;
     out.write_all(&(graph.dimension() as u32).to_le_bytes())?;
     for slot in rows.iter() {
-        match T::KIND {
-            ElementKind::F16 => rows.write_f32(slot, out)?,
-            _ => out.write_all(bytemuck::cast_slice(graph.vectors().get(slot)))?,
+        if graph.element().is_integer() {
+            out.write_all(&graph.vectors().padded_bytes(slot)[..graph.dimension()])?;
+        } else {
+            rows.write_f32(slot, out)?;
         }
     }
     out.flush()
 }
 
-fn write_graph<T: Element>(
-    graph: &Graph<T>,
-    rows: &Rows<'_, T>,
-    out: &mut impl Write,
-) -> std::io::Result<()> {
+fn write_graph(graph: &Graph, rows: &Rows<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let largest = rows.iter().map(|slot| graph.adjacency().neighbors(slot).len()).max().unwrap_or(0);
     let bytes = HEADER_BYTES + 4 * (rows.len() as u64 + graph.adjacency().edges());
     let header = Header { bytes, largest_degree: largest as u32, start: rows.start(), frozen: 0 };

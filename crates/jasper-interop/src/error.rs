@@ -2,7 +2,7 @@
 
 use std::io;
 
-use jasper_core::{Cancelled, ElementKind, Key, Metric, NO_KEY, ParamError};
+use jasper_core::{Cancelled, Key, Metric, NO_KEY, ParamError};
 use jasper_data::PathError;
 
 use jasper_graph::{FileError, VectorError};
@@ -90,14 +90,6 @@ pub enum ImportFault {
         found: String,
         /// What can be read, or what to do.
         remedy: &'static str,
-    },
-    /// The file has vectors of another element type.
-    #[error("holds vectors of {held}, not {asked}; read them as {held}")]
-    Element {
-        /// Element type of the file.
-        held: ElementKind,
-        /// Element type that was asked for.
-        asked: ElementKind,
     },
     /// The file is of another metric.
     #[error("is of the metric {held}, not {given}; leave the metric out")]

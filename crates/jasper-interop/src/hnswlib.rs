@@ -20,7 +20,7 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot};
+use jasper_core::{BuildParams, ElementKind, Key, Metric, ProgressFn, Slot};
 use jasper_data::AtomicFile;
 
 use crate::import::{BUFFER, Import, params_of, read_file};
@@ -100,7 +100,7 @@ pub fn read(
     metric: Metric,
     params: Option<BuildParams>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<f32>, ImportError> {
+) -> Result<Graph, ImportError> {
     read_file(path.as_ref(), |file, size| read_from(file, size, metric, params, progress))
 }
 
@@ -115,7 +115,7 @@ pub fn read_from(
     metric: Metric,
     params: Option<BuildParams>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<f32>, ImportFault> {
+) -> Result<Graph, ImportFault> {
     let mut source = Source::new(source, actual);
     let header: Header = source.value()?;
     header.check(actual)?;
@@ -125,11 +125,11 @@ pub fn read_from(
     let [link_bytes, label_offset, element_bytes] =
         [header.vector_offset, header.label_offset, header.element_bytes].map(|bytes| bytes as usize);
     let dimension = (label_offset - link_bytes) / 4;
-    let mut import = Import::without_vectors(rows, dimension, metric, params, progress)?;
+    let mut import = Import::without_vectors(ElementKind::F32, rows, dimension, metric, params, progress)?;
     let at_once = (BUFFER / element_bytes).clamp(1, rows.max(1));
     let mut elements = vec![0_u8; if rows == 0 { 0 } else { at_once * element_bytes }];
     let (mut keys, mut deleted) = (Vec::<Key>::with_capacity(rows), Vec::new());
-    let mut vector = vec![0.0_f32; if rows == 0 { 0 } else { dimension }];
+    let (mut vector, mut prepared) = (vec![0.0_f32; if rows == 0 { 0 } else { dimension }], Vec::new());
     for start in (0..rows).step_by(at_once) {
         let elements = &mut elements[..at_once.min(rows - start) * element_bytes];
         source.fill(elements)?;
@@ -141,7 +141,7 @@ pub fn read_from(
                 return Err(ImportFault::HeaderDegree { vertex: row, degree, bound });
             }
             bytemuck::cast_slice_mut(&mut vector).copy_from_slice(&element[link_bytes..label_offset]);
-            import.add_vector(&vector)?;
+            import.add_vector(&vector, &mut prepared)?;
             import.link(degree, &mut &element[4..link_bytes])?;
             keys.push(bytemuck::pod_read_unaligned(&element[label_offset..]));
             if word & DELETED != 0 {
@@ -180,14 +180,14 @@ pub fn read_from(
 ///
 /// # Errors
 /// Returns [`ExportError`]. What was at `path` is unchanged, except after [`FileFault::NotSynced`](jasper_graph::FileFault).
-pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
+pub fn write(graph: &Graph, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let rows = Rows::new(graph)?;
     let path = path.as_ref();
     write_file(path, AtomicFile::create(path), |file| Ok(write_to(graph, &rows, file)?))?;
     Ok(rows.into_slots())
 }
 
-fn write_to<T: Element>(graph: &Graph<T>, rows: &Rows<'_, T>, out: &mut impl Write) -> std::io::Result<()> {
+fn write_to(graph: &Graph, rows: &Rows<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let max_degree = graph.params().max_degree();
     let link_bytes = 4 + 4 * max_degree as u64;
     let label_offset = link_bytes + 4 * graph.dimension() as u64;

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use bytemuck::Pod;
 use jasper_core::{
-    BuildParams, Element, Key, Metric, NO_KEY, Progress, ProgressFn, Slot, Stage, VectorSource, defaults,
+    BuildParams, Element, ElementKind, Key, Metric, NO_KEY, Progress, ProgressFn, Slot, Stage, VectorSource,
+    defaults,
 };
 use jasper_data::open_file;
 
@@ -23,21 +24,20 @@ const REPORT: usize = 1 << 14;
 /// The largest beam width that [`BuildParams`] may have.
 const LARGEST_BEAM_WIDTH: u64 = 4096;
 
-pub(crate) struct Import<'a, 'p, T: 'static> {
-    graph: Graph<T>,
+pub(crate) struct Import<'a, 'p> {
+    graph: Graph,
     /// Vertices of the whole graph.
     rows: usize,
     /// Vertices whose edges have been read.
     linked: usize,
-    prepared: Vec<T>,
     neighbors: Vec<u32>,
     edges: Vec<Slot>,
     progress: &'a mut ProgressFn<'p>,
 }
 
-impl<'a, 'p, T: Element> Import<'a, 'p, T> {
+impl<'a, 'p> Import<'a, 'p> {
     /// Stores all vectors. The first `searchable` of them get their position as key; the others stay tombstones.
-    pub(crate) fn new(
+    pub(crate) fn new<T: Element>(
         vectors: &dyn VectorSource<T>,
         searchable: usize,
         metric: Metric,
@@ -45,8 +45,8 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
         progress: &'a mut ProgressFn<'p>,
     ) -> Result<Self, ImportFault> {
         let (total, dimension) = (vectors.len(), vectors.dimension());
-        let mut import = Self::without_vectors(total, dimension, metric, params, progress)?;
-        import.add_vectors(|rows, values| Ok(vectors.read(rows, values)?))?;
+        let mut import = Self::without_vectors(T::KIND, total, dimension, metric, params, progress)?;
+        import.add_vectors(|rows, values: &mut [T]| Ok(vectors.read(rows, values)?))?;
         for row in 0..searchable {
             import.graph.keys_mut().assign_unused(row as Key, Slot::from_index(row));
         }
@@ -55,39 +55,42 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
 
     /// A graph that is to have this number of vertices.
     pub(crate) fn without_vectors(
+        element: ElementKind,
         rows: usize,
         dimension: usize,
         metric: Metric,
         params: BuildParams,
         progress: &'a mut ProgressFn<'p>,
     ) -> Result<Self, ImportFault> {
-        let graph = Graph::new(metric, dimension, params).map_err(VectorError::from)?;
-        let (prepared, neighbors, edges) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { graph, rows, linked: 0, prepared, neighbors, edges, progress })
+        let graph = Graph::new(element, metric, dimension, params).map_err(VectorError::from)?;
+        Ok(Self { graph, rows, linked: 0, neighbors: Vec::new(), edges: Vec::new(), progress })
     }
 
     /// Stores all vectors, without keys: calls `read` for one range of rows after another.
-    pub(crate) fn add_vectors(
+    pub(crate) fn add_vectors<T: Element>(
         &mut self,
         mut read: impl FnMut(Range<usize>, &mut [T]) -> Result<(), ImportFault>,
     ) -> Result<(), ImportFault> {
         let (total, dimension) = (self.rows, self.graph.dimension());
-        let mut chunk = vec![T::default(); ROWS.min(total) * dimension];
+        let (mut chunk, mut prepared) = (vec![T::default(); ROWS.min(total) * dimension], Vec::new());
         for start in (0..total).step_by(ROWS) {
             let end = total.min(start + ROWS);
             let chunk = &mut chunk[..(end - start) * dimension];
             read(start..end, chunk)?;
-            chunk.chunks_exact(dimension).try_for_each(|vector| self.add_vector(vector))?;
+            chunk.chunks_exact(dimension).try_for_each(|vector| self.add_vector(vector, &mut prepared))?;
             Progress { stage: Stage::Reading, done: end, total }.report(self.progress)?;
         }
         Ok(())
     }
 
-    /// Stores the vector of the next vertex, without a key.
-    pub(crate) fn add_vector(&mut self, vector: &[T]) -> Result<(), ImportFault> {
-        let Self { graph, prepared, .. } = self;
-        let squared_norm = graph.vectors().prepare(graph.slots(), vector, prepared)?;
-        graph.add_vector(prepared, squared_norm)?;
+    /// Stores the vector of the next vertex, without a key. `prepared` is scratch memory.
+    pub(crate) fn add_vector<T: Element>(
+        &mut self,
+        vector: &[T],
+        prepared: &mut Vec<T>,
+    ) -> Result<(), ImportFault> {
+        let squared_norm = self.graph.vectors().prepare(self.graph.slots(), vector, prepared)?;
+        self.graph.add_vector(prepared, squared_norm)?;
         Ok(())
     }
 
@@ -154,7 +157,7 @@ impl<'a, 'p, T: Element> Import<'a, 'p, T> {
     }
 
     /// Returns the graph, once every vertex has its edges.
-    pub(crate) fn finish(self, start: u32) -> Result<Graph<T>, ImportFault> {
+    pub(crate) fn finish(self, start: u32) -> Result<Graph, ImportFault> {
         let Self { mut graph, rows, linked, .. } = self;
         if linked < rows {
             return Err(ImportFault::Vertices { vertices: linked as u64, rows });

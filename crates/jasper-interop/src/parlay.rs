@@ -26,7 +26,7 @@ pub fn read<T: Element>(
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<T>, ImportError> {
+) -> Result<Graph, ImportError> {
     read_file(path.as_ref(), |file, size| read_from(file, size, vectors, metric, params, progress))
 }
 
@@ -42,7 +42,7 @@ pub fn read_from<T: Element>(
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<T>, ImportFault> {
+) -> Result<Graph, ImportFault> {
     let rows = vectors.len();
     if actual < HEADER_BYTES {
         return Err(ImportFault::Length { claimed: HEADER_BYTES, actual });

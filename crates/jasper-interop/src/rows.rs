@@ -2,21 +2,21 @@
 
 use std::io::{self, Write};
 
-use jasper_core::{Element, Metric, Slot};
+use jasper_core::{Metric, Slot};
 
 use crate::ExportError;
 use jasper_graph::Graph;
 
 /// The vertices ordered by first key.
-pub(crate) struct Rows<'a, T: 'static> {
-    graph: &'a Graph<T>,
+pub(crate) struct Rows<'a> {
+    graph: &'a Graph,
     slots: Vec<Slot>,
     /// Row of each slot; meaningless where the slot is free.
     row_of: Vec<u32>,
 }
 
-impl<'a, T: Element> Rows<'a, T> {
-    pub(crate) fn new(graph: &'a Graph<T>) -> Result<Self, ExportError> {
+impl<'a> Rows<'a> {
+    pub(crate) fn new(graph: &'a Graph) -> Result<Self, ExportError> {
         graph.require_vectors()?;
         if graph.keys().tombstones() > 0 {
             return Err(ExportError::Tombstones(graph.keys().tombstones()));
@@ -60,13 +60,13 @@ impl<'a, T: Element> Rows<'a, T> {
 
     /// Writes the vector of a vertex as f32; at unit length under the cosine metric.
     pub(crate) fn write_f32(&self, slot: Slot, out: &mut impl Write) -> io::Result<()> {
-        let vector = self.graph.vectors().get(slot);
-        let scale = match self.graph.metric() {
-            Metric::Cosine if T::EXACT_SUMS => {
-                vector.iter().map(|x| f64::from(x.to_f32()).powi(2)).sum::<f64>().sqrt().recip()
-            }
-            _ => 1.0,
-        };
-        vector.iter().try_for_each(|x| out.write_all(&((f64::from(x.to_f32()) * scale) as f32).to_le_bytes()))
+        let graph = self.graph;
+        let mut vector = vec![0.0_f32; graph.dimension()];
+        graph.vectors().read_f32(slot, &mut vector);
+        if graph.metric() == Metric::Cosine && graph.element().is_integer() {
+            let scale = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt().recip();
+            vector.iter_mut().for_each(|x| *x = (f64::from(*x) * scale) as f32);
+        }
+        out.write_all(bytemuck::cast_slice(&vector))
     }
 }

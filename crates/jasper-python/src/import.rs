@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jasper::{Device, Element, Metric, OpenOptions, Vectors};
+use jasper::{Device, Metric, OpenOptions, Vectors};
 use jasper_core::{BuildParams, with_element};
 use jasper_graph::Graph;
 use jasper_interop::{GraphFormat, ImportError, ImportFault, diskann, faiss, hnswlib, parlay};
@@ -125,10 +125,8 @@ impl GraphFile {
             let graph = hnswlib::read(path, self.needed_metric()?, params, &mut report).map_err(raise)?;
             return self.index(graph, report);
         }
-        with_element!(faiss::element(path).map_err(raise)?, T => {
-            let graph = faiss::read::<T>(path, self.metric, params, &mut report).map_err(raise)?;
-            self.index(graph, report)
-        })
+        let graph = faiss::read(path, self.metric, params, &mut report).map_err(raise)?;
+        self.index(graph, report)
     }
 
     /// Opens a file without vectors.
@@ -146,7 +144,7 @@ impl GraphFile {
         })
     }
 
-    fn index<T: Element>(self, graph: Graph<T>, report: Report) -> PyResult<jasper::Index> {
+    fn index(self, graph: Graph, report: Report) -> PyResult<jasper::Index> {
         check_keys(self.options.with_progress(report).import_graph(graph).map_err(Raise::raise)?)
     }
 

@@ -11,11 +11,10 @@
 //! have paths between clusters. Start points and landmarks take the place of these layers. Edges are added, and an edge
 //! is replaced only where a full row must lead to a vertex that no path leads to.
 
-use jasper_core::{Element, ProgressFn, Slot};
+use jasper_core::{ProgressFn, Slot};
 use jasper_data::parallel;
 use jasper_graph::Graph;
 
-use crate::compiled::Compiled;
 use crate::landmarks::link_landmarks;
 use crate::reconnect::reconnect;
 use crate::{CpuExecutor, GraphAccess, UpdateError, Vertices, start};
@@ -34,18 +33,9 @@ const MIN_STARTS: usize = 16;
 ///
 /// # Errors
 /// Returns [`UpdateError`] if the call is cancelled; the graph then lacks some of these edges.
-pub fn adopt<T: Element>(
+pub fn adopt(
     executor: &CpuExecutor,
-    graph: &mut Graph<T>,
-    progress: &mut ProgressFn<'_>,
-) -> Result<(), UpdateError> {
-    (Compiled::get().adopt)(executor, graph, progress)
-}
-
-/// [`adopt`].
-pub(crate) fn adopt_graph<T: Element>(
-    executor: &CpuExecutor,
-    graph: &mut Graph<T>,
+    graph: &mut Graph,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
@@ -57,7 +47,7 @@ pub(crate) fn adopt_graph<T: Element>(
     let starts = (vertices.len() / VERTICES_PER_START).clamp(MIN_STARTS, start::MAX_STARTS);
     let starts = starts.min(vertices.len() / MIN_STARTS);
     start::add_start_points_up_to(starts, graph, &vertices);
-    let graph: &mut dyn GraphAccess<Graph<T>> = graph;
+    let graph: &mut dyn GraphAccess<Graph> = graph;
     link_landmarks(executor, graph, Vertices::All, &vertices).map_err(UpdateError::device)?;
     reconnect(executor, graph, Vertices::All, progress).map(|_| ())
 }

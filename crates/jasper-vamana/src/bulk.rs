@@ -11,11 +11,10 @@
 //! alone, not on the number of threads.
 
 use jasper_core::synthetic::Permutation;
-use jasper_core::{BuildParams, Element, Key, Metric, ProgressFn, Slot, VectorSource};
+use jasper_core::{BuildParams, ElementKind, Key, Metric, ProgressFn, Slot, Vectors};
 use jasper_data::parallel;
 use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, VectorTable};
 
-use crate::compiled::Compiled;
 use crate::ingest::{add_vectors, check_keys};
 use crate::{
     BuildSpec, BulkLinker, Checkpoints, CpuExecutor, InsertReport, MemoryPlan, OnConflict, OperationCounts,
@@ -24,18 +23,18 @@ use crate::{
 
 /// A graph whose vertices have no edges yet, and the order to link them in: the result of [`ingest`].
 #[derive(Debug)]
-pub struct Ingested<T: 'static> {
+pub struct Ingested {
     /// The graph of the vectors under their keys. Its only start point is the medoid, or none if there are no vectors.
-    pub graph: Graph<T>,
+    pub graph: Graph,
     /// All vertices but the medoid, shuffled.
     pub order: Vec<Slot>,
 }
 
 /// A graph whose vertices are linked.
 #[derive(Debug)]
-pub struct Linked<T: 'static> {
+pub struct Linked {
     /// The graph.
-    pub graph: Graph<T>,
+    pub graph: Graph,
     /// Unreachable vertices that were given an edge.
     pub reconnected: usize,
     /// Operations performed.
@@ -45,9 +44,9 @@ pub struct Linked<T: 'static> {
     pub missed: Option<f64>,
 }
 
-impl<T: Element> Linked<T> {
+impl Linked {
     /// The finished graph, with a report.
-    pub fn finish(self) -> (Graph<T>, InsertReport) {
+    pub fn finish(self) -> (Graph, InsertReport) {
         let Self { graph, reconnected, cost, .. } = self;
         let (keys, duplicates) = (graph.keys().len(), graph.keys().duplicate_keys());
         (graph, InsertReport { keys, first_key: None, duplicates, reconnected, cost })
@@ -61,34 +60,36 @@ impl<T: Element> Linked<T> {
 /// # Errors
 /// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
 /// cancelled.
-pub fn bulk_build<T: Element>(
+pub fn bulk_build<'a>(
     executor: &CpuExecutor,
-    vectors: &dyn VectorSource<T>,
+    vectors: impl Into<Vectors<'a>>,
     keys: Option<&[Key]>,
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Graph<T>, InsertReport), UpdateError> {
-    let ingested = ingest(executor, vectors, keys, metric, params, progress)?;
+) -> Result<(Graph, InsertReport), UpdateError> {
+    let vectors = vectors.into();
+    let ingested = ingest(executor, vectors, vectors.element(), keys, metric, params, progress)?;
     let linked = link_on_host(executor, ingested, None, None, progress)?;
     Ok(linked.finish())
 }
 
-/// Stores `vectors` as vertices without edges, under `keys`, or under the row indices if `None`. Slots follow the order
+/// Stores `vectors`, converted to `element`, as vertices without edges, under `keys`, or under the row indices if `None`. Slots follow the order
 /// of the vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
 /// cancelled.
-pub fn ingest<T: Element>(
+pub fn ingest(
     executor: &CpuExecutor,
-    vectors: &dyn VectorSource<T>,
+    vectors: Vectors<'_>,
+    element: ElementKind,
     keys: Option<&[Key]>,
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
-) -> Result<Ingested<T>, UpdateError> {
-    let mut graph = Graph::new(metric, vectors.dimension(), params).map_err(VectorError::from)?;
+) -> Result<Ingested, UpdateError> {
+    let mut graph = Graph::new(element, metric, vectors.dimension(), params).map_err(VectorError::from)?;
     if let Some(keys) = keys {
         check_keys(executor.pool(), &graph, keys, vectors.len(), OnConflict::Refuse)?;
     }
@@ -119,24 +120,13 @@ pub fn ingest<T: Element>(
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a checkpoint cannot be read or written, or the build is cancelled.
-pub fn link_on_host<T: Element>(
+pub fn link_on_host(
     executor: &CpuExecutor,
-    ingested: Ingested<T>,
+    ingested: Ingested,
     quantizer: Option<&ScalarQuantizer>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, UpdateError> {
-    (Compiled::get().link)(executor, ingested, quantizer, checkpoints, progress)
-}
-
-/// [`link_on_host`].
-pub(crate) fn link<T: Element>(
-    executor: &CpuExecutor,
-    ingested: Ingested<T>,
-    quantizer: Option<&ScalarQuantizer>,
-    checkpoints: Option<Checkpoints<'_>>,
-    progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, UpdateError> {
+) -> Result<Linked, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     let linker =
         parallel::install(executor.pool(), || BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
@@ -158,12 +148,12 @@ pub(crate) fn link<T: Element>(
 ///
 /// # Errors
 /// Returns [`VectorError`] if memory cannot be allocated.
-pub fn make_sketches<T: Element>(
+pub fn make_sketches(
     executor: &CpuExecutor,
-    vectors: &VectorTable<T>,
+    vectors: &VectorTable,
     slots: Option<&[Slot]>,
 ) -> Result<Option<Sketches>, VectorError> {
-    let compute = |chunks: Vec<SketchChunk<'_, T>>| {
+    let compute = |chunks: Vec<SketchChunk<'_>>| {
         parallel::map_on(Some(executor.pool()), chunks, SketchChunk::compute);
     };
     Ok(vectors.new_sketches(slots, compute)?)
@@ -171,8 +161,8 @@ pub fn make_sketches<T: Element>(
 
 /// The number of vectors that a build sketches: as many as are planned for and fit into the memory that the edges leave
 /// free.
-fn affordable_sketches<T: Element>(graph: &Graph<T>) -> usize {
+fn affordable_sketches(graph: &Graph) -> usize {
     let spec = BuildSpec::of(graph);
     let left = MemoryPlan::usable(free_host_memory()).saturating_sub(graph.adjacency().bytes() as u64);
-    spec.sketches::<T>().0.min(spec.sketches_within::<T>(left).0)
+    spec.sketches().0.min(spec.sketches_within(left).0)
 }

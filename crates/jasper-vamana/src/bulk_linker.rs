@@ -15,7 +15,7 @@
 //! (docs/notebook/experiments.md#two-passes). A vertex whose edges are chosen again loses those from vertices chosen
 //! before, which the third pass adds again.
 
-use jasper_core::{BuildParams, Element, Metric, Progress, ProgressFn, Slot, Stage};
+use jasper_core::{BuildParams, Metric, Progress, ProgressFn, Slot, Stage};
 use jasper_graph::Graph;
 
 use crate::checkpoint::CheckpointWriter;
@@ -74,8 +74,8 @@ impl<'a> BulkLinker<'a> {
     ///
     /// # Errors
     /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
-    pub fn new<T: Element>(
-        graph: &mut Graph<T>,
+    pub fn new(
+        graph: &mut Graph,
         order: &'a [Slot],
         quantizer: Option<&ScalarQuantizer>,
         checkpoints: Option<Checkpoints<'a>>,
@@ -93,12 +93,12 @@ impl<'a> BulkLinker<'a> {
     ///
     /// # Errors
     /// Returns [`UpdateError`] if the device fails, a checkpoint cannot be written, or the build is cancelled.
-    pub fn run<T: Element, E: Executor<T>>(
+    pub fn run<E: Executor>(
         mut self,
         executor: &E,
         mut graph: E::Graph,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Linked<T>, UpdateError> {
+    ) -> Result<Linked, UpdateError> {
         let (order, passes) = (self.order, passes(graph.host().metric()));
         // In vertices, as if all passes went over them together.
         let progress_of =
@@ -169,7 +169,7 @@ mod tests {
             false => ControlFlow::Continue(()),
         };
         let executor = CpuExecutor::new(2).unwrap();
-        let stopped = bulk_build::<f32>(&executor, &vectors, None, Metric::L2, params.build().unwrap(), stop);
+        let stopped = bulk_build(&executor, vectors, None, Metric::L2, params.build().unwrap(), stop);
         match stopped.unwrap_err() {
             UpdateError::Cancelled(Cancelled { done, .. }) => {
                 assert!((within..ROWS / 3).contains(&done), "{done}")

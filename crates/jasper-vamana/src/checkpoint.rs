@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use jasper_core::{BuildParams, Element, Metric, Slot, defaults};
+use jasper_core::{BuildParams, ElementKind, Metric, Slot, defaults};
 use jasper_data::parallel;
 use jasper_graph::{Checkpoint, CheckpointFile, FileError, Graph};
 
@@ -75,19 +75,21 @@ impl<'a> Checkpoints<'a> {
     ///
     /// # Errors
     /// Returns [`CheckpointError`] if it is not, or cannot.
-    pub fn check<T: Element>(
+    pub fn check(
         &self,
+        element: ElementKind,
         metric: Metric,
         dimension: usize,
         params: &BuildParams,
     ) -> Result<(), CheckpointError> {
-        self.open::<T>(metric, dimension, params)?;
+        self.open(element, metric, dimension, params)?;
         CheckpointFile::check_writable(self.path).map_err(CheckpointError::Save)
     }
 
     /// The checkpoint, if there is one, of a build with these parameters.
-    fn open<T: Element>(
+    fn open(
         &self,
+        element: ElementKind,
         metric: Metric,
         dimension: usize,
         params: &BuildParams,
@@ -104,7 +106,7 @@ impl<'a> Checkpoints<'a> {
                 text(&String::from_utf8_lossy(&their_release).trim_end_matches('\0')),
                 text(&RELEASE),
             ),
-            ("element", text(&info.element), text(&T::KIND)),
+            ("element", text(&info.element), text(&element)),
             ("metric", text(&info.metric), text(&metric)),
             ("dimension", text(&info.dimension), text(&dimension)),
             ("max_degree", text(&theirs.max_degree()), text(&params.max_degree())),
@@ -157,14 +159,14 @@ impl<'a> CheckpointWriter<'a> {
     ///
     /// # Errors
     /// Returns [`CheckpointError`] if the checkpoint is damaged, or of another build.
-    pub(crate) fn resume<T: Element>(
+    pub(crate) fn resume(
         checkpoints: Checkpoints<'a>,
-        graph: &mut Graph<T>,
+        graph: &mut Graph,
         quantizer: Option<&ScalarQuantizer>,
         total: usize,
     ) -> Result<(Self, usize, OperationCounts), CheckpointError> {
         let rows_checksum = rows_checksum(graph, quantizer);
-        let file = checkpoints.open::<T>(graph.metric(), graph.dimension(), graph.params())?;
+        let file = checkpoints.open(graph.element(), graph.metric(), graph.dimension(), graph.params())?;
         let (mut done, mut cost) = (0, OperationCounts::default());
         if let Some(file) = file {
             let checkpoint = *file.checkpoint();
@@ -190,9 +192,9 @@ impl<'a> CheckpointWriter<'a> {
     }
 
     /// Writes a checkpoint with the edges of `graph`.
-    pub(crate) fn write<T: Element>(
+    pub(crate) fn write(
         &mut self,
-        graph: &Graph<T>,
+        graph: &Graph,
         done: usize,
         cost: OperationCounts,
     ) -> Result<(), CheckpointError> {
@@ -223,12 +225,12 @@ fn release() -> [u8; 12] {
 const SLOTS_PER_TASK: usize = 1 << 14;
 
 /// Checksum of all vectors, in the order of their slots, and of how they are quantized.
-fn rows_checksum<T: Element>(graph: &Graph<T>, quantizer: Option<&ScalarQuantizer>) -> u32 {
+fn rows_checksum(graph: &Graph, quantizer: Option<&ScalarQuantizer>) -> u32 {
     let checksum_of = |task: usize| {
         let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
-        slots.map(Slot::from_index).fold(0, |checksum, slot| {
-            crc32c::crc32c_append(checksum, bytemuck::cast_slice(graph.vectors().padded(slot)))
-        })
+        slots
+            .map(Slot::from_index)
+            .fold(0, |checksum, slot| crc32c::crc32c_append(checksum, graph.vectors().padded_bytes(slot)))
     };
     let checksums: Vec<u32> = parallel::map(0..graph.slots().div_ceil(SLOTS_PER_TASK), checksum_of);
     let scale = quantizer.map_or(0.0, ScalarQuantizer::scale);

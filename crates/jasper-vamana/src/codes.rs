@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use jasper_core::synthetic::permutation;
-use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, no_progress};
+use jasper_core::{
+    Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, no_progress, with_element,
+};
 use jasper_data::parallel;
 use jasper_graph::{CodeChunk, Codes, Graph};
 use jasper_quant::{CodeTable, EncodeBuffers, Quantization, Quantizer};
@@ -38,9 +40,9 @@ const CHUNKS_PER_REPORT: usize = 64;
 ///
 /// # Errors
 /// Returns the errors of [`train_quantizer`] and [`encode`].
-pub fn quantize<T: Element>(
+pub fn quantize(
     executor: &CpuExecutor,
-    graph: &mut Graph<T>,
+    graph: &mut Graph,
     quantization: Quantization,
 ) -> Result<(), UpdateError> {
     let quantizer = train_quantizer(executor, graph, quantization)?;
@@ -53,9 +55,9 @@ pub fn quantize<T: Element>(
 ///
 /// # Errors
 /// Returns [`UpdateError`] if the vectors were dropped or cannot be quantized.
-pub fn train_quantizer<T: Element>(
+pub fn train_quantizer(
     executor: &CpuExecutor,
-    graph: &Graph<T>,
+    graph: &Graph,
     quantization: Quantization,
 ) -> Result<Arc<dyn Quantizer>, UpdateError> {
     graph.require_vectors()?;
@@ -69,9 +71,9 @@ pub fn train_quantizer<T: Element>(
 ///
 /// # Errors
 /// Returns [`UpdateError::CodesLose`], or an error if the vectors were dropped.
-pub fn check_quantizer<T: Element>(
+pub fn check_quantizer(
     executor: &CpuExecutor,
-    graph: &Graph<T>,
+    graph: &Graph,
     quantizer: &dyn Quantizer,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
@@ -88,9 +90,9 @@ pub fn check_quantizer<T: Element>(
 ///
 /// # Errors
 /// Returns [`UpdateError`] if the vectors were dropped, memory cannot be allocated, or the call was cancelled.
-pub fn encode<T: Element>(
+pub fn encode(
     executor: &CpuExecutor,
-    graph: &Graph<T>,
+    graph: &Graph,
     quantizer: Arc<dyn Quantizer>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Codes, UpdateError> {
@@ -139,10 +141,7 @@ const REPORT_VERTICES: usize = 500;
 ///
 /// # Errors
 /// Returns [`UpdateError::Quantize`] if no quantizer can be trained on the remaining vectors.
-pub fn code_report<T: Element>(
-    executor: &CpuExecutor,
-    graph: &Graph<T>,
-) -> Result<Option<CodeReport>, UpdateError> {
+pub fn code_report(executor: &CpuExecutor, graph: &Graph) -> Result<Option<CodeReport>, UpdateError> {
     let Some(codes) = graph.vectors().codes().filter(|_| graph.has_vectors()) else { return Ok(None) };
     let retrained = train_quantizer(executor, graph, codes.quantizer().quantization())?;
     let vertices: Vec<Slot> = sample(graph).take(REPORT_VERTICES).collect();
@@ -154,10 +153,13 @@ pub fn code_report<T: Element>(
 }
 
 /// The distance of a vertex from each of its neighbors, and the estimate of a quantizer for it.
-fn estimates<T: Element>(graph: &Graph<T>, quantizer: &dyn Quantizer, vertex: Slot) -> Vec<(f64, f64)> {
+fn estimates(graph: &Graph, quantizer: &dyn Quantizer, vertex: Slot) -> Vec<(f64, f64)> {
     let neighbors = graph.adjacency().neighbors(vertex);
     let mut distances = vec![0.0; neighbors.len()];
-    graph.vectors().distance_computer(graph.vectors().padded(vertex)).compute(neighbors, &mut distances);
+    let vectors = graph.vectors();
+    with_element!(graph.element(), T => {
+        vectors.distance_computer::<T>(vectors.padded(vertex)).compute(neighbors, &mut distances);
+    });
     let mut rows: Vec<f32> = neighbors.iter().flat_map(|&slot| values(graph, slot)).collect();
     let words = quantizer.layout().words();
     let mut codes = vec![0; neighbors.len() * words];
@@ -196,11 +198,7 @@ fn relative_error(pairs: &[(f64, f64)]) -> f64 {
 /// ```
 ///
 /// A search reranks vectors that are nearest by code, so it finds no more.
-fn kept_neighbors<T: Element>(
-    executor: &CpuExecutor,
-    graph: &Graph<T>,
-    quantizer: &dyn Quantizer,
-) -> (f64, f64) {
+fn kept_neighbors(executor: &CpuExecutor, graph: &Graph, quantizer: &dyn Quantizer) -> (f64, f64) {
     let compared: Vec<Slot> = sample(graph).take(SAMPLE_VECTORS).collect();
     let rows = rows_of(graph, &compared);
     let rows = MatrixView::new(&rows, graph.dimension()).expect("whole rows");
@@ -223,7 +221,9 @@ fn kept_neighbors<T: Element>(
     let checked = compared.len().min(CHECKED_VECTORS);
     let found_of_some = |first: usize| {
         let some = first..checked.min(first + CHECKED_AT_ONCE);
-        let distances = distances(graph, &compared[some.clone()], &compared);
+        let distances = with_element!(graph.element(), T => {
+            distances::<T>(graph, &compared[some.clone()], &compared)
+        });
         let found = some.zip(distances.chunks_exact(compared.len()));
         found.map(|(vertex, distances)| found_of(vertex, distances)).collect::<Vec<_>>()
     };
@@ -236,10 +236,11 @@ fn kept_neighbors<T: Element>(
 }
 
 /// `[of][to]`: the distances between vectors, computed for a few rows of `to` at a time, which stay in a cache.
-fn distances<T: Element>(graph: &Graph<T>, of: &[Slot], to: &[Slot]) -> Vec<f32> {
+fn distances<T: Element>(graph: &Graph, of: &[Slot], to: &[Slot]) -> Vec<f32> {
     let vectors = graph.vectors();
-    let computers: Vec<_> = of.iter().map(|&slot| vectors.distance_computer(vectors.padded(slot))).collect();
-    let rows_at_once = (CACHED_BYTES / size_of_val(vectors.padded(to[0]))).max(1);
+    let computers: Vec<_> =
+        of.iter().map(|&slot| vectors.distance_computer::<T>(vectors.padded(slot))).collect();
+    let rows_at_once = (CACHED_BYTES / vectors.padded_bytes(to[0]).len()).max(1);
     let mut distances = vec![0.0; of.len() * to.len()];
     for (first, to_some) in (0..).step_by(rows_at_once).zip(to.chunks(rows_at_once)) {
         for (computer, distances) in computers.iter().zip(distances.chunks_exact_mut(to.len())) {
@@ -250,25 +251,30 @@ fn distances<T: Element>(graph: &Graph<T>, of: &[Slot], to: &[Slot]) -> Vec<f32>
 }
 
 /// The coordinates of a vector.
-fn values<T: Element>(graph: &Graph<T>, slot: Slot) -> Vec<f32> {
-    graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect()
+fn values(graph: &Graph, slot: Slot) -> Vec<f32> {
+    let mut values = vec![0.0; graph.dimension()];
+    graph.vectors().read_f32(slot, &mut values);
+    values
 }
 
 /// `[slots][dimension]`: the vectors of some slots.
-fn rows_of<T: Element>(graph: &Graph<T>, slots: &[Slot]) -> Vec<T> {
-    slots.iter().flat_map(|&slot| graph.vectors().get(slot).iter().copied()).collect()
+fn rows_of(graph: &Graph, slots: &[Slot]) -> Vec<f32> {
+    let mut rows = vec![0.0; slots.len() * graph.dimension()];
+    let each = rows.chunks_exact_mut(graph.dimension()).zip(slots);
+    each.for_each(|(row, &slot)| graph.vectors().read_f32(slot, row));
+    rows
 }
 
 /// Live vertices in a random order.
-fn sample<T: Element>(graph: &Graph<T>) -> impl Iterator<Item = Slot> {
+fn sample(graph: &Graph) -> impl Iterator<Item = Slot> {
     let slots = permutation(graph.slots(), graph.params().seed());
     slots.into_iter().map(Slot::new).filter(|&slot| graph.keys().is_live(slot))
 }
 
 /// Maximum memory of [`train_quantizer`] and [`check_quantizer`] in bytes, for `rows` vectors of `dimension` coordinates:
 /// the vectors of a sample, and what training or the check takes.
-pub fn training_bytes<T: Element>(quantization: Quantization, rows: usize, dimension: usize) -> usize {
+pub fn training_bytes(quantization: Quantization, rows: usize, dimension: usize) -> usize {
     let sample = rows.min(SAMPLE_VECTORS);
     let codes = sample * quantization.bytes(dimension);
-    sample * dimension * size_of::<T>() + codes.max(quantization.training_bytes(sample, dimension))
+    sample * dimension * size_of::<f32>() + codes.max(quantization.training_bytes(sample, dimension))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 use jasper_graph::{Graph, VectorError};
 
 /// Statistics of a compaction.
@@ -29,7 +29,7 @@ impl AddAssign for CompactReport {
 ///
 /// # Errors
 /// Returns [`VectorError::Memory`] if memory for the tables cannot be allocated; the graph is unchanged.
-pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, VectorError> {
+pub fn compact(graph: &mut Graph) -> Result<CompactReport, VectorError> {
     let (kept, moves) = compaction_moves(graph);
     let report = CompactReport { moved: moves.len(), freed: graph.keys().free() };
     if report.freed > 0 {
@@ -39,7 +39,7 @@ pub fn compact<T: Element>(graph: &mut Graph<T>) -> Result<CompactReport, Vector
 }
 
 /// The number of slots that remain, and the moves that leave no free slot among them: pairs (from, to), both ascending.
-pub fn compaction_moves<T: Element>(graph: &Graph<T>) -> (usize, Vec<(Slot, Slot)>) {
+pub fn compaction_moves(graph: &Graph) -> (usize, Vec<(Slot, Slot)>) {
     let kept = graph.slots() - graph.keys().free();
     let free = (0..kept).map(Slot::from_index).filter(|&slot| graph.keys().is_free(slot));
     let beyond = (kept..graph.slots()).map(Slot::from_index).filter(|&slot| !graph.keys().is_free(slot));

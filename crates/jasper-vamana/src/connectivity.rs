@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper_core::{BitSet, Element, Slot};
+use jasper_core::{BitSet, Slot};
 use jasper_data::parallel;
 use jasper_graph::{Graph, NO_PARENT};
 
@@ -13,7 +13,7 @@ const SLOTS_PER_TASK: usize = 1 << 12;
 
 /// Live slots that no path from the first start point leads to, ascending. The other start points are only shortcuts.
 /// Reads every row once, in the current rayon pool.
-pub fn unreachable_slots<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
+pub fn unreachable_slots(graph: &Graph) -> Vec<Slot> {
     let start = graph.adjacency().start_points().first();
     let reached =
         start.map_or_else(|| no_slots(graph.slots()), |&start| reachable(graph, start, Vertices::All));
@@ -31,7 +31,7 @@ pub enum Vertices {
 
 impl Vertices {
     /// The slots that paths must not lead through, in words of 32. Edges lead to no free slot.
-    pub fn avoided<T: Element>(self, graph: &Graph<T>) -> Vec<u32> {
+    pub fn avoided(self, graph: &Graph) -> Vec<u32> {
         let words = 0..graph.slots().div_ceil(32);
         match self {
             Self::All => vec![0; words.len()],
@@ -39,7 +39,7 @@ impl Vertices {
         }
     }
 
-    pub(crate) fn contains<T: Element>(self, graph: &Graph<T>, slot: Slot) -> bool {
+    pub(crate) fn contains(self, graph: &Graph, slot: Slot) -> bool {
         match self {
             Self::All => !graph.keys().is_free(slot),
             Self::Live => graph.keys().is_live(slot),
@@ -49,7 +49,7 @@ impl Vertices {
 
 /// The slots that are reachable from `start`, including it, by paths through these `vertices` only. None, if `start`
 /// is not one of them. Runs in the current rayon pool.
-pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Vertices) -> BitSet {
+pub(crate) fn reachable(graph: &Graph, start: Slot, vertices: Vertices) -> BitSet {
     let avoided = vertices.avoided(graph);
     // As if they had been reached and expanded before.
     let reached = reach(graph, start, &avoided, |_, _| ());
@@ -57,7 +57,7 @@ pub(crate) fn reachable<T: Element>(graph: &Graph<T>, start: Slot, vertices: Ver
 }
 
 /// The number of edges that lead from live vertices to each slot. Runs in the current rayon pool.
-pub(crate) fn incoming_edges<T: Element>(graph: &Graph<T>) -> Vec<u32> {
+pub(crate) fn incoming_edges(graph: &Graph) -> Vec<u32> {
     let mut incoming = Vec::new();
     incoming.resize_with(graph.slots(), AtomicU32::default);
     parallel::map((0..graph.slots()).step_by(SLOTS_PER_TASK), |first| {
@@ -72,7 +72,7 @@ pub(crate) fn incoming_edges<T: Element>(graph: &Graph<T>) -> Vec<u32> {
 }
 
 /// The live vertices with a tombstone among their neighbors, ascending. Runs in the current rayon pool.
-pub(crate) fn rows_to_repair<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
+pub(crate) fn rows_to_repair(graph: &Graph) -> Vec<Slot> {
     let has_tombstone = |&vertex: &Slot| {
         graph.keys().is_live(vertex)
             && graph.adjacency().neighbors(vertex).iter().any(|&slot| graph.keys().is_tombstone(slot))
@@ -93,7 +93,7 @@ pub(crate) fn no_slots(slots: usize) -> BitSet {
 /// it was reached first. Runs in the current rayon pool.
 ///
 /// [`SpanningTree::new`]: jasper_graph::SpanningTree::new
-pub(crate) fn spanning_tree<T: Element>(graph: &Graph<T>, start: Slot) -> Vec<u32> {
+pub(crate) fn spanning_tree(graph: &Graph, start: Slot) -> Vec<u32> {
     let parents: Vec<_> = (0..graph.slots()).map(|_| AtomicU32::new(NO_PARENT)).collect();
     parents[start.index()].store(start.get(), Relaxed);
     let on_edge = |from: Slot, to: Slot| parents[to.index()].store(from.get(), Relaxed);
@@ -106,12 +106,7 @@ pub(crate) fn spanning_tree<T: Element>(graph: &Graph<T>, start: Slot) -> Vec<u3
 ///
 /// Sweeps over all slots in order, so that rows are read sequentially, until a sweep expands few vertices. Then follows
 /// the edges of the remaining ones one by one.
-fn reach<T: Element>(
-    graph: &Graph<T>,
-    start: Slot,
-    reached: &[u32],
-    on_edge: impl Fn(Slot, Slot) + Sync,
-) -> Vec<u32> {
+fn reach(graph: &Graph, start: Slot, reached: &[u32], on_edge: impl Fn(Slot, Slot) + Sync) -> Vec<u32> {
     let mut expanded = reached.to_vec();
     let reached: Vec<_> = reached.iter().map(|&word| AtomicU32::new(word)).collect();
     reached[start.index() / 32].fetch_or(1 << (start.index() % 32), Relaxed);
@@ -171,7 +166,7 @@ const SWEEP_DIVISOR: usize = 64;
 const WORDS_PER_TASK: usize = 16;
 
 /// Those of the `vertices` that are outside of `reached`, ascending.
-pub(crate) fn unreached<T: Element>(graph: &Graph<T>, reached: &BitSet, vertices: Vertices) -> Vec<Slot> {
+pub(crate) fn unreached(graph: &Graph, reached: &BitSet, vertices: Vertices) -> Vec<Slot> {
     // Nearly all words have all bits set and are skipped as a whole.
     let unreached = BitSet::from_words(reached.words().iter().map(|word| !word).collect());
     let slots = unreached.iter().take_while(|&slot| slot < graph.slots()).map(Slot::from_index);
@@ -181,15 +176,15 @@ pub(crate) fn unreached<T: Element>(graph: &Graph<T>, reached: &BitSet, vertices
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::{BuildParams, Metric};
+    use jasper_core::{BuildParams, ElementKind, Metric};
     use jasper_graph::SpanningTree;
     use proptest::prelude::*;
     use rand::RngExt;
     use std::collections::BTreeSet;
 
     /// A graph of `vertices` vertices, with up to two edges each.
-    fn graph(vertices: usize, seed: u64) -> Graph<u8> {
-        let mut graph = Graph::<u8>::new(Metric::L2, 1, BuildParams::default()).unwrap();
+    fn graph(vertices: usize, seed: u64) -> Graph {
+        let mut graph = Graph::new(ElementKind::U8, Metric::L2, 1, BuildParams::default()).unwrap();
         graph.add_vectors(vertices, |blocks| drop(blocks)).unwrap();
         let mut rng = jasper_core::synthetic::rng(seed);
         for slot in (0..vertices).map(Slot::from_index) {

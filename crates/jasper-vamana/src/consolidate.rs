@@ -38,7 +38,7 @@
 
 use std::ops::AddAssign;
 
-use jasper_core::{Element, Progress, Slot, Stage};
+use jasper_core::{Progress, Slot, Stage};
 use jasper_graph::Graph;
 
 use crate::effort::{in_random_order, random_live};
@@ -95,7 +95,7 @@ impl AddAssign for ConsolidateReport {
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the graph is unchanged.
-pub fn consolidate<T: Element, E: Executor<T>>(
+pub fn consolidate<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     hooks: ChangeHooks<'_>,
@@ -105,7 +105,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
         return transaction(graph, |graph| {
             // Files of earlier versions, and graphs of other libraries, may have unreachable vertices.
             ensure_tree(executor, graph)?;
-            let host_has = |test: fn(&Graph<T>) -> bool| graph.read(|graph| test(graph.host()));
+            let host_has = |test: fn(&Graph) -> bool| graph.read(|graph| test(graph.host()));
             let is_connected = host_has(|graph| graph.adjacency().spanning_tree().is_some());
             let reconnected = if is_connected || !host_has(Graph::has_vectors) {
                 0
@@ -187,7 +187,7 @@ pub fn consolidate<T: Element, E: Executor<T>>(
 }
 
 /// Those of the `vertices` of whose neighbors more than half are tombstones; none if they are few.
-fn find_bereft<T: Element, E: Executor<T>>(
+fn find_bereft<E: Executor>(
     executor: &E,
     graph: &E::Graph,
     vertices: &[Slot],

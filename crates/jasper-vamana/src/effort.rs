@@ -32,10 +32,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use jasper_core::synthetic::Permutation;
-use jasper_core::{BuildParams, Effort, Element, Metric, Slot, defaults};
+use jasper_core::{BuildParams, Effort, Metric, Slot, defaults};
 use jasper_graph::Graph;
 
-use crate::compiled::Compiled;
 use crate::pipeline::Duplicates;
 use crate::{CandidateSearch, CpuExecutor, Executor, GraphAccess, MutableGraph, UpdateError};
 
@@ -79,7 +78,7 @@ pub(crate) fn may_widen(params: &BuildParams) -> bool {
 
 /// Decides about L and alpha in a bulk build that has linked the vertices `linked` of the order as well, if a decision is
 /// due. Returns the share of neighbors that the searches of a sample missed, if they were counted.
-pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
+pub(crate) fn adapt_to_build<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     order: &[Slot],
@@ -104,7 +103,7 @@ pub(crate) fn adapt_to_build<T: Element, E: Executor<T>>(
 
 /// Decides about L and alpha in an insert that has linked a `batch` but for its `duplicates`, if that has taken the number
 /// of vertices from the start of `vertices` to its end, past a power of two.
-pub(crate) fn adapt_to_growth<T: Element, E: Executor<T>>(
+pub(crate) fn adapt_to_growth<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     batch: &[Slot],
@@ -126,7 +125,7 @@ pub(crate) fn adapt_to_growth<T: Element, E: Executor<T>>(
 }
 
 /// Up to `count` of the live vertices, drawn at random.
-pub(crate) fn random_live<T: Element>(graph: &Graph<T>, count: usize, seed: u64) -> Vec<Slot> {
+pub(crate) fn random_live(graph: &Graph, count: usize, seed: u64) -> Vec<Slot> {
     let order = Permutation::new(graph.slots(), graph.params().seed() ^ seed);
     let slots = (0..graph.slots() as u32).map(|position| Slot::new(order.at(position)));
     slots.filter(|&slot| graph.keys().is_live(slot)).take(count).collect()
@@ -150,7 +149,7 @@ fn sample_len(vertices: usize) -> usize {
 
 /// Raises L and alpha if the searches for a sample miss neighbors among `vertices` linked ones: more than `allowed`, as
 /// [`MAX_MISSED`] says. Returns the share that they missed, or `None` if nothing may be raised.
-fn adapt<T: Element, E: Executor<T>>(
+fn adapt<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: usize,
@@ -209,12 +208,7 @@ pub(crate) fn misses_more(missed: usize, total: f64, share: f64) -> bool {
 /// all. `None` if there are fewer than two vertices, or no vectors.
 ///
 /// Cost: 512 searches. Runs on the threads of the executor.
-pub fn missed_neighbors<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<f64> {
-    (Compiled::get().missed_neighbors)(executor, graph)
-}
-
-/// [`missed_neighbors`].
-pub(crate) fn missed<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<f64> {
+pub fn missed_neighbors(executor: &CpuExecutor, graph: &Graph) -> Option<f64> {
     if graph.keys().live() < 2 || !graph.has_vectors() {
         return None;
     }
@@ -226,7 +220,7 @@ pub(crate) fn missed<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Op
 
 /// How many of the nearest neighbors of some vertices, found by the `wide` searches, those that are `checked` miss; and how
 /// many there are, at least 1.
-pub(crate) fn count_missed<T: Element, E: Executor<T>>(
+pub(crate) fn count_missed<E: Executor>(
     executor: &E,
     graph: &E::Graph,
     sample: &[Slot],
@@ -270,12 +264,12 @@ mod tests {
         let (built, new) = rows.split_at(BUILT * DIMENSION);
         let [built, new] = [built, new].map(|rows| MatrixView::new(rows, DIMENSION).unwrap());
         let keys: Vec<Key> = (0..2000).map(|row| (BUILT + row) as Key).collect();
-        let new = NewVectors::new(&new, &keys, OnConflict::Refuse);
+        let new = NewVectors::new(new, &keys, OnConflict::Refuse);
         let executor = CpuExecutor::new(2).unwrap();
         for (effort, is_raised) in [(Effort::Fixed, false), (Effort::Adaptive, true)] {
             let params = BuildParams::builder().max_degree(32).build_beam_width(4).effort(effort);
             let (mut graph, _) =
-                bulk_build(&executor, &built, None, Metric::L2, params.build().unwrap(), &mut no_progress)
+                bulk_build(&executor, built, None, Metric::L2, params.build().unwrap(), &mut no_progress)
                     .unwrap();
             let mut cancel = |news: Progress| match news.stage {
                 Stage::Committing => ControlFlow::Break(()),

@@ -1,7 +1,7 @@
 //! The steps of the batch pipeline. The CPU and CUDA devices implement them with the same results, except that sums of
 //! floats round differently on a device.
 
-use jasper_core::{BitSet, BuildParams, DeviceError, Element, Neighbor, Slot};
+use jasper_core::{BitSet, BuildParams, DeviceError, Neighbor, Slot};
 use jasper_data::ThreadPool;
 
 use crate::connectivity::Vertices;
@@ -23,9 +23,9 @@ use crate::{GraphAccess, MutableGraph, OperationCounts};
 /// [`SearchPlan`](crate::SearchPlan), not through this trait.
 ///
 /// Results depend on the graph and the arguments only, never on threads or their timing.
-pub trait Executor<T: Element> {
+pub trait Executor {
     /// The type of graph that this executor works on: on the host, or on a device.
-    type Graph: MutableGraph<Element = T, Error = Self::Error>;
+    type Graph: MutableGraph<Error = Self::Error>;
     /// Errors of the device; [`Infallible`](std::convert::Infallible) on the CPU.
     type Error: Into<DeviceError>;
     /// Candidate neighbors of each vertex of a chunk, with distances.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use jasper_attributes::{Expression, Predicate};
-use jasper_core::{Element, Key};
+use jasper_core::Key;
 use jasper_graph::{Graph, KeyFilter};
 
 use crate::SearchError;
@@ -86,10 +86,7 @@ impl<'a> BoundFilter<'a> {
     /// # Errors
     /// Returns [`SearchError::Filter`] if an expression does not fit the attributes, and [`SearchError::Filters`] for
     /// filters of several queries.
-    pub(crate) fn new<T: Element>(
-        graph: &'a Graph<T>,
-        filter: Option<Filter<'a>>,
-    ) -> Result<Self, SearchError> {
+    pub(crate) fn new(graph: &'a Graph, filter: Option<Filter<'a>>) -> Result<Self, SearchError> {
         Ok(match filter {
             None => Self::None,
             Some(Filter::Keys(keys)) => Self::Keys(keys),

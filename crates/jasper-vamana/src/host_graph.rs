@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Element, Slot};
-use jasper_graph::{Graph, Snapshot};
+use jasper_core::{Slot, VectorView, with_element};
+use jasper_graph::{Graph, Snapshot, VectorError};
 use parking_lot::RwLock;
 
-use crate::compiled::Compiled;
 use crate::{
     ChangeHooks, ConsolidateReport, CostModel, CpuExecutor, Explanation, Filter, GraphAccess, Hit,
     InsertReport, MatchesMut, NewVectors, SearchError, SearchParams, SearchPlan, SearchReport, SharedGraph,
-    UpdateError,
+    UpdateError, consolidate, insert, without_edges,
 };
 
 /// A graph in host memory that is changed while it is searched.
@@ -31,9 +30,9 @@ use crate::{
 /// A snapshot is kept alive by the searches that have it, so it is whole: a change that is published meanwhile is in none
 /// of their results. Only edges change under them: see [`Graph::snapshot`].
 #[derive(Debug)]
-pub struct HostGraph<T: Element> {
-    graph: SharedGraph<Graph<T>>,
-    published: RwLock<Arc<Snapshot<T>>>,
+pub struct HostGraph {
+    graph: SharedGraph<Graph>,
+    published: RwLock<Arc<Snapshot>>,
 }
 
 /// Looks at searches that have not ended before the thread sleeps: a search takes some tens of microseconds.
@@ -41,9 +40,9 @@ const LOOKS: usize = 64;
 /// Time that it sleeps between two looks.
 const SLEEP: Duration = Duration::from_micros(50);
 
-impl<T: Element> HostGraph<T> {
+impl HostGraph {
     /// Takes a graph into use.
-    pub fn new(graph: Graph<T>) -> Self {
+    pub fn new(graph: Graph) -> Self {
         let published = RwLock::new(snapshot_of(&graph));
         Self { graph: SharedGraph::new(graph), published }
     }
@@ -55,10 +54,12 @@ impl<T: Element> HostGraph<T> {
     pub fn search_one(
         &self,
         executor: &CpuExecutor,
-        query: &[T],
+        query: VectorView<'_>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        (Compiled::get().search_one)(executor, &self.snapshot(params.filter), query, params)
+        let snapshot = self.snapshot(params.filter);
+        check_element(&snapshot, &[query])?;
+        with_element!(snapshot.element(), T => executor.search_one::<T>(&snapshot, query.of(), params))
     }
 
     /// Searches for several vectors: see [`CpuExecutor::search_batch`]. All see the same state of the graph.
@@ -68,12 +69,16 @@ impl<T: Element> HostGraph<T> {
     pub fn search_batch(
         &self,
         executor: &CpuExecutor,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         let snapshot = self.snapshot(params.filter);
-        (Compiled::get().search_batch)(executor, &snapshot, queries, params, matches)
+        check_element(&snapshot, queries)?;
+        with_element!(snapshot.element(), T => {
+            let queries: Vec<&[T]> = queries.iter().map(|query| query.of()).collect();
+            executor.search_batch(&snapshot, &queries, params, matches)
+        })
     }
 
     /// Inserts vectors: see [`insert`](crate::insert()).
@@ -83,10 +88,10 @@ impl<T: Element> HostGraph<T> {
     pub fn insert(
         &self,
         executor: &CpuExecutor,
-        new: NewVectors<'_, T>,
+        new: NewVectors<'_>,
         hooks: ChangeHooks<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        (Compiled::get().insert)(executor, &mut &*self, new, hooks)
+        insert(executor, &mut &*self, new, hooks)
     }
 
     /// Removes tombstones from the graph: see [`consolidate`](crate::consolidate()).
@@ -98,12 +103,12 @@ impl<T: Element> HostGraph<T> {
         executor: &CpuExecutor,
         hooks: ChangeHooks<'_>,
     ) -> Result<ConsolidateReport, UpdateError> {
-        (Compiled::get().consolidate)(executor, &mut &*self, hooks)
+        consolidate(executor, &mut &*self, hooks)
     }
 
     /// Calls `work` while `vertices` have no out-edges, and restores these.
     pub fn without_edges(&self, executor: &CpuExecutor, vertices: &[Slot], work: &mut dyn FnMut()) {
-        let Ok(()) = (Compiled::get().without_edges)(executor, &mut &*self, vertices, work);
+        let Ok(()) = without_edges(executor, &mut &*self, vertices, work);
     }
 
     /// How a search for several queries would be executed; if each has a filter, that for the first.
@@ -116,7 +121,7 @@ impl<T: Element> HostGraph<T> {
     }
 
     /// The graph for a search with this filter.
-    fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<Snapshot<T>> {
+    fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<Snapshot> {
         let snapshot = Arc::clone(&self.published.read());
         let is_ready = match filter {
             None | Some(Filter::Predicate(_)) => true,
@@ -128,7 +133,7 @@ impl<T: Element> HostGraph<T> {
 
     /// The published snapshot, with what a search with this filter looks up: the slots of keys, and those of a filter that
     /// is used again. The graph finds these faster: it knows those before the last change.
-    fn snapshot_with(&self, filter: Option<Filter<'_>>) -> Arc<Snapshot<T>> {
+    fn snapshot_with(&self, filter: Option<Filter<'_>>) -> Arc<Snapshot> {
         self.read(|graph| {
             // Nothing is published while the graph is read, so both have the same keys.
             let snapshot = Arc::clone(&self.published.read());
@@ -144,12 +149,12 @@ impl<T: Element> HostGraph<T> {
     }
 
     /// Runs `read` while the graph does not change.
-    pub fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
+    pub fn read<R>(&self, read: impl FnOnce(&Graph) -> R) -> R {
         self.graph.read(read)
     }
 
     /// Runs `write` while nothing reads the graph, and publishes the result.
-    pub fn write<R>(&self, write: impl FnOnce(&mut Graph<T>) -> R) -> R {
+    pub fn write<R>(&self, write: impl FnOnce(&mut Graph) -> R) -> R {
         let (result, last) = self.graph.write(|graph| {
             let result = catch_unwind(AssertUnwindSafe(|| write(graph)));
             let snapshot = snapshot_of(graph);
@@ -161,19 +166,28 @@ impl<T: Element> HostGraph<T> {
     }
 
     /// The graph.
-    pub fn into_inner(self) -> Graph<T> {
+    pub fn into_inner(self) -> Graph {
         self.graph.into_inner()
+    }
+}
+
+/// Checks that queries have the element type of the graph.
+fn check_element(graph: &Graph, queries: &[VectorView<'_>]) -> Result<(), VectorError> {
+    let expected = graph.element();
+    match queries.iter().map(VectorView::element).find(|&given| given != expected) {
+        Some(given) => Err(VectorError::Element { given, expected }),
+        None => Ok(()),
     }
 }
 
 /// A snapshot, which only searches of this module read.
 #[expect(unsafe_code, reason = "the caller must ensure what a snapshot is read for")]
-fn snapshot_of<T: Element>(graph: &Graph<T>) -> Arc<Snapshot<T>> {
+fn snapshot_of(graph: &Graph) -> Arc<Snapshot> {
     // SAFETY: searches begin at start points, follow edges that they load, and scan live vertices.
     Arc::new(unsafe { graph.snapshot() })
 }
 
-impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
+impl GraphAccess<Graph> for &HostGraph {
     fn wait_for_free_slots(&self) {
         let mut looks = 0;
         while !self.read(Graph::are_free_slots_unread) {
@@ -187,11 +201,11 @@ impl<T: Element> GraphAccess<Graph<T>> for &HostGraph<T> {
         self.wait_for_free_slots();
     }
 
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph)) {
         self.read(read);
     }
 
-    fn write_graph(&mut self, write: &mut dyn FnMut(&mut Graph<T>)) {
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut Graph)) {
         self.write(write);
     }
 }
@@ -201,21 +215,22 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::mpsc;
 
-    use jasper_core::{BuildParams, Metric, Progress, Slot, Stage};
+    use jasper_core::{BuildParams, ElementKind, Metric, Progress, Slot, Stage};
     use jasper_graph::KeyFilter;
 
     use super::*;
     use crate::{ChangeHooks, NewVectors, OnConflict, consolidate, insert};
 
-    fn graph(executor: &CpuExecutor, rows: &[u8], keys: &[u64]) -> HostGraph<u8> {
-        let graph = HostGraph::new(Graph::new(Metric::L2, 16, BuildParams::default()).unwrap());
+    fn graph(executor: &CpuExecutor, rows: &[u8], keys: &[u64]) -> HostGraph {
+        let graph =
+            HostGraph::new(Graph::new(ElementKind::U8, Metric::L2, 16, BuildParams::default()).unwrap());
         add(executor, &graph, rows, keys);
         graph
     }
 
-    fn add(executor: &CpuExecutor, mut graph: &HostGraph<u8>, rows: &[u8], keys: &[u64]) {
+    fn add(executor: &CpuExecutor, mut graph: &HostGraph, rows: &[u8], keys: &[u64]) {
         let vectors = jasper_core::MatrixView::new(rows, 16).unwrap();
-        let new = NewVectors::new(&vectors, keys, OnConflict::Refuse);
+        let new = NewVectors::new(vectors, keys, OnConflict::Refuse);
         insert(executor, &mut graph, new, ChangeHooks::new(&mut jasper_core::no_progress)).unwrap();
     }
 
@@ -228,7 +243,7 @@ mod tests {
         let filter: KeyFilter = [3, 50].into_iter().collect();
         let search = |filter: Option<Filter<'_>>| -> Vec<u64> {
             let params = SearchParams { filter, ..SearchParams::new(5) };
-            let hits = graph.search_one(&executor, &rows[3 * 16..][..16], params).unwrap();
+            let hits = graph.search_one(&executor, rows[3 * 16..][..16].into(), params).unwrap();
             hits.iter().map(|hit| hit.key).collect()
         };
         assert_eq!((search(None)[0], search(Some((&filter).into()))), (3, vec![3, 50]));
@@ -265,7 +280,7 @@ mod tests {
                 let vector = &first[key as usize * 16..][..16];
                 let hits = executor.search_one(&held, vector, SearchParams::new(1).beam_width(64)).unwrap();
                 assert_eq!((hits[0].key, hits[0].distance), (key, 0.0));
-                assert_eq!(held.vectors().get(Slot::new(key as u32)), vector);
+                assert_eq!(held.vectors().get::<u8>(Slot::new(key as u32)), vector);
             }
             drop(held);
             change.join().unwrap();
@@ -296,7 +311,7 @@ mod tests {
                 };
                 consolidate(executor, &mut &*graph, ChangeHooks::new(&mut hold)).unwrap();
             });
-            let held: Arc<Snapshot<u8>> = receiver.recv().unwrap();
+            let held: Arc<Snapshot> = receiver.recv().unwrap();
             // Not proof, but the change would be done by now.
             thread::sleep(Duration::from_millis(100));
             assert!(!change.is_finished());

@@ -5,10 +5,13 @@ use std::io;
 use std::ops::Range;
 
 use jasper_core::{
-    Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, VectorSource, padded_len,
+    Element, Key, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, VectorSource, Vectors, padded_len,
+    with_element,
 };
 use jasper_data::ThreadPool;
-use jasper_graph::{Graph, KeyError, check_vector, prepare_in_place, prepare_vector, stores_as_given};
+use jasper_graph::{
+    Graph, KeyError, VectorError, check_vector, prepare_in_place, prepare_vector, stores_as_given,
+};
 use rustc_hash::FxHasher;
 
 use crate::dedup::DedupTable;
@@ -17,9 +20,9 @@ use crate::threads::{self, map_items};
 use crate::{Executor, GraphAccess, MutableGraph, UpdateError};
 
 /// Checks that there is one key per vector, that keys are distinct, and that new vectors may have them.
-pub(crate) fn check_keys<T: Element>(
+pub(crate) fn check_keys(
     pool: &ThreadPool,
-    graph: &Graph<T>,
+    graph: &Graph,
     keys: &[Key],
     vectors: usize,
     on_conflict: OnConflict,
@@ -59,7 +62,21 @@ pub(crate) fn check_keys<T: Element>(
 /// ```
 ///
 /// The [table](DedupTable) leads from a hash of the content of a vector to the first vector with that content.
-pub(crate) fn add_vectors<T: Element, E: Executor<T>>(
+pub(crate) fn add_vectors<E: Executor>(
+    executor: &E,
+    graph: &mut dyn GraphAccess<E::Graph>,
+    vectors: Vectors<'_>,
+    progress: &mut ProgressFn<'_>,
+) -> Result<Vec<Slot>, UpdateError> {
+    let element = graph.read(|graph| graph.host().element());
+    let added = with_element!(element, T => {
+        vectors.with_source::<T, _>(|source| add_source(executor, graph, source, progress))
+    });
+    added.map_err(VectorError::from)?
+}
+
+/// [`add_vectors`], of the element type of the graph.
+fn add_source<T: Element, E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vectors: &dyn VectorSource<T>,
@@ -244,7 +261,7 @@ impl<'a, T: Element> IngestBuffer<'a, T> {
     fn store(
         &self,
         pool: &ThreadPool,
-        graph: &mut Graph<T>,
+        graph: &mut Graph,
         table: &DedupTable,
         slots: &mut [Slot],
     ) -> Result<(), UpdateError> {
@@ -323,12 +340,9 @@ mod tests {
         }
     }
 
-    fn add<T: Element>(
-        metric: Metric,
-        rows: &dyn VectorSource<T>,
-    ) -> Result<(Graph<T>, Vec<Slot>), UpdateError> {
+    fn add(metric: Metric, rows: Vectors<'_>) -> Result<(Graph, Vec<Slot>), UpdateError> {
         let executor = CpuExecutor::new(3).unwrap();
-        let mut graph = Graph::new(metric, rows.dimension(), BuildParams::default()).unwrap();
+        let mut graph = Graph::new(rows.element(), metric, rows.dimension(), BuildParams::default()).unwrap();
         let slots = add_vectors(&executor, &mut graph, rows, &mut no_progress)?;
         Ok((graph, slots))
     }
@@ -346,12 +360,12 @@ mod tests {
             *known.entry(row).or_insert(next)
         };
         let expected: Vec<Slot> = view.rows().map(&mut slot_of).collect();
-        for rows in [&view as &dyn VectorSource<u8>, &Serial(view)] {
+        for rows in [Vectors::from(view), Vectors::from_source(&Serial(view))] {
             let (graph, slots) = add(Metric::InnerProduct, rows).unwrap();
             assert!(slots == expected);
             assert_eq!(graph.slots(), known.len());
             for (row, &slot) in view.rows().zip(&slots) {
-                assert_eq!(graph.vectors().get(slot), row);
+                assert_eq!(graph.vectors().get::<u8>(slot), row);
             }
             let norm = |row: &[u8]| row.iter().map(|&x| f32::from(x).powi(2)).sum::<f32>();
             let largest = view.rows().map(norm).fold(0.0, f32::max);
@@ -366,7 +380,7 @@ mod tests {
             let mut rows = vec![1.0_f32; 4000 * dimension];
             [3999, 1500, 701].into_iter().for_each(|row: usize| rows[row * dimension + 1] = f32::NAN);
             let view = MatrixView::new(&rows, dimension).unwrap();
-            for rows in [&view as &dyn VectorSource<f32>, &Serial(view)] {
+            for rows in [Vectors::from(view), Vectors::from_source(&Serial(view))] {
                 let error = add(Metric::L2, rows).unwrap_err();
                 assert!(error.to_string().starts_with("row 701 holds a value that is not finite"), "{error}");
             }
@@ -379,12 +393,12 @@ mod tests {
         let mut rows: Vec<u8> = (0..3000 * 16).map(|_| random.random()).collect();
         rows.copy_within(..10 * 16, 2000 * 16);
         let view = MatrixView::new(&rows, 16).unwrap();
-        let [(given, slots), (read, others)] =
-            [&view as &dyn VectorSource<u8>, &Serial(view)].map(|rows| add(Metric::Cosine, rows).unwrap());
+        let [(given, slots), (read, others)] = [Vectors::from(view), Vectors::from_source(&Serial(view))]
+            .map(|rows| add(Metric::Cosine, rows).unwrap());
         assert!(slots == others && given.slots() == 2990);
         let norms = [&given, &read].map(|graph| graph.vectors().terms().unwrap());
         for (row, &slot) in view.rows().zip(&slots) {
-            assert_eq!((given.vectors().get(slot), read.vectors().get(slot)), (row, row));
+            assert_eq!([&given, &read].map(|graph| graph.vectors().get::<u8>(slot)), [row; 2]);
             let norm = row.iter().map(|&x| f32::from(x).powi(2)).sum::<f32>();
             assert_eq!(norms.map(|norms| norms.at(slot.index())), [norm; 2]);
         }

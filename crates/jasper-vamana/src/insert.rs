@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use jasper_attributes::Frame;
-use jasper_core::{BuildParams, Element, Key, Progress, ProgressFn, Slot, Stage, VectorSource};
+use jasper_core::{BuildParams, Key, Progress, ProgressFn, Slot, Stage, Vectors};
 use jasper_data::parallel;
 use jasper_graph::{Graph, VectorError};
 
@@ -90,9 +90,9 @@ impl AddAssign for InsertReport {
 /// Vectors to insert.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct NewVectors<'a, T> {
-    /// The vectors.
-    pub vectors: &'a dyn VectorSource<T>,
+pub struct NewVectors<'a> {
+    /// The vectors, which are converted to the element type of the graph.
+    pub vectors: Vectors<'a>,
     /// The key of each.
     pub keys: &'a [Key],
     /// What to do with keys that are already in the index.
@@ -101,10 +101,10 @@ pub struct NewVectors<'a, T> {
     pub attributes: Option<&'a Frame>,
 }
 
-impl<'a, T> NewVectors<'a, T> {
+impl<'a> NewVectors<'a> {
     /// Vectors without attributes.
-    pub fn new(vectors: &'a dyn VectorSource<T>, keys: &'a [Key], on_conflict: OnConflict) -> Self {
-        Self { vectors, keys, on_conflict, attributes: None }
+    pub fn new(vectors: impl Into<Vectors<'a>>, keys: &'a [Key], on_conflict: OnConflict) -> Self {
+        Self { vectors: vectors.into(), keys, on_conflict, attributes: None }
     }
 
     /// Sets the attributes, a row for each vector.
@@ -156,10 +156,10 @@ fn peers(batch_len: usize) -> PeerSampling {
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the graph is unchanged.
-pub fn insert<T: Element, E: Executor<T>>(
+pub fn insert<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
-    new: NewVectors<'_, T>,
+    new: NewVectors<'_>,
     hooks: ChangeHooks<'_>,
 ) -> Result<InsertReport, UpdateError> {
     graph.read(|graph| check_insert(executor, graph.host(), new))?;
@@ -170,7 +170,7 @@ pub fn insert<T: Element, E: Executor<T>>(
         let (slots, mut report) = store_and_link(executor, graph, vectors, hooks.progress)?;
         report.first_key = keys.first().copied();
         hooks.commit_point(keys.len())?;
-        let mut assign = |host: &mut Graph<T>| {
+        let mut assign = |host: &mut Graph| {
             if on_conflict == OnConflict::Replace {
                 let is_replaced = |key: &Key| host.keys().slot_of(*key).is_some();
                 let replaced: Vec<Key> = keys.iter().copied().filter(is_replaced).collect();
@@ -192,10 +192,10 @@ pub fn insert<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns the error of [`insert`].
-pub fn check_insert<T: Element, E: Executor<T>>(
+pub fn check_insert<E: Executor>(
     executor: &E,
-    graph: &Graph<T>,
-    NewVectors { vectors, keys, on_conflict, attributes }: NewVectors<'_, T>,
+    graph: &Graph,
+    NewVectors { vectors, keys, on_conflict, attributes }: NewVectors<'_>,
 ) -> Result<(), UpdateError> {
     graph.require_vectors()?;
     check_keys(executor.host_pool(), graph, keys, vectors.len(), on_conflict)?;
@@ -207,10 +207,10 @@ pub fn check_insert<T: Element, E: Executor<T>>(
 }
 
 /// Stores and links the vectors; returns the vertex of each.
-fn store_and_link<T: Element, E: Executor<T>>(
+fn store_and_link<E: Executor>(
     executor: &E,
     graph: &mut Transaction<'_, E::Graph>,
-    vectors: &dyn VectorSource<T>,
+    vectors: Vectors<'_>,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Vec<Slot>, InsertReport), UpdateError> {
     let has_tree = graph.read(|graph| vectors.len() * CHECK_DIVISOR < graph.host().keys().live());
@@ -274,7 +274,7 @@ struct Settled {
 
 /// Links a few new vertices in one batch. All that is written is written at once: on a busy index, each further wait for
 /// the searches takes longer than the work.
-fn link_few<T: Element, E: Executor<T>>(
+fn link_few<E: Executor>(
     executor: &E,
     graph: &mut Transaction<'_, E::Graph>,
     order: &[Slot],
@@ -292,7 +292,7 @@ fn link_few<T: Element, E: Executor<T>>(
 }
 
 /// Releases the duplicates of a batch, adds start points, and finds parents in the spanning tree.
-fn settle<T: Element, E: Executor<T>>(
+fn settle<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     order: &[Slot],
@@ -310,7 +310,7 @@ fn settle<T: Element, E: Executor<T>>(
 }
 
 /// Links new vertices in the order given; returns the results of all batches together.
-fn link_in_batches<T: Element, E: Executor<T>>(
+fn link_in_batches<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     order: &[Slot],
@@ -338,7 +338,7 @@ fn link_in_batches<T: Element, E: Executor<T>>(
 
 /// Makes every vertex reachable again: those that are `left` without a parent in the spanning tree, if there is one. The
 /// `linked` ones are new and ascend. Returns the number of vertices that were unreachable.
-fn keep_reachable<T: Element, E: Executor<T>>(
+fn keep_reachable<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     linked: &[Slot],

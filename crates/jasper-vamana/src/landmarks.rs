@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use jasper_core::{Element, Neighbor, Slot};
+use jasper_core::{Element, Neighbor, Slot, with_element};
 use jasper_data::parallel;
 use jasper_graph::{ComputeDistances, Graph};
 
@@ -47,7 +47,7 @@ struct Landmarks {
 }
 
 impl Landmarks {
-    fn of<T: Element>(graph: &Graph<T>) -> Self {
+    fn of(graph: &Graph) -> Self {
         Self { level: (graph.slots() / COUNT).max(1).ilog2().max(MIN_LEVEL) }
     }
 
@@ -65,7 +65,7 @@ impl Landmarks {
     }
 
     /// Those that are among these `vertices`, ascending.
-    fn among<T: Element>(self, vertices: Vertices, graph: &Graph<T>) -> Vec<Slot> {
+    fn among(self, vertices: Vertices, graph: &Graph) -> Vec<Slot> {
         let blocks = 0..graph.slots().div_ceil(1 << self.level);
         let slots = blocks.map(|block| self.of_block(block)).filter(|&slot| slot < graph.slots());
         slots.map(Slot::from_index).filter(|&slot| vertices.contains(graph, slot)).collect()
@@ -82,7 +82,7 @@ impl Landmarks {
 ///
 /// # Errors
 /// Returns the executor's error; the graph may then have some of the edges.
-pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
+pub(crate) fn link_landmarks<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
@@ -101,7 +101,9 @@ pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
         let (host, all) = (graph.host(), landmarks.among(vertices, graph.host()));
         // Each takes as long as a few searches.
         let pool = (to_link.len() > FEW).then(|| executor.host_pool());
-        parallel::map_on(pool, &to_link, |&slot| nearest(host, slot, &all))
+        with_element!(host.element(), T => {
+            parallel::map_on(pool, &to_link, |&slot| nearest::<T>(host, slot, &all))
+        })
     });
     let mut edges: BTreeMap<Slot, Vec<Neighbor>> = BTreeMap::new();
     for (landmark, kept) in to_link.into_iter().zip(kept) {
@@ -131,10 +133,10 @@ pub(crate) fn link_landmarks<T: Element, E: Executor<T>>(
 }
 
 /// The nearest of `all` landmarks to one of them, pruned.
-fn nearest<T: Element>(graph: &Graph<T>, landmark: Slot, all: &[Slot]) -> Vec<Neighbor> {
+fn nearest<T: Element>(graph: &Graph, landmark: Slot, all: &[Slot]) -> Vec<Neighbor> {
     let (vectors, origin) = (graph.vectors(), graph.vectors().origin(landmark));
     let mut distances = vec![0.0; all.len()];
-    let computer = vectors.distance_computer_from(origin, landmark);
+    let computer = vectors.distance_computer_from::<T>(origin, landmark);
     let mut chunks = all.chunks(CHUNK).zip(distances.chunks_mut(CHUNK)).peekable();
     while let Some((slots, out)) = chunks.next() {
         if let Some((next, _)) = chunks.peek() {
@@ -149,7 +151,7 @@ fn nearest<T: Element>(graph: &Graph<T>, landmark: Slot, all: &[Slot]) -> Vec<Ne
         candidates.truncate(CANDIDATES);
     }
     candidates.sort_unstable();
-    Prune::default().keep(vectors, origin, &candidates, &[], EDGES, graph.params().alpha()).to_vec()
+    Prune::default().keep::<T>(vectors, origin, &candidates, &[], EDGES, graph.params().alpha()).to_vec()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! let executor = CpuExecutor::new(2)?;
 //! let view = MatrixView::new(&rows, 16)?;
 //! let (graph, report) =
-//!     bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress)?;
+//!     bulk_build(&executor, view, None, Metric::L2, BuildParams::default(), &mut no_progress)?;
 //! assert_eq!(graph.keys().live(), 1000);
 //! assert!(report.cost.distances > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,7 +52,6 @@ mod bulk_linker;
 mod checkpoint;
 mod codes;
 mod compact;
-mod compiled;
 mod connectivity;
 mod consolidate;
 mod cost;

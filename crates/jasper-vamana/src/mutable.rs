@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use jasper_core::{DeviceError, Element, Slot};
+use jasper_core::{DeviceError, Slot};
 use jasper_graph::Graph;
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -17,26 +17,21 @@ use crate::Executor;
 /// the copies of a device. Edges are changed where the graph is searched; on a device, the host's graph gets them on
 /// request.
 pub trait MutableGraph {
-    /// Type of a coordinate.
-    type Element: Element;
     /// Errors of the device; `Infallible` on the CPU.
     type Error: Into<DeviceError>;
 
     /// The host's graph. Its edges may be older than those of the device.
-    fn host(&self) -> &Graph<Self::Element>;
+    fn host(&self) -> &Graph;
 
     /// The host's graph, whose edges have been brought up to date with
     /// [`Executor::sync_host_edges`](crate::Executor::sync_host_edges).
-    fn into_host(self) -> Graph<Self::Element>;
+    fn into_host(self) -> Graph;
 
     /// Changes vectors, keys, tombstones and start points: first in the host's graph, then in the device's copies.
     ///
     /// # Errors
     /// Returns the device's error. The copies may then differ from the host's graph until the caller rolls back.
-    fn change_host<R>(
-        &mut self,
-        change: impl FnOnce(&mut Graph<Self::Element>) -> R,
-    ) -> Result<R, Self::Error>;
+    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph) -> R) -> Result<R, Self::Error>;
 
     /// Begins to record everything that [`Self::rollback`] needs, until [`Self::commit`].
     ///
@@ -53,8 +48,7 @@ pub trait MutableGraph {
     fn rollback(&mut self);
 }
 
-impl<T: Element> MutableGraph for Graph<T> {
-    type Element = T;
+impl MutableGraph for Graph {
     type Error = Infallible;
 
     fn host(&self) -> &Self {
@@ -109,10 +103,7 @@ pub trait GraphAccess<G: MutableGraph> {
     ///
     /// # Errors
     /// Returns the device's error.
-    fn change_host_graph(
-        &mut self,
-        change: &mut dyn FnMut(&mut Graph<G::Element>),
-    ) -> Result<(), DeviceError> {
+    fn change_host_graph(&mut self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         let mut changed = Ok(());
         self.write_graph(&mut |graph| changed = graph.change_host(&mut *change));
         changed.map_err(Into::into)
@@ -139,10 +130,7 @@ impl<G: MutableGraph> dyn GraphAccess<G> + '_ {
     ///
     /// # Errors
     /// Returns the device's error.
-    pub fn change_host<R>(
-        &mut self,
-        change: impl FnOnce(&mut Graph<G::Element>) -> R,
-    ) -> Result<R, DeviceError> {
+    pub fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph) -> R) -> Result<R, DeviceError> {
         let (mut change, mut result) = (Some(change), None);
         self.change_host_graph(&mut |host| result = change.take().map(|change| change(host)))?;
         Ok(result.expect("the graph is changed"))
@@ -271,10 +259,7 @@ impl<G: MutableGraph> GraphAccess<G> for Transaction<'_, G> {
 
     /// Begins with the first change. Rolls the transaction back on an error, before searches can see host and device
     /// differ.
-    fn change_host_graph(
-        &mut self,
-        change: &mut dyn FnMut(&mut Graph<G::Element>),
-    ) -> Result<(), DeviceError> {
+    fn change_host_graph(&mut self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         self.change(change, false)
     }
 }
@@ -308,10 +293,7 @@ impl<G: MutableGraph> Transaction<'_, G> {
     ///
     /// # Errors
     /// Returns the device's error; the transaction is rolled back.
-    pub(crate) fn finish(
-        &mut self,
-        change: &mut dyn FnMut(&mut Graph<G::Element>),
-    ) -> Result<(), DeviceError> {
+    pub(crate) fn finish(&mut self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         self.change(change, true)
     }
 
@@ -328,11 +310,7 @@ impl<G: MutableGraph> Transaction<'_, G> {
     }
 
     /// Changes the host's graph, after it has begun, and commits it if this is the last change.
-    fn change(
-        &mut self,
-        change: &mut dyn FnMut(&mut Graph<G::Element>),
-        is_last: bool,
-    ) -> Result<(), DeviceError> {
+    fn change(&mut self, change: &mut dyn FnMut(&mut Graph), is_last: bool) -> Result<(), DeviceError> {
         let state = &mut self.state;
         let result = self.graph.write(|graph| {
             if *state == State::New {
@@ -373,7 +351,7 @@ pub fn transaction<G: MutableGraph, R, E: From<DeviceError>>(
 ///
 /// # Errors
 /// Returns the errors of the device; `work` may then not have been called.
-pub fn without_edges<T: Element, E: Executor<T>>(
+pub fn without_edges<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: &[Slot],

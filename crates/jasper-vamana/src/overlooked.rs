@@ -15,7 +15,7 @@
 //! vertex. The vertices that are near to it do not know it: no search finds it, whatever its beam
 //! (docs/notebook/experiments.md#overlooked-vertices). A wider beam for all would cost several times as much.
 
-use jasper_core::{Cancelled, Element, Metric, Slot};
+use jasper_core::{Cancelled, Metric, Slot};
 
 use crate::bulk_linker::largest_batch;
 use crate::effort::{MIN_VERTICES, count_missed, in_random_order, misses_more, random_live};
@@ -41,7 +41,7 @@ pub(crate) fn overlooked_bytes(rows: usize) -> usize {
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a device fails or `goes_on` says that the build is cancelled.
-pub(crate) fn relink_overlooked<T: Element, E: Executor<T>>(
+pub(crate) fn relink_overlooked<E: Executor>(
     executor: &E,
     graph: &mut E::Graph,
     mut goes_on: impl FnMut() -> Result<(), Cancelled>,
@@ -119,9 +119,8 @@ mod tests {
         let rows = MatrixView::new(&rows, 4).unwrap();
         let executor = CpuExecutor::new(2).unwrap();
         let params = BuildParams::builder().max_degree(16).build_beam_width(64).build().unwrap();
-        let (mut graph, _) =
-            bulk_build::<f32>(&executor, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
-        let all_rows = |graph: &Graph<f32>| -> Vec<Vec<Slot>> {
+        let (mut graph, _) = bulk_build(&executor, rows, None, Metric::L2, params, &mut no_progress).unwrap();
+        let all_rows = |graph: &Graph| -> Vec<Vec<Slot>> {
             (0..ROWS).map(|slot| graph.adjacency().neighbors(Slot::from_index(slot)).to_vec()).collect()
         };
         // The sample is among them.

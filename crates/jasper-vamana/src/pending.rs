@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, MutexGuard};
 
-use jasper_core::sync;
+use jasper_core::{VectorView, sync};
 
 use crate::{MatchesMut, SearchError, SearchReport};
 
 /// A query, and the arrays for its results.
 #[derive(Debug)]
-pub struct PendingQuery<'a, T> {
+pub struct PendingQuery<'a> {
     /// Number of the query in its call.
     pub row: usize,
-    /// The query, as given.
-    pub vector: &'a [T],
+    /// The query, as given, in the element type of the graph.
+    pub vector: VectorView<'a>,
     /// Where its results go.
     pub out: MatchesMut<'a>,
     /// Number of results.
@@ -23,42 +23,42 @@ pub struct PendingQuery<'a, T> {
     pub is_short: bool,
 }
 
-impl<'a, T> PendingQuery<'a, T> {
+impl<'a> PendingQuery<'a> {
     /// A query without results.
-    pub fn new(row: usize, vector: &'a [T], out: MatchesMut<'a>) -> Self {
+    pub fn new(row: usize, vector: VectorView<'a>, out: MatchesMut<'a>) -> Self {
         Self { row, vector, out, filled: 0, is_short: false }
     }
 }
 
 /// The queries of a call, which one or several devices take, a chunk at a time.
 #[derive(Debug)]
-pub struct QueryQueue<'a, T> {
-    remaining: Mutex<Remaining<'a, T>>,
+pub struct QueryQueue<'a> {
+    remaining: Mutex<Remaining<'a>>,
     len: usize,
     devices: usize,
 }
 
 /// The queries that are left.
 #[derive(Debug)]
-struct Remaining<'a, T> {
+struct Remaining<'a> {
     /// Number of the first of `queries`.
     first: usize,
-    queries: &'a [&'a [T]],
+    queries: &'a [VectorView<'a>],
     matches: MatchesMut<'a>,
     k: usize,
     /// Queries that were taken and returned without an answer.
-    returned: VecDeque<PendingQuery<'a, T>>,
+    returned: VecDeque<PendingQuery<'a>>,
     /// What searches cost devices that returned queries.
     report: SearchReport,
 }
 
-impl<'a, T> QueryQueue<'a, T> {
+impl<'a> QueryQueue<'a> {
     /// The queries of a call with `k` results each, for this number of devices.
     ///
     /// # Errors
     /// Returns [`SearchError::ZeroK`], or [`SearchError::Buffer`] if the arrays do not have `k` entries per query.
     pub fn new(
-        queries: &'a [&'a [T]],
+        queries: &'a [VectorView<'a>],
         k: usize,
         matches: MatchesMut<'a>,
         devices: usize,
@@ -74,7 +74,7 @@ impl<'a, T> QueryQueue<'a, T> {
     }
 
     /// A queue of these queries, for one device.
-    pub fn of(queries: Vec<PendingQuery<'a, T>>) -> Self {
+    pub fn of(queries: Vec<PendingQuery<'a>>) -> Self {
         // As if all of a call had been taken, and these were returned.
         let len = queries.len();
         let (matches, report) = (MatchesMut::default(), SearchReport::default());
@@ -94,7 +94,7 @@ impl<'a, T> QueryQueue<'a, T> {
     }
 
     /// Moves the next `count` queries, or as many as are left, to the end of `chunk`.
-    pub fn take(&self, count: usize, chunk: &mut Vec<PendingQuery<'a, T>>) {
+    pub fn take(&self, count: usize, chunk: &mut Vec<PendingQuery<'a>>) {
         let (first, vectors, matches, k) = {
             let Remaining { first, queries, matches, k, returned, .. } = &mut *self.lock();
             let again = returned.len().min(count);
@@ -106,11 +106,11 @@ impl<'a, T> QueryQueue<'a, T> {
         };
         // Others take theirs meanwhile.
         let new = vectors.iter().zip(matches.rows(k)).zip(first..);
-        chunk.extend(new.map(|((vector, out), row)| PendingQuery::new(row, vector, out)));
+        chunk.extend(new.map(|((vector, out), row)| PendingQuery::new(row, *vector, out)));
     }
 
     /// Returns queries that a device took and did not answer, and notes what its searches have cost.
-    pub fn return_unanswered(&self, queries: Vec<PendingQuery<'a, T>>, answered: SearchReport) {
+    pub fn return_unanswered(&self, queries: Vec<PendingQuery<'a>>, answered: SearchReport) {
         let mut remaining = self.lock();
         remaining.returned.extend(queries);
         remaining.report += answered;
@@ -121,7 +121,7 @@ impl<'a, T> QueryQueue<'a, T> {
         self.lock().report
     }
 
-    fn lock(&self) -> MutexGuard<'_, Remaining<'a, T>> {
+    fn lock(&self) -> MutexGuard<'_, Remaining<'a>> {
         sync::lock(&self.remaining)
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn every_query_is_taken_once_unless_it_is_returned() {
         let vectors: Vec<[u8; 2]> = (0..100).map(|row| [row, 1]).collect();
-        let queries: Vec<&[u8]> = vectors.iter().map(|vector| &vector[..]).collect();
+        let queries: Vec<VectorView<'_>> = vectors.iter().map(|vector| vector[..].into()).collect();
         let mut matches = Matches::new(100, 3).unwrap();
         let queue = QueryQueue::new(&queries, 3, matches.as_mut(), 2).unwrap();
         assert_eq!(queue.queries_per_device(), 50);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_queue_of_queries_without_room_for_their_results_is_refused() {
-        let queries = [&[1_u8][..]; 4];
+        let queries = [VectorView::from(&[1_u8][..]); 4];
         let mut matches = Matches::new(4, 2).unwrap();
         assert!(matches!(QueryQueue::new(&queries, 0, matches.as_mut(), 1), Err(SearchError::ZeroK)));
         assert!(QueryQueue::new(&queries, 2, matches.as_mut(), 1).is_ok());

@@ -1,6 +1,6 @@
 //! Linking a batch of vertices: search, prune, reverse the edges, merge them into their targets.
 
-use jasper_core::{BuildParams, Element, Metric, Slot};
+use jasper_core::{BuildParams, Metric, Slot};
 
 use crate::{
     CandidateSearch, ChunkEdges, Executor, GraphAccess, MutableGraph, OperationCounts, PeerSampling,
@@ -68,7 +68,7 @@ pub struct LinkedBatch {
 }
 
 /// Computes new rows while searches read the graph, and publishes them; returns their cost.
-pub(crate) fn update<T: Element, E: Executor<T>>(
+pub(crate) fn update<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     compute: impl FnOnce(&E::Graph) -> Result<E::NewRows, E::Error>,
@@ -86,7 +86,7 @@ pub(crate) fn update<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns the executor's error; the graph may then have edges of the batch.
-pub fn link_batch<T: Element, E: Executor<T>>(
+pub fn link_batch<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     batch: &[Slot],
@@ -106,7 +106,7 @@ pub(crate) struct BatchEdges<E> {
 ///
 /// # Errors
 /// Returns the executor's error.
-pub(crate) fn find_edges<T: Element, E: Executor<T>>(
+pub(crate) fn find_edges<E: Executor>(
     executor: &E,
     graph: &dyn GraphAccess<E::Graph>,
     batch: &[Slot],
@@ -120,7 +120,7 @@ pub(crate) fn find_edges<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns the executor's error.
-pub(crate) fn find_edges_while<T: Element, E: Executor<T>>(
+pub(crate) fn find_edges_while<E: Executor>(
     executor: &E,
     graph: &dyn GraphAccess<E::Graph>,
     batch: &[Slot],
@@ -154,7 +154,7 @@ pub(crate) fn find_edges_while<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns the executor's error; the graph may then have edges of the batch.
-pub(crate) fn publish<T: Element, E: Executor<T>>(
+pub(crate) fn publish<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     BatchEdges { edges, mut linked }: BatchEdges<E::Edges>,

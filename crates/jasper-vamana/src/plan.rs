@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use jasper_core::{BitSet, Element, ElementKind, Key, Slot, padded_len};
+use jasper_core::{BitSet, ElementKind, Key, Slot};
 use jasper_graph::{AllowedSlots, Graph};
 
 use crate::cost_model::Workload;
@@ -13,9 +13,9 @@ use crate::{CostModel, Distances, Filter, Hit, MatchesMut, SearchError, SearchPa
 /// A search call prepared for execution: graph, parameters and strategy, decided once for all its queries.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct SearchPlan<'a, T: Element> {
+pub struct SearchPlan<'a> {
     /// The graph that is searched.
-    pub graph: &'a Graph<T>,
+    pub graph: &'a Graph,
     /// The parameters of the call.
     pub params: SearchParams<'a>,
     /// How queries are executed.
@@ -113,7 +113,7 @@ const FILTER_SAMPLE: usize = 1024;
 /// (docs/notebook/experiments.md#filters-a-frontier-longer-than-the-beam).
 const FRONTIER_DEVIATIONS: f64 = 6.0;
 
-impl<'a, T: Element> SearchPlan<'a, T> {
+impl<'a> SearchPlan<'a> {
     /// Plans a search of `graph` for `queries` queries where they cost what the `cost_model` says. The beam width is at
     /// most that of the model: where tombstones, a filter or a large `k` would need a wider one, it is limited, and
     /// missing results are found by [`Self::as_scan`].
@@ -123,7 +123,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
     /// [`SearchError::NoCodes`], [`SearchError::Vector`] if exact distances are requested of an index that has only
     /// codes.
     pub fn new(
-        graph: &'a Graph<T>,
+        graph: &'a Graph,
         params: SearchParams<'a>,
         queries: usize,
         cost_model: CostModel,
@@ -160,8 +160,8 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             }
             _ => None,
         };
-        let coordinates = padded_len::<T>(graph.dimension());
-        let vector_bytes = coordinates * size_of::<T>();
+        let coordinates = graph.vectors().padded_dimension();
+        let vector_bytes = coordinates * graph.element().size();
         let code_bytes = graph
             .vectors()
             .codes()
@@ -172,7 +172,7 @@ impl<'a, T: Element> SearchPlan<'a, T> {
             coordinates,
             row_bytes: if graph.has_vectors() { vector_bytes } else { code_bytes },
             beam_row_bytes: if rerank.is_some() { code_bytes } else { vector_bytes },
-            is_f32: T::KIND == ElementKind::F32,
+            is_f32: graph.element() == ElementKind::F32,
             has_vectors: graph.has_vectors(),
             max_degree: graph.params().max_degree(),
         };
@@ -336,8 +336,8 @@ fn least_len(k: usize, rerank: Option<usize>, max_beam_width: usize) -> usize {
 
 /// Chooses between beam search and scan by their estimated times. Without a filter, it is a beam search while anything
 /// is live: tombstones only widen the beam.
-fn choose<T: Element>(
-    graph: &Graph<T>,
+fn choose(
+    graph: &Graph,
     params: SearchParams<'_>,
     least_len: usize,
     Allowed { share_of_live, listing_ns }: Allowed,
@@ -375,8 +375,8 @@ struct Allowed {
     listing_ns: f64,
 }
 
-fn share_of_live<T: Element>(
-    graph: &Graph<T>,
+fn share_of_live(
+    graph: &Graph,
     known: Option<&AllowedSlots>,
     filter: &BoundFilter<'_>,
     estimate: Option<(usize, usize)>,
@@ -398,7 +398,7 @@ fn share_of_live<T: Element>(
 ///
 /// The sample follows multiples of the golden ratio, which are spread evenly and do not alias with periodic keys:
 /// sampling every fifth slot would misjudge a filter of every fifth key.
-fn sampled_share<T: Element>(graph: &Graph<T>, filter: &BoundFilter<'_>) -> f64 {
+fn sampled_share(graph: &Graph, filter: &BoundFilter<'_>) -> f64 {
     let slots = graph.slots();
     let place = |i: usize| {
         let share = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -422,8 +422,8 @@ mod tests {
     use jasper_graph::KeyFilter;
 
     /// `n` vertices without edges, under the keys 0 to n.
-    fn graph(n: u64) -> Graph<u8> {
-        let mut graph = Graph::new(Metric::L2, 16, BuildParams::default()).unwrap();
+    fn graph(n: u64) -> Graph {
+        let mut graph = Graph::new(ElementKind::U8, Metric::L2, 16, BuildParams::default()).unwrap();
         for key in 0..n {
             let slot = graph.add_vector(&[key as u8; 16], 0.0).unwrap();
             graph.keys_mut().assign(key, slot).unwrap();
@@ -431,7 +431,7 @@ mod tests {
         graph
     }
 
-    fn strategy(graph: &Graph<u8>, params: SearchParams<'_>, max_beam_width: usize) -> Strategy {
+    fn strategy(graph: &Graph, params: SearchParams<'_>, max_beam_width: usize) -> Strategy {
         SearchPlan::new(graph, params, 1, up_to(max_beam_width)).unwrap().strategy
     }
 
@@ -484,7 +484,7 @@ mod tests {
     fn a_frontier_holds_what_is_returned_and_reranked() {
         let mut graph = graph(2000);
         let narrow = SearchParams::new(10).beam_width(4);
-        let size = |graph: &Graph<u8>, params, max| match strategy(graph, params, max) {
+        let size = |graph: &Graph, params, max| match strategy(graph, params, max) {
             Strategy::Beam(BeamSize { width, frontier_len }) => (width, frontier_len),
             Strategy::Scan => panic!("a scan"),
         };
@@ -528,7 +528,7 @@ mod tests {
         let params = SearchParams::new(2).filter(&keys);
         let plan =
             SearchPlan::new(&graph, params, 1, CostModel { keeps_slots: true, ..CostModel::CPU }).unwrap();
-        let allowed = |plan: &SearchPlan<'_, u8>| -> Vec<u32> {
+        let allowed = |plan: &SearchPlan<'_>| -> Vec<u32> {
             (0..10).filter(|&slot| plan.allows(Slot::new(slot))).collect()
         };
         assert_eq!((allowed(&plan), allowed(&plan.for_first_keys())), (vec![3, 4], vec![4]));

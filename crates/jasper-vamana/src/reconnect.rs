@@ -23,7 +23,7 @@
 
 use std::collections::HashSet;
 
-use jasper_core::{BitSet, Element, Neighbor, Progress, ProgressFn, Slot, Stage};
+use jasper_core::{BitSet, Neighbor, Progress, ProgressFn, Slot, Stage};
 use rustc_hash::FxHashMap;
 
 use crate::connectivity::{Vertices, no_slots, unreached};
@@ -39,7 +39,7 @@ use crate::{CandidateSearch, Executor, GraphAccess, MutableGraph, UpdateError, l
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
-pub(crate) fn reconnect<T: Element, E: Executor<T>>(
+pub(crate) fn reconnect<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
@@ -52,7 +52,7 @@ pub(crate) fn reconnect<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
-pub(crate) fn reconnect_up_to<T: Element, E: Executor<T>>(
+pub(crate) fn reconnect_up_to<E: Executor>(
     max: usize,
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
@@ -74,7 +74,7 @@ pub(crate) fn reconnect_up_to<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
-pub(crate) fn reconnect_new<T: Element, E: Executor<T>>(
+pub(crate) fn reconnect_new<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     new: &[Slot],
@@ -106,7 +106,7 @@ const MAX_ROOTS: usize = 1024;
 /// Adds a path from a reached vertex to each unreached one. Both sets are given first, and `find` computes them again
 /// for the edges that were added. No path leads through unreached vertices, so replacing one of their edges disconnects
 /// nothing.
-fn add_incoming_edges<T: Element, E: Executor<T>>(
+fn add_incoming_edges<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
@@ -163,7 +163,7 @@ fn add_incoming_edges<T: Element, E: Executor<T>>(
 
 /// Adds edges, given as (target, source with its distance), nearest first, while the rows of the sources have space.
 /// Changes `chunk_len` rows at a time.
-fn add_edges<T: Element, E: Executor<T>>(
+fn add_edges<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     mut edges: Vec<(Slot, Neighbor)>,
@@ -191,7 +191,7 @@ fn add_edges<T: Element, E: Executor<T>>(
 ///
 /// Where few vertices are the nearest of all others, as vectors with large norms are under inner products, searches for
 /// the others end among these, and find no row with room (docs/notebook/experiments.md#reconnection-under-inner-products).
-fn link_trees<T: Element, E: Executor<T>>(
+fn link_trees<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     reached: &BitSet,
@@ -241,7 +241,7 @@ const NEW_CHUNK: usize = 1024;
 /// Those of the `new` vertices, ascending, that have no incoming edge as far as the rows of their neighbors tell, and
 /// the set of all other vertices. Edges count that come from old neighbors, from new ones that have such an edge
 /// themselves, or that were `added`. Start points need none.
-fn find_without_incoming<T: Element, E: Executor<T>>(
+fn find_without_incoming<E: Executor>(
     executor: &E,
     graph: &E::Graph,
     new: &[Slot],
@@ -289,7 +289,7 @@ fn find_without_incoming<T: Element, E: Executor<T>>(
 }
 
 /// Those of the `vertices` that are reachable, and those that are not, ascending.
-fn find_unreachable<T: Element, E: Executor<T>>(
+fn find_unreachable<E: Executor>(
     executor: &E,
     graph: &E::Graph,
     vertices: Vertices,
@@ -305,7 +305,7 @@ fn find_unreachable<T: Element, E: Executor<T>>(
 
 /// Gives each of the `unreachable` vertices an edge from a reached one, one after another. Skips those that have become
 /// reachable through earlier ones, by paths of the `vertices`.
-fn replace_edges<T: Element, E: Executor<T>>(
+fn replace_edges<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertices: Vertices,
@@ -331,7 +331,7 @@ fn replace_edges<T: Element, E: Executor<T>>(
 }
 
 /// Gives `vertex` an edge from a reached one, as [`rows_with_edge_to`] has it.
-fn replace_edge<T: Element, E: Executor<T>>(
+fn replace_edge<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     vertex: Slot,
@@ -353,7 +353,7 @@ type NewRows = Vec<(Slot, Vec<Slot>)>;
 /// New rows that give `vertex` an edge from a reached neighbor, or else from the first start point, and leave every
 /// reached vertex reachable. If the row of the source is full, the edge replaces the one to its farthest neighbor,
 /// which is returned too, and `vertex` gets an edge to that neighbor. Empty if the vertex is the start point.
-fn rows_with_edge_to<T: Element, E: Executor<T>>(
+fn rows_with_edge_to<E: Executor>(
     executor: &E,
     graph: &E::Graph,
     vertex: Slot,
@@ -375,12 +375,10 @@ fn rows_with_edge_to<T: Element, E: Executor<T>>(
         row.push(vertex);
         return Ok((vec![(source, row)], None));
     }
-    let computer = graph.host().vectors().slot_distance_computer(source);
-    let Some(farthest) =
-        row.iter().copied().max_by_key(|&slot| Neighbor::new(computer.distance_to(slot), slot))
-    else {
-        return Ok((Vec::new(), None));
-    };
+    let distances = graph.host().vectors().slot_distances(source, &row);
+    let farthest =
+        distances.into_iter().zip(&row).map(|(distance, &slot)| Neighbor::new(distance, slot)).max();
+    let Some(farthest) = farthest.map(|farthest| farthest.slot()) else { return Ok((Vec::new(), None)) };
     row.retain(|&slot| slot != farthest);
     row.push(vertex);
     let mut changed = vec![(source, row)];

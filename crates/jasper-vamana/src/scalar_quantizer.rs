@@ -33,7 +33,9 @@
 use std::ops::RangeInclusive;
 
 use jasper_core::synthetic::Permutation;
-use jasper_core::{Cancelled, Element, Metric, Neighbor, Progress, ProgressFn, Slot, Stage, padded_len};
+use jasper_core::{
+    Cancelled, Element, Metric, Neighbor, Progress, ProgressFn, Slot, Stage, padded_len, with_element,
+};
 use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{Graph, Origin, VectorChunk, VectorError, VectorTable};
 use jasper_quant::{Rotation, rotated_dimension};
@@ -138,8 +140,8 @@ impl ScalarQuantizer {
     ///
     /// # Errors
     /// Returns [`Cancelled`] if `progress` returns `Break`.
-    pub fn by_trial<T: Element>(
-        graph: &Graph<T>,
+    pub fn by_trial(
+        graph: &Graph,
         pool: &ThreadPool,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Option<Self>, Cancelled> {
@@ -150,9 +152,9 @@ impl ScalarQuantizer {
     }
 
     /// The nearest of all vectors to each of a sample, of which `pass` are compared between two reports.
-    fn nearest_in_passes<T: Element>(
+    fn nearest_in_passes(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         sample: Vec<Slot>,
         pass: usize,
         pool: &ThreadPool,
@@ -171,19 +173,14 @@ impl ScalarQuantizer {
     }
 
     /// The vectors whose nearest neighbors a trial looks for.
-    pub fn trial_sample<T: Element>(graph: &Graph<T>) -> Vec<Slot> {
+    pub fn trial_sample(graph: &Graph) -> Vec<Slot> {
         trial_sample_of(graph.keys().vertices().collect())
     }
 
     /// Returns the quantizer, with the step of SQ4 that suits the vectors best, if SQ8 tells the vectors of the graph
     /// apart. For each of the [sample](Self::trial_sample), `nearest` has the slots of the nearest others by SQ8,
     /// nearest first: 100, or all if there are fewer. More are ignored. Runs in the current rayon pool.
-    pub fn accepted<T: Element>(
-        self,
-        graph: &Graph<T>,
-        sample: &[Slot],
-        nearest: &[Vec<Slot>],
-    ) -> Option<Self> {
+    pub fn accepted(self, graph: &Graph, sample: &[Slot], nearest: &[Vec<Slot>]) -> Option<Self> {
         let nearest = nearest.iter().map(|nearest| &nearest[..nearest.len().min(TRIAL_CANDIDATES)]);
         let trials: Vec<_> = sample.iter().copied().zip(nearest).collect();
         Overlap::with_exact(graph, &trials)
@@ -204,7 +201,7 @@ impl ScalarQuantizer {
 
     /// The step of SQ4 that keeps most of the nearest neighbors by SQ8, if it keeps enough of them. Of several, the
     /// largest.
-    fn best_sq4<T: Element>(&self, graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Option<Sq4> {
+    fn best_sq4(&self, graph: &Graph, trials: &[(Slot, &[Slot])]) -> Option<Sq4> {
         if graph.dimension() < Self::MIN_SQ4_DIMENSION {
             return None;
         }
@@ -237,7 +234,7 @@ impl ScalarQuantizer {
     /// SQ8 clamps as few of their
     /// coordinates, or none for inner products, and SQ4 at most twice as many; and a trial among some of them accepts
     /// it, which a tight cluster fails. Runs in the current rayon pool.
-    pub fn suits<T: Element>(&self, graph: &Graph<T>, new: &[Slot]) -> bool {
+    pub fn suits(&self, graph: &Graph, new: &[Slot]) -> bool {
         let (most, one_in) = match graph.metric() {
             Metric::InnerProduct => (new.len(), usize::MAX),
             Metric::Cosine | Metric::L2 => (SAMPLE_VECTORS, CLAMPED_DIVISOR / 2),
@@ -260,7 +257,7 @@ impl ScalarQuantizer {
     }
 
     /// Whether a trial among some vectors accepts SQ8.
-    fn tells_apart<T: Element>(&self, graph: &Graph<T>, slots: Vec<Slot>) -> bool {
+    fn tells_apart(&self, graph: &Graph, slots: Vec<Slot>) -> bool {
         let sample = trial_sample_of(slots.clone());
         let mut nearest = Nearest::new(self, graph, sample.clone());
         nearest.add(&slots);
@@ -270,16 +267,16 @@ impl ScalarQuantizer {
     }
 
     /// Coordinates of some vectors that SQ4 clamps.
-    fn clamped_by_sq4<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], shift: u32) -> usize {
+    fn clamped_by_sq4(&self, graph: &Graph, slots: &[Slot], shift: u32) -> usize {
         self.beyond(graph, slots, (8 << shift) as f32)
     }
 
     /// Coordinates of some vectors that are more than `most` steps from their center.
-    fn beyond<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], most: f32) -> usize {
+    fn beyond(&self, graph: &Graph, slots: &[Slot], most: f32) -> usize {
         let of_task = |slots: &[Slot]| -> usize {
             let mut scratch = Scratch::default();
             let of_vector = |&slot: &Slot| {
-                let values = self.differences(graph.vectors().get(slot), &mut scratch);
+                let values = self.differences(graph.vectors(), slot, &mut scratch);
                 values.iter().filter(|x| x.abs() * self.scale > most).count()
             };
             slots.iter().map(of_vector).sum()
@@ -322,7 +319,7 @@ impl ScalarQuantizer {
     ///
     /// # Errors
     /// Returns [`VectorError`] if memory cannot be allocated.
-    pub(crate) fn quantize_graph<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), VectorError> {
+    pub(crate) fn quantize_graph(&self, graph: &mut Graph) -> Result<(), VectorError> {
         let metric = sq8_metric(graph.metric());
         graph.vectors_mut().build_sq8(metric, self.dimension(), self.scale, |vectors, chunks| {
             parallel::for_each(chunks, |chunk| self.quantize_chunk(vectors, chunk));
@@ -331,7 +328,7 @@ impl ScalarQuantizer {
 
     /// The centers, the rotation and the step for the vectors of `graph`, without a trial. Runs in the current rayon
     /// pool.
-    pub fn new<T: Element>(graph: &Graph<T>) -> Self {
+    pub fn new(graph: &Graph) -> Self {
         let sample = vertices_of(graph, SAMPLE_VECTORS);
         let is_ip = graph.metric() == Metric::InnerProduct;
         let centers =
@@ -355,13 +352,13 @@ impl ScalarQuantizer {
     }
 
     /// The largest difference from the center in any dimension, if one vector in `divisor` may have a larger one there.
-    fn largest_difference<T: Element>(&self, graph: &Graph<T>, slots: &[Slot], divisor: usize) -> f32 {
+    fn largest_difference(&self, graph: &Graph, slots: &[Slot], divisor: usize) -> f32 {
         let dimension = self.dimension();
         if divisor > slots.len() {
             let of_task = |slots: &[Slot]| {
                 let (mut largest, mut scratch) = (0.0_f32, Scratch::default());
                 for &slot in slots {
-                    let values = self.differences(graph.vectors().get(slot), &mut scratch);
+                    let values = self.differences(graph.vectors(), slot, &mut scratch);
                     largest = values.iter().fold(largest, |largest, x| largest.max(x.abs()));
                 }
                 largest
@@ -373,7 +370,7 @@ impl ScalarQuantizer {
         parallel::for_each(tasks, |(rows, slots)| {
             let mut scratch = Scratch::default();
             for (row, &slot) in rows.chunks_exact_mut(dimension).zip(slots) {
-                row.copy_from_slice(self.differences(graph.vectors().get(slot), &mut scratch));
+                row.copy_from_slice(self.differences(graph.vectors(), slot, &mut scratch));
             }
         });
         let of_dimension = |column: usize| {
@@ -385,10 +382,10 @@ impl ScalarQuantizer {
     }
 
     /// The differences of a vector from the centers, rotated if there is a rotation.
-    fn differences<'a, T: Element>(&self, vector: &[T], scratch: &'a mut Scratch) -> &'a [f32] {
+    fn differences<'a>(&self, vectors: &VectorTable, slot: Slot, scratch: &'a mut Scratch) -> &'a [f32] {
         let Scratch { differences, rotated } = scratch;
         differences.resize(self.centers.len(), 0.0);
-        T::slice_to_f32(vector, differences);
+        vectors.read_f32(slot, differences);
         differences.iter_mut().zip(&self.centers).for_each(|(x, center)| *x -= center);
         let Some(rotation) = &self.rotation else { return differences };
         rotated.resize(rotation.rotated_dimension(), 0.0);
@@ -397,43 +394,43 @@ impl ScalarQuantizer {
     }
 
     /// Quantizes a vector.
-    fn quantize<T: Element>(&self, vector: &[T], scratch: &mut Scratch, bytes: &mut [i8]) {
-        let differences = self.differences(vector, scratch).iter();
+    fn quantize(&self, vectors: &VectorTable, slot: Slot, scratch: &mut Scratch, bytes: &mut [i8]) {
+        let differences = self.differences(vectors, slot, scratch).iter();
         bytes.iter_mut().zip(differences).for_each(|(byte, x)| *byte = nearest_byte(x * self.scale));
     }
 
-    fn quantize_chunk<T: Element>(&self, vectors: &VectorTable<T>, mut chunk: VectorChunk<'_, i8>) {
+    fn quantize_chunk(&self, vectors: &VectorTable, mut chunk: VectorChunk<'_>) {
         let (mut bytes, mut scratch) = (vec![0_i8; self.width()], Scratch::default());
         for number in chunk.numbers() {
-            self.quantize(vectors.get(Slot::from_index(number)), &mut scratch, &mut bytes);
+            self.quantize(vectors, Slot::from_index(number), &mut scratch, &mut bytes);
             // No metric of quantized vectors needs their norms.
             chunk.set(number, &bytes, 0.0);
         }
     }
 
     /// `[slots][padded dimension]`: the quantized vectors of some slots.
-    pub fn quantize_slots<T: Element>(&self, graph: &Graph<T>, slots: &[Slot]) -> Vec<i8> {
+    pub fn quantize_slots(&self, graph: &Graph, slots: &[Slot]) -> Vec<i8> {
         let width = self.width();
         let (mut bytes, mut scratch) = (vec![0; slots.len() * width], Scratch::default());
         for (bytes, &slot) in bytes.chunks_exact_mut(width).zip(slots) {
-            self.quantize(graph.vectors().get(slot), &mut scratch, bytes);
+            self.quantize(graph.vectors(), slot, &mut scratch, bytes);
         }
         bytes
     }
 }
 
 /// The [`TRIAL_CANDIDATES`] nearest by bytes to each of a sample, without itself.
-struct Nearest<'a, T: 'static> {
+struct Nearest<'a> {
     quantizer: &'a ScalarQuantizer,
-    graph: &'a Graph<T>,
+    graph: &'a Graph,
     sample: Vec<Slot>,
     /// `[sample][width]`
     bytes: Vec<i8>,
     lists: Vec<TopK>,
 }
 
-impl<'a, T: Element> Nearest<'a, T> {
-    fn new(quantizer: &'a ScalarQuantizer, graph: &'a Graph<T>, sample: Vec<Slot>) -> Self {
+impl<'a> Nearest<'a> {
+    fn new(quantizer: &'a ScalarQuantizer, graph: &'a Graph, sample: Vec<Slot>) -> Self {
         let bytes = quantizer.quantize_slots(graph, &sample);
         let lists = vec![TopK::new(TRIAL_CANDIDATES); sample.len()];
         Self { quantizer, graph, sample, bytes, lists }
@@ -476,9 +473,10 @@ impl<'a, T: Element> Nearest<'a, T> {
 }
 
 /// The mean of some vectors in each dimension; zeros if there are none.
-fn means<T: Element>(graph: &Graph<T>, slots: &[Slot]) -> Vec<f32> {
+fn means(graph: &Graph, slots: &[Slot]) -> Vec<f32> {
     let of_dimension = |column: usize| {
-        let sum: f64 = slots.iter().map(|&slot| f64::from(graph.vectors().get(slot)[column].to_f32())).sum();
+        let value = |&slot: &Slot| with_element!(graph.element(), T => graph.vectors().get::<T>(slot)[column].to_f32());
+        let sum: f64 = slots.iter().map(value).map(f64::from).sum();
         (sum / slots.len().max(1) as f64) as f32
     };
     parallel::map(0..graph.dimension(), of_dimension)
@@ -522,10 +520,13 @@ impl Overlap {
     }
 
     /// Of bytes, by which these are the nearest of each vector, with exact distances. Runs in the current rayon pool.
-    fn with_exact<T: Element>(graph: &Graph<T>, trials: &[(Slot, &[Slot])]) -> Self {
+    fn with_exact(graph: &Graph, trials: &[(Slot, &[Slot])]) -> Self {
         let of_vector = |&(query, nearest): &(Slot, &[Slot])| {
             let mut distances = vec![0.0; nearest.len()];
-            graph.vectors().distance_computer_from(Origin::Center, query).compute(nearest, &mut distances);
+            let vectors = graph.vectors();
+            with_element!(graph.element(), T => {
+                vectors.distance_computer_from::<T>(Origin::Center, query).compute(nearest, &mut distances);
+            });
             Self::of(nearest, &distances)
         };
         parallel::map(trials, of_vector).into_iter().fold(Self::default(), Self::plus)
@@ -554,7 +555,7 @@ fn trial_sample_of(slots: Vec<Slot>) -> Vec<Slot> {
 }
 
 /// At most `most` of the vertices of a graph: a random sample, so that no order of the rows hides a part of them.
-fn vertices_of<T: Element>(graph: &Graph<T>, most: usize) -> Vec<Slot> {
+fn vertices_of(graph: &Graph, most: usize) -> Vec<Slot> {
     sampled(graph.keys().vertices().collect(), most)
 }
 

@@ -16,7 +16,7 @@
 //! vertex that is not its neighbor. [`reconnect`](crate::reconnect) then checks all vertices. The edges of a graph
 //! therefore do not depend on the tree, which differs between graphs that were opened at different times.
 
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{NO_PARENT, SpanningTree, VectorError};
 use rustc_hash::FxHashMap;
@@ -35,7 +35,7 @@ const FEW: usize = 512;
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
-pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
+pub(crate) fn ensure_tree<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
 ) -> Result<(), UpdateError> {
@@ -57,7 +57,7 @@ pub(crate) fn ensure_tree<T: Element, E: Executor<T>>(
 ///
 /// # Errors
 /// Returns [`UpdateError`]; the caller rolls back.
-pub(crate) fn attach_to_tree<T: Element, E: Executor<T>>(
+pub(crate) fn attach_to_tree<E: Executor>(
     executor: &E,
     graph: &mut dyn GraphAccess<E::Graph>,
     mut pending: Vec<Slot>,
@@ -73,7 +73,7 @@ pub(crate) fn attach_to_tree<T: Element, E: Executor<T>>(
 }
 
 /// The parent of each of the `pending` vertices, as far as one is found.
-fn find_parents<T: Element, E: Executor<T>>(
+fn find_parents<E: Executor>(
     executor: &E,
     graph: &E::Graph,
     pending: &[Slot],

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use jasper_core::{BitSet, Element, Metric, Neighbor, Slot, padded_len};
+use jasper_core::{BitSet, Element, Metric, Neighbor, Slot, with_element};
 use jasper_data::parallel;
 use jasper_graph::{Graph, VectorChunk};
 
@@ -22,7 +22,7 @@ const VERTICES_PER_START: usize = 1024;
 pub(crate) const MAX_STARTS: usize = 128;
 
 /// The number of tasks, and the vertices of each, live or tombstones, of a sample of the slots.
-fn tasks_of<T: Element>(graph: &Graph<T>) -> (Range<usize>, impl Fn(usize) -> Vec<Slot>) {
+fn tasks_of(graph: &Graph) -> (Range<usize>, impl Fn(usize) -> Vec<Slot>) {
     let step = graph.slots().div_ceil(MEAN_SAMPLE).max(1);
     let sample = move |task: usize| {
         let slots = task * SLOTS_PER_TASK..graph.slots().min((task + 1) * SLOTS_PER_TASK);
@@ -34,13 +34,13 @@ fn tasks_of<T: Element>(graph: &Graph<T>) -> (Range<usize>, impl Fn(usize) -> Ve
 
 /// `[padded dimension]`: the mean of the stored vectors; zeros if there are none. It is computed from a sample of the
 /// slots, in the current rayon pool.
-pub(crate) fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
-    let (width, (tasks, sample)) = (padded_len::<T>(graph.dimension()), tasks_of(graph));
+pub(crate) fn mean(graph: &Graph) -> Vec<f32> {
+    let (width, (tasks, sample)) = (graph.vectors().padded_dimension(), tasks_of(graph));
     let sum_of = |task| {
         let (mut sum, slots) = (vec![0.0_f64; width], sample(task));
         let mut values = vec![0.0; width];
         for &slot in &slots {
-            T::slice_to_f32(graph.vectors().padded(slot), &mut values);
+            graph.vectors().read_f32(slot, &mut values);
             sum.iter_mut().zip(&values).for_each(|(sum, &x)| *sum += f64::from(x));
         }
         (sum, slots.len())
@@ -59,7 +59,11 @@ pub(crate) fn mean<T: Element>(graph: &Graph<T>) -> Vec<f32> {
 /// (docs/notebook/experiments.md#simulation-before-the-implementation).
 ///
 /// The mean is rounded to the element type, so that the ordinary distance kernel applies.
-pub(crate) fn medoid<T: Element>(graph: &Graph<T>, mean: &[f32]) -> Option<Slot> {
+pub(crate) fn medoid(graph: &Graph, mean: &[f32]) -> Option<Slot> {
+    with_element!(graph.element(), T => medoid_of::<T>(graph, mean))
+}
+
+fn medoid_of<T: Element>(graph: &Graph, mean: &[f32]) -> Option<Slot> {
     let any = graph.keys().vertices().next()?;
     let mean: Vec<T> = mean.iter().copied().map(T::from_f32).collect();
     let (tasks, sample) = tasks_of(graph);
@@ -71,9 +75,9 @@ pub(crate) fn medoid<T: Element>(graph: &Graph<T>, mean: &[f32]) -> Option<Slot>
 
 /// Makes the [mean] of the vectors their [center](jasper_graph::VectorTable::center), where the metric has one. Runs in the
 /// current rayon pool. Cost: one pass over the vectors.
-pub(crate) fn set_center<T: Element>(graph: &mut Graph<T>, mean: &[f32]) {
+pub(crate) fn set_center(graph: &mut Graph, mean: &[f32]) {
     if graph.metric() == Metric::InnerProduct {
-        let update = |chunks: Vec<VectorChunk<'_, T>>| parallel::for_each(chunks, VectorChunk::update_terms);
+        let update = |chunks: Vec<VectorChunk<'_>>| parallel::for_each(chunks, VectorChunk::update_terms);
         graph.set_center(&mean[..graph.dimension()], update);
     }
 }
@@ -91,7 +95,7 @@ fn start_count(metric: Metric, vertices: usize) -> usize {
 /// They depend on the order of linking alone, so that a resumed build has the same.
 ///
 /// Every vertex is reachable from the first start point; the others are shortcuts.
-pub(crate) fn set_start_points<T: Element>(graph: &mut Graph<T>, linked: &[Slot]) {
+pub(crate) fn set_start_points(graph: &mut Graph, linked: &[Slot]) {
     let starts = graph.adjacency().start_points();
     let count = start_count(graph.metric(), linked.len());
     if let Some(&medoid) = starts.first()
@@ -104,13 +108,13 @@ pub(crate) fn set_start_points<T: Element>(graph: &mut Graph<T>, linked: &[Slot]
 }
 
 /// Adds start points, evenly spaced among `candidates`, up to the number that suits the size of the graph.
-pub(crate) fn add_start_points<T: Element>(graph: &mut Graph<T>, candidates: &[Slot]) {
+pub(crate) fn add_start_points(graph: &mut Graph, candidates: &[Slot]) {
     let vertices = graph.keys().live() + graph.keys().tombstones();
     add_start_points_up_to(start_count(graph.metric(), vertices), graph, candidates);
 }
 
 /// Adds start points, evenly spaced among `candidates`, up to this number.
-pub(crate) fn add_start_points_up_to<T: Element>(count: usize, graph: &mut Graph<T>, candidates: &[Slot]) {
+pub(crate) fn add_start_points_up_to(count: usize, graph: &mut Graph, candidates: &[Slot]) {
     let mut starts = graph.adjacency().start_points().to_vec();
     let missing = count.saturating_sub(starts.len());
     if missing == 0 || candidates.is_empty() {
@@ -124,10 +128,7 @@ pub(crate) fn add_start_points_up_to<T: Element>(count: usize, graph: &mut Graph
 }
 
 /// The start points. Each tombstone among them is replaced by a live vertex nearby.
-pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
-    executor: &E,
-    graph: &E::Graph,
-) -> Result<Vec<Slot>, E::Error> {
+pub(crate) fn live_start_points<E: Executor>(executor: &E, graph: &E::Graph) -> Result<Vec<Slot>, E::Error> {
     let host = graph.host();
     if host.keys().live() == 0 {
         return Ok(Vec::new());
@@ -145,7 +146,7 @@ pub(crate) fn live_start_points<T: Element, E: Executor<T>>(
 
 /// The vertex itself if it is live, else the first live one of a breadth-first search from it, through vertices that are
 /// not `reached` yet. `None` if there is no such one: the searches of all start points together read a row at most once.
-fn first_live_from<T: Element, E: Executor<T>>(
+fn first_live_from<E: Executor>(
     executor: &E,
     graph: &E::Graph,
     start: Slot,

@@ -21,15 +21,15 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use jasper_core::{Cancelled, Element, Key, Progress, ProgressFn, Slot, Stage, padded_len};
+use jasper_core::{Cancelled, Key, Progress, ProgressFn, Slot, Stage};
 use jasper_quant::{Layout, Quantization, Quantizer, SECTOR_BYTES};
 use jasper_vamana::{Distances, Matches, SearchError, SearchParams, SearchReport, UpdateError};
 
 use crate::error::{Error, Result};
+use crate::inner::{CodeCheck, IndexInner};
 use crate::journal::{Change, Record};
 use crate::tune::error::TuneError;
 use crate::tune::{HeldOut, least_width};
-use crate::typed::{CodeCheck, TypedIndex};
 use crate::{Device, backend};
 
 /// The result of [`Index::quantize`](crate::Index::quantize).
@@ -189,7 +189,7 @@ impl CostUnit {
     }
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     pub(crate) fn auto_quantize(
         &self,
         device: Device,
@@ -201,7 +201,7 @@ impl<T: Element> TypedIndex<T> {
     }
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     /// Tries candidates. Returns the trial, and the quantizer of each candidate whose codes were not refused.
     fn try_candidates(
         &self,
@@ -212,7 +212,7 @@ impl<T: Element> TypedIndex<T> {
         let (held_out, vertices) = HeldOut::sampled(self, QUERIES, K, SEED, |queries, k| {
             let params = SearchParams::new(k).beam_width(WIDEST).distances(Distances::Exact);
             let mut matches = Matches::new(queries.len(), k)?;
-            self.backend.search_matrix(queries, params, matches.as_mut())?;
+            self.backend.search_batch(queries, params, matches.as_mut())?;
             Ok(matches.iter().map(|hits| hits.map(|hit| (hit.key, hit.distance)).collect()).collect())
         })?;
         if held_out.len() < 2 {
@@ -222,8 +222,8 @@ impl<T: Element> TypedIndex<T> {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
             let (dimension, queries) = (self.dimension(), held_out.len() as f64);
             let hop = unit.hop(self.params().max_degree());
-            let vector =
-                unit.distance(padded_len::<T>(dimension) * size_of::<T>(), dimension.div_ceil(GROUP));
+            let row_bytes = self.backend.read(|graph| graph.vectors().row_bytes());
+            let vector = unit.distance(row_bytes, dimension.div_ceil(GROUP));
             // The narrowest beam that reaches the recall, and what its searches did.
             let narrowest = |distances, widest| {
                 let last = Cell::default();
@@ -289,7 +289,7 @@ impl<T: Element> TypedIndex<T> {
     /// Mean recall of all held-out queries, and the report of their searches.
     fn recall(
         &self,
-        held_out: &HeldOut<T>,
+        held_out: &HeldOut,
         width: usize,
         distances: Distances,
     ) -> Result<(f64, SearchReport), SearchError> {
@@ -297,7 +297,7 @@ impl<T: Element> TypedIndex<T> {
         let mut recall = 0.0;
         for half in held_out.halves() {
             recall += half.recall(K, width, |queries, params, matches| {
-                let report = self.backend.search_matrix(queries, params.distances(distances), matches)?;
+                let report = self.backend.search_batch(queries, params.distances(distances), matches)?;
                 sum += report;
                 Ok(report)
             })? / 2.0;
@@ -306,7 +306,7 @@ impl<T: Element> TypedIndex<T> {
     }
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     fn choose_codes(
         &self,
         unit: CostUnit,
@@ -328,7 +328,7 @@ impl<T: Element> TypedIndex<T> {
         }
         let (trial, quantizers) = trial?;
         if let Some(chosen) = chosen {
-            if let Err(error) = change.log::<T>(&Record::Quantize(chosen)) {
+            if let Err(error) = change.log(&Record::Quantize(chosen)) {
                 index.backend.change(|graph| graph.drop_codes())?;
                 return Err(error.into());
             }

@@ -1,6 +1,6 @@
 //! Checks the integrity of an index.
 
-use jasper_core::{Cancelled, Element, Key, ProgressFn};
+use jasper_core::{Cancelled, Key, ProgressFn};
 use jasper_data::parallel;
 use jasper_graph::{Graph, StructureReport};
 use jasper_vamana::{CodeReport, CpuExecutor, code_report, missed_neighbors, unreachable_slots};
@@ -37,8 +37,8 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    pub(crate) fn new<T: Element>(
-        graph: &Graph<T>,
+    pub(crate) fn new(
+        graph: &Graph,
         executor: &CpuExecutor,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Self, Cancelled> {

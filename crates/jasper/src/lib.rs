@@ -118,12 +118,12 @@ mod check;
 mod device;
 mod error;
 mod index;
+mod inner;
 mod journal;
 mod profile;
 mod stats;
 mod stored;
 pub mod tune;
-mod typed;
 
 pub use auto_quantize::{CostUnit, QuantizeReport, QuantizeTrial, TriedQuantization};
 pub use batcher::Pending;

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use jasper_core::{Element, MatrixView, Metric, Vectors, padded_len};
+use jasper_core::{Metric, VectorView, Vectors};
 use jasper_vamana::{Distances, Matches, OperationCounts, SearchError, SearchParams};
 
 use crate::Index;
 use crate::error::Result;
-use crate::index::{typed, vector_error};
-use crate::typed::TypedIndex;
+use crate::index::vector_error;
+use crate::inner::IndexInner;
 
 /// The cost of a batch of searches.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,9 +73,8 @@ impl Profile {
 // Not generic, so that this crate has the only copy of their machine code.
 
 fn profile(index: &Index, queries: Vectors<'_>, params: SearchParams<'_>) -> Result<Profile, SearchError> {
-    typed!(index, index => {
-        queries.with_matrix(|queries| profile_typed(index, queries, params)).map_err(vector_error)?
-    })
+    let profile = |queries: &[VectorView<'_>]| profile_rows(&index.inner, queries, params);
+    queries.with_rows(index.element(), profile).map_err(vector_error)?
 }
 
 fn device_time(
@@ -83,15 +82,13 @@ fn device_time(
     queries: Vectors<'_>,
     params: SearchParams<'_>,
 ) -> Result<Option<Duration>, SearchError> {
-    let profiled = typed!(index, index => {
-        queries.with_matrix(|queries| index.backend.profile(queries, params)).map_err(vector_error)?
-    });
-    Ok(profiled?.map(|(time, _)| time))
+    let profile = |queries: &[VectorView<'_>]| index.inner.backend.profile(queries, params);
+    Ok(queries.with_rows(index.element(), profile).map_err(vector_error)??.map(|(time, _)| time))
 }
 
-fn profile_typed<T: Element>(
-    index: &TypedIndex<T>,
-    queries: MatrixView<'_, T>,
+fn profile_rows(
+    index: &IndexInner,
+    queries: &[VectorView<'_>],
     params: SearchParams<'_>,
 ) -> Result<Profile, SearchError> {
     let params = params.distances(Distances::Exact);
@@ -101,30 +98,30 @@ fn profile_typed<T: Element>(
     };
     let (dimension, metric) = (index.dimension(), index.metric());
     // Cosine distances of floats are squared L2 distances of unit vectors.
-    let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !T::EXACT_SUMS;
+    let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !index.element().is_integer();
     Ok(Profile {
         time,
         costs,
-        vector_bytes: (padded_len::<T>(dimension) * size_of::<T>()) as u64,
+        vector_bytes: index.backend.read(|graph| graph.vectors().row_bytes()) as u64,
         links_bytes: (index.stats().params.max_degree() * size_of::<u32>()) as u64,
         operations: dimension as u64 * if is_difference { 3 } else { 2 },
     })
 }
 
 /// The time of a batch, and the cost of each query.
-fn on_host<T: Element>(
-    index: &TypedIndex<T>,
-    queries: MatrixView<'_, T>,
+fn on_host(
+    index: &IndexInner,
+    queries: &[VectorView<'_>],
     params: SearchParams<'_>,
 ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
     let mut matches = Matches::new(queries.len(), params.k)?;
-    index.backend.search_matrix(queries, params, matches.as_mut())?;
+    index.backend.search_batch(queries, params, matches.as_mut())?;
     let begun = Instant::now();
-    index.backend.search_matrix(queries, params, matches.as_mut())?;
+    index.backend.search_batch(queries, params, matches.as_mut())?;
     let time = begun.elapsed();
     // A query costs the same alone as in a batch.
-    let costs = (0..queries.len()).zip(matches.as_mut().rows(params.k)).map(|(query, row)| {
-        Ok(index.backend.search_matrix(queries.slice(query..query + 1), params, row)?.cost)
-    });
+    let costs = (0..queries.len())
+        .zip(matches.as_mut().rows(params.k))
+        .map(|(query, row)| Ok(index.backend.search_batch(&queries[query..=query], params, row)?.cost));
     Ok((time, costs.collect::<Result<_, SearchError>>()?))
 }

@@ -1,6 +1,6 @@
 //! Counts, sizes and parameters of an index.
 
-use jasper_core::{BuildParams, Element, ElementKind, Key, Metric};
+use jasper_core::{BuildParams, ElementKind, Key, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
 use jasper_vamana::MemorySpace;
@@ -78,7 +78,7 @@ impl IndexStats {
         }
     }
 
-    pub(crate) fn new<T: Element>(graph: &Graph<T>, vector_storage: MemorySpace) -> Self {
+    pub(crate) fn new(graph: &Graph, vector_storage: MemorySpace) -> Self {
         Self {
             keys: graph.keys().len(),
             live_vertices: graph.keys().live(),
@@ -86,7 +86,7 @@ impl IndexStats {
             tombstones: graph.keys().tombstones(),
             free_slots: graph.keys().free(),
             dimension: graph.dimension(),
-            element: T::KIND,
+            element: graph.element(),
             metric: graph.metric(),
             params: *graph.params(),
             shards: 1,

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
+use crate::inner::{is_sharded, shard_files};
 use crate::journal::{self, DurableInfo};
-use crate::typed::{is_sharded, shard_files};
 
 /// An index in the file system: a file, the folder of a [sharded index](crate::IndexBuilder::shards), or the folder of
 /// a [durable index](crate::Index::save_durable).

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Error, Result};
 use jasper::{Index, Profile, QuantizeMode, SearchParams};
 use jasper_benches::front::{Measured, Reached, rate_at};
-use jasper_core::with_element;
 use jasper_data::GroundTruth;
-use jasper_graph::Graph;
 use serde_json::{Value, json};
 
 use crate::set::{Bench, K, Set};
@@ -94,12 +92,10 @@ fn curve(bench: &Bench, index: &Index, set: &Set, truth: &GroundTruth) -> Result
 
 /// The share of vertices with less than a quarter of the edges that they could have.
 fn thin(index: &Index) -> Result<f64> {
-    Ok(with_element!(index.stats().element, T => {
-        index.read_graph(|graph: &Graph<T>| {
-            let few = graph.params().max_degree() / 4;
-            let is_thin = |slot| graph.adjacency().neighbors(slot).len() < few;
-            graph.keys().live_slots().filter(|&slot| is_thin(slot)).count() as f64 / graph.keys().live() as f64
-        })
+    Ok(index.read_graph(|graph| {
+        let few = graph.params().max_degree() / 4;
+        let is_thin = |slot| graph.adjacency().neighbors(slot).len() < few;
+        graph.keys().live_slots().filter(|&slot| is_thin(slot)).count() as f64 / graph.keys().live() as f64
     })?)
 }
 

@@ -48,7 +48,7 @@ pub fn run<T: Element>(bench: &Bench<'_, T>) -> Result<()> {
     let all: Vec<Key> = (0..bench.index.len() as Key).collect();
     let queries: Vec<T> = bench.queries(0, QUERIES).rows().flatten().copied().collect();
     let dimension = bench.index.dimension();
-    let nearest_keys = bench.index.read_graph(|graph: &Graph<T>| {
+    let nearest_keys = bench.index.read_graph(|graph: &Graph| {
         let slot = |key: &Key| graph.keys().slot_of(*key).expect("keys are numbers of rows");
         by_distance(&queries[..dimension], &all, |key| graph.vectors().get(slot(key)))
     })?;
@@ -151,7 +151,7 @@ fn truth<T: Element>(
     queries: MatrixView<'_, T>,
 ) -> Result<GroundTruth> {
     let dimension = bench.index.dimension();
-    let rows: Vec<T> = bench.index.read_graph(|graph: &Graph<T>| {
+    let rows: Vec<T> = bench.index.read_graph(|graph: &Graph| {
         let slots = allowed.iter().filter_map(|&key| graph.keys().slot_of(key));
         slots.flat_map(|slot| graph.vectors().get(slot)).copied().collect()
     })?;

@@ -93,9 +93,9 @@ impl Set {
 /// The graph of an index of f32, with vectors of another element: coordinates are rounded, edges stay. For graphs without
 /// deletes.
 pub fn convert<T: Element>(index: &Index) -> Result<Index> {
-    let other = index.read_graph(|graph: &Graph<f32>| -> Result<_> {
+    let other = index.read_graph(|graph: &Graph| -> Result<_> {
         let order: Vec<Slot> = graph.keys().live_slots().collect();
-        let mut other = Graph::<T>::new(graph.metric(), graph.dimension(), *graph.params())?;
+        let mut other = Graph::new(T::KIND, graph.metric(), graph.dimension(), *graph.params())?;
         let (mut row, mut slots) = (Vec::new(), vec![Slot::new(0); graph.slots()]);
         for (number, &slot) in order.iter().enumerate() {
             let vector: Vec<T> = graph.vectors().get(slot).iter().map(|&value| T::from_f32(value)).collect();

@@ -181,23 +181,19 @@ impl Args {
 
     /// Writes a graph and returns its number of vertices, and the number of their keys.
     fn export(&self, to: GraphFormat, terminal: Terminal) -> Result<(usize, usize)> {
-        let info = IndexInfo::read(&self.input)?;
-        let (keys, all) = with_element!(info.element, T => {
-            let graph = Graph::<T>::open(&self.input, &mut terminal.progress())?;
-            let write = match to {
-                GraphFormat::Hnswlib => hnswlib::write::<T>,
-                GraphFormat::Faiss => faiss::write::<T>,
-                _ => diskann::write::<T>,
-            };
-            let slots = write(&graph, &self.output)
-                .with_context(|| format!("{} cannot be converted to a {to} graph", self.input.display()))?;
-            let keys: Vec<Key> = slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect();
-            (keys, graph.keys().len())
-        });
+        let graph = Graph::open(&self.input, &mut terminal.progress())?;
+        let written = match to {
+            GraphFormat::Hnswlib => hnswlib::write(&graph, &self.output),
+            GraphFormat::Faiss => faiss::write(&graph, &self.output),
+            _ => diskann::write(&graph, &self.output),
+        };
+        let slots = written
+            .with_context(|| format!("{} cannot be converted to a {to} graph", self.input.display()))?;
+        let keys: Vec<Key> = slots.into_iter().map(|slot| graph.keys().first_key(slot)).collect();
         if let Some(path) = &self.keys {
             write_keys(path, &keys)?;
         }
-        Ok((keys.len(), all))
+        Ok((keys.len(), graph.keys().len()))
     }
 
     /// Reads a graph, writes an index, and returns its number of vectors.
@@ -215,9 +211,7 @@ impl Args {
                 let metric = self.metric.ok_or_else(|| needed("metric"))?;
                 return self.store(hnswlib::read(path, metric, given, progress)?, terminal);
             }
-            return with_element!(faiss::element(path)?, T => {
-                self.store(faiss::read::<T>(path, self.metric, given, progress)?, terminal)
-            });
+            return self.store(faiss::read(path, self.metric, given, progress)?, terminal);
         }
         let base = VectorFile::open(self.base.as_ref().ok_or_else(|| needed("base"))?)?;
         let metric = self.metric.ok_or_else(|| needed("metric"))?;
@@ -232,7 +226,7 @@ impl Args {
     }
 
     /// Writes a graph that was read as an index, and returns its number of vectors.
-    fn store<T: Element>(&self, graph: Graph<T>, terminal: Terminal) -> Result<usize> {
+    fn store(&self, graph: Graph, terminal: Terminal) -> Result<usize> {
         let index = OpenOptions::new().with_progress(terminal.progress()).import_graph(graph)?;
         index.with_progress(terminal.progress()).save(&self.output)?;
         Ok(index.len())

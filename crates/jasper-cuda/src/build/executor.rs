@@ -60,7 +60,7 @@ pub struct DeviceExecutor<T, S = crate::Stream> {
 
 impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the work on the host.
-    pub fn new(stream: S, graph: &Graph<T>, cpu: Arc<CpuExecutor>) -> Self {
+    pub fn new(stream: S, graph: &Graph, cpu: Arc<CpuExecutor>) -> Self {
         let params = *graph.params();
         Self { stream, params, cpu, exact_linking: false, element: PhantomData }
     }
@@ -81,7 +81,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
 
     pub(super) fn prune_args(
         &self,
-        host: &Graph<T>,
+        host: &Graph,
         graph: &KernelGraph,
         counters: DevicePtrMut<u64>,
     ) -> PruneArgs {
@@ -149,7 +149,7 @@ impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
     }
 }
 
-impl<T: Element, S: Stream<Error: Clone>> Executor<T> for DeviceExecutor<T, S> {
+impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
     type Graph = HostAndDeviceGraph<T, S>;
     type Error = S::Error;
     type Candidates = Candidates<S>;

@@ -126,7 +126,7 @@ impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
     /// The new rows of all targets of these edges.
     pub(super) fn merge_few(
         &self,
-        host: &Graph<T>,
+        host: &Graph,
         graph: &DeviceGraph<T, S>,
         edges: ReversedEdges<S>,
         max_kept: u32,

@@ -18,7 +18,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use jasper_core::{Element, ProgressFn};
+use jasper_core::{Element, ProgressFn, with_element};
 use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -63,16 +63,17 @@ impl QuantizedVectors {
 /// Returns [`ErrorKind::BuildBeamWidth`](crate::ErrorKind::BuildBeamWidth) or
 /// [`ErrorKind::Plan`](crate::ErrorKind::Plan) if a parameter or the build does not fit the device; other errors of the
 /// device.
-pub fn quantize_on_device<T: Element>(
+pub fn quantize_on_device(
     context: &Context,
     cpu: &CpuExecutor,
-    graph: &Graph<T>,
+    graph: &Graph,
 ) -> Result<Option<QuantizedVectors>, Error> {
     let room_for_sq4 = room_beside_build(context, graph, false)?;
     let stream = Stream::new(context)?;
     let (quantizer, rows) = parallel::install(cpu.pool(), || {
         let quantizer = ScalarQuantizer::new(graph);
-        Sq8Rows::upload(&stream, graph, &quantizer).map(|rows| (quantizer, rows))
+        let rows = with_element!(graph.element(), T => Sq8Rows::upload::<T>(&stream, graph, &quantizer));
+        rows.map(|rows| (quantizer, rows))
     })?;
     let Some(quantizer) = rows.trial(&stream, cpu.pool(), graph, quantizer)? else { return Ok(None) };
     let rows = rows.with_sq4(&stream, &quantizer, room_for_sq4)?;
@@ -94,14 +95,14 @@ pub fn quantize_on_device<T: Element>(
 ///
 /// # Panics
 /// Panics if vectors were quantized on another device, or for a graph of another size.
-pub fn link_on_device<T: Element>(
+pub fn link_on_device(
     context: &Context,
     cpu: &Arc<CpuExecutor>,
-    ingested: Ingested<T>,
+    ingested: Ingested,
     quantized: Option<QuantizedVectors>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Linked<T>, UpdateError> {
+) -> Result<Linked, UpdateError> {
     let Ingested { mut graph, order } = ingested;
     match &quantized {
         Some(vectors) => {
@@ -116,20 +117,18 @@ pub fn link_on_device<T: Element>(
     let linker =
         parallel::install(cpu.pool(), || BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
-    let copy = parallel::install(cpu.pool(), || upload(context, &graph, quantized))?;
-    let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
-    linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
+    with_element!(graph.element(), T => {
+        let copy = parallel::install(cpu.pool(), || upload::<T>(context, &graph, quantized))?;
+        let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
+        linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
+    })
 }
 
 /// Checks that the build fits the memory of the device, and returns how many more bytes may be used. The host's part of
 /// the plan was checked before the vectors were read, and they are in memory now.
-fn room_beside_build<T: Element>(
-    context: &Context,
-    graph: &Graph<T>,
-    exact_linking: bool,
-) -> Result<u64, Error> {
+fn room_beside_build(context: &Context, graph: &Graph, exact_linking: bool) -> Result<u64, Error> {
     let free = Bytes { host: u64::MAX, ..context.free_memory()? };
-    let planned = plan_build::<T>(&BuildSpec::of(graph), exact_linking).and_then(|plan| {
+    let planned = plan_build(&BuildSpec::of(graph), exact_linking).and_then(|plan| {
         plan.check(free)?;
         Ok(plan.left(MemorySpace::Device, free.device).unwrap_or(0))
     });
@@ -138,7 +137,7 @@ fn room_beside_build<T: Element>(
 
 fn upload<T: Element>(
     context: &Context,
-    graph: &Graph<T>,
+    graph: &Graph,
     quantized: Option<QuantizedVectors>,
 ) -> Result<DeviceGraph<T>, Error> {
     let copy = match quantized {

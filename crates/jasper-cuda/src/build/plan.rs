@@ -4,12 +4,12 @@ use gpu_kernels::edges::ReachableSet;
 use gpu_kernels::groups::Groups;
 use gpu_kernels::search::MAX_BEAM_WIDTH;
 use gpu_kernels::sort::SortScratch;
-use jasper_core::{BuildParams, Element};
+use jasper_core::BuildParams;
 use jasper_vamana::{BuildSpec, largest_batch};
 
 use super::executor::{MERGE_CHUNK, SEARCH_CHUNK};
-use crate::graph::{UPLOAD_BYTES, edges_stride};
-use crate::{DeviceGraph, ErrorKind, MemoryPlan, MemorySpace, Stream};
+use crate::graph::{UPLOAD_BYTES, edges_stride, plan_copy};
+use crate::{ErrorKind, MemoryPlan, MemorySpace, Stream};
 
 /// Bytes of one pair of a sort.
 const PAIR: u64 = 12;
@@ -31,16 +31,16 @@ pub(crate) fn check_beam(params: &BuildParams) -> Result<(), ErrorKind> {
 ///
 /// # Errors
 /// Returns [`ErrorKind::BuildBeamWidth`] if the beam width is more than kernels support.
-pub fn plan_build<T: Element>(spec: &BuildSpec, exact_linking: bool) -> Result<MemoryPlan, ErrorKind> {
+pub fn plan_build(spec: &BuildSpec, exact_linking: bool) -> Result<MemoryPlan, ErrorKind> {
     let params = &spec.params;
     check_beam(params)?;
     let batch = largest_batch(spec.rows, params).min(spec.rows.saturating_sub(1));
 
-    let (space, host) = (Some(MemorySpace::Device), spec.plan_host_for_device::<T>());
+    let (space, host) = (Some(MemorySpace::Device), spec.plan_host_for_device());
     let (plan, upload) = if exact_linking {
-        (DeviceGraph::<T>::plan_with(spec, space, host), 0)
+        (plan_copy(spec, space, host), 0)
     } else {
-        (DeviceGraph::<i8>::plan_with(&spec.sq8(), space, host), 2 * UPLOAD_BYTES as u64)
+        (plan_copy(&spec.sq8(), space, host), 2 * UPLOAD_BYTES as u64)
     };
     let plan = plan.part(MemorySpace::Device, "largest batch", batch_bytes(batch, spec).max(upload));
     Ok(plan.part(MemorySpace::Host, "driver", DRIVER_BYTES))

@@ -9,7 +9,8 @@ use gpu_kernels::Stream as _;
 use gpu_kernels::emulated::EmulatedStream;
 use jasper_core::synthetic::{Clusters, rng};
 use jasper_core::{
-    BuildParams, Element, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, f16, no_progress,
+    BuildParams, Element, ElementKind, MatrixView, Metric, Progress, ProgressFn, Slot, Stage, f16,
+    no_progress,
 };
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -43,7 +44,7 @@ fn params_of(max_degree: usize) -> BuildParams {
 }
 
 /// The graph that an emulated device links.
-fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph<T>, InsertReport) {
+fn built<T: Element>(rows: &MatrixView<'_, T>, metric: Metric, seed: u64) -> (Graph, InsertReport) {
     built_with(rows, metric, params(), seed, None, None, &mut no_progress).unwrap()
 }
 
@@ -57,13 +58,13 @@ fn built_with<T: Element>(
     room_for_sq4: Option<u64>,
     checkpoints: Option<Checkpoints<'_>>,
     progress: &mut ProgressFn<'_>,
-) -> Result<(Graph<T>, InsertReport), UpdateError> {
+) -> Result<(Graph, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
-    let Ingested { mut graph, order } = ingest(&cpu, rows, None, metric, params, progress)?;
+    let Ingested { mut graph, order } = ingest(&cpu, rows.into(), T::KIND, None, metric, params, progress)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let quantized = room_for_sq4.map(|room| {
         let quantizer = ScalarQuantizer::new(&graph);
-        let rows = Sq8Rows::upload(&stream, &graph, &quantizer).unwrap();
+        let rows = Sq8Rows::upload::<T>(&stream, &graph, &quantizer).unwrap();
         let quantizer = rows.trial(&stream, cpu.pool(), &graph, quantizer).unwrap().unwrap();
         let rows = rows.with_sq4(&stream, &quantizer, room).unwrap();
         (quantizer, rows)
@@ -71,7 +72,7 @@ fn built_with<T: Element>(
     let (quantizer, quantized) = quantized.unzip();
     let linker = BulkLinker::new(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
     let copy = match quantized {
-        Some(rows) => DeviceGraph::with_sq8(&stream, &graph, rows).unwrap(),
+        Some(rows) => DeviceGraph::<T, _>::with_sq8(&stream, &graph, rows).unwrap(),
         None => DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap(),
     };
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
@@ -86,11 +87,13 @@ fn rotated_bytes_are_those_of_the_host() {
     let rows = MatrixView::new(&values, DIMENSION).unwrap();
     let cpu = CpuExecutor::new(2).unwrap();
     for metric in Metric::ALL {
-        let graph = ingest(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap().graph;
+        let graph = ingest(&cpu, rows.into(), ElementKind::F16, None, metric, params(), &mut no_progress)
+            .unwrap()
+            .graph;
         let quantizer = ScalarQuantizer::new(&graph);
         assert!(quantizer.rotation().is_some());
         let stream = EmulatedStream::new(Emulator::new(5).threads(2));
-        let sq8 = Sq8Rows::upload(&stream, &graph, &quantizer).unwrap();
+        let sq8 = Sq8Rows::upload::<f16>(&stream, &graph, &quantizer).unwrap();
         let slots: Vec<Slot> = graph.keys().vertices().collect();
         assert_eq!(stream.download(sq8.bytes()).unwrap(), quantizer.quantize_slots(&graph, &slots));
     }
@@ -193,7 +196,8 @@ fn a_device_links_sq8_vectors_as_the_cpu_does() {
     for (metric, seed) in Metric::ALL.into_iter().zip(20..) {
         let values: Vec<f16> = Clusters::new(DIMENSION, 3).rows(400, seed);
         let rows = MatrixView::new(&values, DIMENSION).unwrap();
-        let ingested = ingest(&cpu, &rows, None, metric, params(), &mut no_progress).unwrap();
+        let ingested =
+            ingest(&cpu, rows.into(), ElementKind::F16, None, metric, params(), &mut no_progress).unwrap();
         let quantizer = ScalarQuantizer::by_trial(&ingested.graph, cpu.pool(), &mut no_progress).unwrap();
         assert!(quantizer.is_some(), "{metric}");
         let linked = link_on_host(&cpu, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
@@ -202,7 +206,7 @@ fn a_device_links_sq8_vectors_as_the_cpu_does() {
         for slot in expected.keys().vertices() {
             assert_eq!(found.adjacency().neighbors(slot), expected.adjacency().neighbors(slot), "{metric}");
         }
-        assert_eq!(found.vectors().get(Slot::new(7)), expected.vectors().get(Slot::new(7)));
+        assert_eq!(found.vectors().view(Slot::new(7)), expected.vectors().view(Slot::new(7)));
     }
 }
 
@@ -221,7 +225,7 @@ fn searches_by_sq4_lead_to_most_of_the_edges() {
             built_with(&rows, metric, params, seed, room, None, &mut no_progress).unwrap().0
         });
         assert!(by_sq4.check_structure().is_sound());
-        let edges = |graph: &Graph<f16>| -> BTreeSet<(Slot, Slot)> {
+        let edges = |graph: &Graph| -> BTreeSet<(Slot, Slot)> {
             let of = |from: Slot| graph.adjacency().neighbors(from).iter().map(move |&to| (from, to));
             graph.keys().vertices().flat_map(of).collect()
         };
@@ -251,7 +255,7 @@ fn floats_that_round_make_a_sound_graph() {
 #[test]
 fn a_build_can_be_cancelled() {
     let rows = whole::<u8>(60, 8);
-    let mut graph = Graph::new(Metric::L2, DIMENSION, params()).unwrap();
+    let mut graph = Graph::new(ElementKind::U8, Metric::L2, DIMENSION, params()).unwrap();
     let mut prepared = Vec::new();
     for row in rows.chunks_exact(DIMENSION) {
         let norm = graph.vectors().prepare(0, row, &mut prepared).unwrap();
@@ -261,7 +265,7 @@ fn a_build_can_be_cancelled() {
     graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
     let order: Vec<Slot> = (1..60).map(Slot::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
-    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::<u8, _>::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let cpu = CpuExecutor::new(1).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let mut cancel = |progress: Progress| {
@@ -307,7 +311,8 @@ fn a_build_that_was_stopped_goes_on_from_its_checkpoint() {
 #[test]
 fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
     let plan = |rows, params| {
-        plan_build::<u8>(&BuildSpec { rows, dimension: 128, metric: Metric::L2, params }, true)
+        let (element, metric) = (ElementKind::U8, Metric::L2);
+        plan_build(&BuildSpec { rows, element, dimension: 128, metric, params }, true)
     };
     let small = plan(1000, params()).unwrap();
     let large = plan(1_000_000, params()).unwrap();
@@ -325,10 +330,10 @@ fn a_plan_covers_the_batch_and_refuses_what_kernels_cannot() {
 }
 
 /// Bytes of a plan beyond vectors and graph, as a share of these.
-fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
+fn beside(element: ElementKind, rows: usize, dimension: usize) -> f64 {
     let params = BuildParams::default();
-    let plan = plan_build::<T>(&BuildSpec { rows, dimension, metric: Metric::L2, params }, true).unwrap();
-    let index = (rows * (dimension * size_of::<T>() + params.max_degree() * size_of::<u32>())) as f64;
+    let plan = plan_build(&BuildSpec { rows, element, dimension, metric: Metric::L2, params }, true).unwrap();
+    let index = (rows * (dimension * element.size() + params.max_degree() * size_of::<u32>())) as f64;
     plan.total(MemorySpace::Device) as f64 / index - 1.0
 }
 
@@ -336,7 +341,9 @@ fn beside<T: Element>(rows: usize, dimension: usize) -> f64 {
 fn a_batch_takes_an_eighth_of_the_index_at_most() {
     assert_eq!(largest_batch(100_000_000, &BuildParams::default()), 200_000);
     for (rows, bounds) in [(10_000_000, 0.02..0.12), (100_000_000, 0.001..0.035)] {
-        for share in [beside::<u8>(rows, 128), beside::<f32>(rows, 96), beside::<f32>(rows, 200)] {
+        for (element, dimension) in [(ElementKind::U8, 128), (ElementKind::F32, 96), (ElementKind::F32, 200)]
+        {
+            let share = beside(element, rows, dimension);
             assert!(bounds.contains(&share), "{share} of {rows} rows");
         }
     }
@@ -347,11 +354,11 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let values = whole::<T>(rows, 11);
     let cpu = CpuExecutor::new(2).unwrap();
     let view = MatrixView::new(&values, DIMENSION).unwrap();
-    let ingested = ingest(&cpu, &view, None, metric, params(), &mut no_progress).unwrap();
+    let ingested = ingest(&cpu, view.into(), T::KIND, None, metric, params(), &mut no_progress).unwrap();
     let Ingested { mut graph, order, .. } = ingested;
-    let plan = plan_build::<T>(&BuildSpec::of(&graph), true).unwrap().total(MemorySpace::Device);
+    let plan = plan_build(&BuildSpec::of(&graph), true).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
-    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::<T, _>::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
     linker.run(&executor, HostAndDeviceGraph::new(graph, copy), &mut no_progress).unwrap();

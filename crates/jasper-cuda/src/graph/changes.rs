@@ -30,7 +30,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// # Errors
     /// Returns the device's error. The copy is then inconsistent until another call with the same changes, and later
     /// ones, succeeds.
-    pub(crate) fn apply_changes(&mut self, host: &Graph<T>, changes: &ChangedSlots) -> Result<(), S::Error> {
+    pub(crate) fn apply_changes(&mut self, host: &Graph, changes: &ChangedSlots) -> Result<(), S::Error> {
         self.wait_for_readers()?;
         self.free_unread()?;
         // What searches of the next tables read has to be there when they are published. New vectors are none of it.
@@ -110,7 +110,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Makes a new set of live slots if it has changed in these `words`, or is too short. Others are as they were.
-    fn apply_live(&mut self, host: &Graph<T>, words: impl Iterator<Item = usize>) -> Result<(), S::Error> {
+    fn apply_live(&mut self, host: &Graph, words: impl Iterator<Item = usize>) -> Result<(), S::Error> {
         let (stream, len) = (&self.stream, self.capacity.div_ceil(32));
         self.live_words.resize(len, 0);
         let end = host.slots().div_ceil(32);
@@ -137,7 +137,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     /// Whether the copy has the tables of `host`: vectors and codes if `host` has them, and codes of the same
     /// quantizer.
-    pub(super) fn has_tables_of(&self, host: &Graph<T>) -> bool {
+    pub(super) fn has_tables_of(&self, host: &Graph) -> bool {
         let codes = match (&self.codes, host.vectors().codes()) {
             (Some(copy), Some(codes)) => copy.is_of(codes),
             (copy, codes) => copy.is_none() && codes.is_none(),
@@ -184,12 +184,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// Copies the parents of `rows`, which are new, and those that changed; all of them if there is another tree.
-    fn apply_parents(
-        &mut self,
-        host: &Graph<T>,
-        rows: &[Slot],
-        changes: &ChangedSlots,
-    ) -> Result<(), S::Error> {
+    fn apply_parents(&mut self, host: &Graph, rows: &[Slot], changes: &ChangedSlots) -> Result<(), S::Error> {
         let stream = &self.stream;
         let Some(tree) = host.adjacency().spanning_tree() else {
             self.parents = None;

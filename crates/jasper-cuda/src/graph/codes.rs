@@ -99,7 +99,7 @@ impl<S: Stream> DeviceCodes<S> {
     pub(super) fn apply_changes<T: Element>(
         copy_of: &mut Option<Self>,
         stream: &S,
-        host: &Graph<T>,
+        host: &Graph,
         rows: impl Iterator<Item = Range<usize>>,
         capacity: usize,
         mut keep: impl FnMut(OldArray<T, S>),

@@ -447,7 +447,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(super) fn store_rows(
         &self,
         pool: &ThreadPool,
-        host: &mut Graph<T>,
+        host: &mut Graph,
         segment: usize,
         rows: Range<usize>,
         edges: &[u32],

@@ -90,14 +90,14 @@ impl<S: Stream> DeviceFilters<S> {
 mod tests {
     use cuda_std::emulator::Emulator;
     use gpu_kernels::emulated::EmulatedStream;
-    use jasper_core::{BuildParams, Metric};
+    use jasper_core::{BuildParams, ElementKind, Metric};
     use jasper_graph::{Graph, KeyFilter};
 
     use super::*;
 
     #[test]
     fn slots_are_copied_once_until_they_change() {
-        let mut graph = Graph::<u8>::new(Metric::L2, 16, BuildParams::default()).unwrap();
+        let mut graph = Graph::new(ElementKind::U8, Metric::L2, 16, BuildParams::default()).unwrap();
         for key in 0..70 {
             let slot = graph.add_vector(&[key as u8; 16], 0.0).unwrap();
             graph.keys_mut().assign(key, slot).unwrap();

@@ -50,6 +50,8 @@ pub(crate) use edges::{EdgeRows, HostRows, WORD_ALIGN};
 use edges::{RecentRows, UndoLog};
 pub(crate) use filters::{DeviceFilters, SlotFormat};
 pub use mutable::HostAndDeviceGraph;
+pub(crate) use plan::plan_copy;
+pub use plan::{plan_graph, plan_graph_within};
 pub use searched::{GraphSnapshot, SearchedGraph};
 pub(crate) use sq8::{Sq8Rows, UPLOAD_BYTES, sq4_row_bytes};
 pub(crate) use tables::SearchTables;
@@ -126,8 +128,8 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     /// part runs in the current rayon pool.
     ///
     /// # Errors
-    /// Returns the device's error, such as out of memory: see [`Self::plan`].
-    pub fn upload(stream: &S, graph: &Graph<T>, vectors: MemorySpace) -> Result<Self, S::Error>
+    /// Returns the device's error, such as out of memory: see [`plan_graph`].
+    pub fn upload(stream: &S, graph: &Graph, vectors: MemorySpace) -> Result<Self, S::Error>
     where
         S: Clone,
     {
@@ -141,7 +143,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     }
 
     /// Copies everything but the vectors, which are in `rows`.
-    fn with_rows(stream: &S, graph: &Graph<T>, rows: S::Buffer<T>) -> Result<Self, S::Error>
+    fn with_rows(stream: &S, graph: &Graph, rows: S::Buffer<T>) -> Result<Self, S::Error>
     where
         S: Clone,
     {
@@ -352,7 +354,7 @@ pub(crate) fn edges_stride(params: &BuildParams) -> usize {
 }
 
 /// The start points, sorted and without duplicates, as kernels require.
-fn start_points<T: Element>(graph: &Graph<T>) -> Vec<u32> {
+fn start_points(graph: &Graph) -> Vec<u32> {
     let mut start_points: Vec<u32> =
         graph.adjacency().start_points().iter().map(|start| start.get()).collect();
     start_points.sort_unstable();
@@ -361,9 +363,9 @@ fn start_points<T: Element>(graph: &Graph<T>) -> Vec<u32> {
 }
 
 /// Uploads the edges of every slot. If the graph is not linked yet, only fills the table.
-fn edges<T: Element, S: gpu_kernels::Stream>(
+fn edges<S: gpu_kernels::Stream>(
     stream: &S,
-    graph: &Graph<T>,
+    graph: &Graph,
     stride: usize,
 ) -> Result<S::Buffer<u32>, S::Error> {
     let slots = graph.slots();
@@ -437,7 +439,7 @@ mod tests {
     #[test]
     fn every_part_lies_where_kernels_look_for_it() {
         let params = BuildParams::builder().max_degree(33).build().unwrap();
-        let mut host = Graph::<i8>::new(Metric::Cosine, 17, params).unwrap();
+        let mut host = Graph::new(ElementKind::I8, Metric::Cosine, 17, params).unwrap();
         let mut row = Vec::new();
         for key in 0..70_u32 {
             let norm = host.vectors().prepare(0, &[key as i8 - 35, 1].repeat(9)[..17], &mut row).unwrap();
@@ -447,18 +449,19 @@ mod tests {
         }
         host.adjacency_mut().set_start_points([40, 3, 40].map(Slot::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
-        let whole = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
+        let upload = |host: &Graph, vectors| DeviceGraph::<i8, _>::upload(&stream, host, vectors).unwrap();
+        let whole = upload(&host, MemorySpace::Device);
         assert_eq!(stream.download(&whole.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1111]);
         assert_eq!(stream.download(&whole.start_points).unwrap(), [3, 40]);
 
         host.keys_mut().delete(1066).unwrap();
-        let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
+        let copy = upload(&host, MemorySpace::Device);
         let (rows, edges) = (stream.download(&copy.rows).unwrap(), stream.download(&copy.edges).unwrap());
         let (terms, keys) = (copy.terms.as_ref().unwrap(), stream.download(&copy.keys).unwrap());
         let terms = stream.download(terms).unwrap();
         for slot in (0..70).map(Slot::new) {
             let at = slot.index();
-            assert_eq!(rows[at * 32..][..32], *host.vectors().padded(slot));
+            assert_eq!(rows[at * 32..][..32], *host.vectors().padded::<i8>(slot));
             assert_eq!(edges[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
             assert_eq!(edges[at * 64 + 2..][..62], [NO_SLOT; 62]);
             assert_eq!(terms[at], host.vectors().terms().unwrap().at(at));
@@ -469,11 +472,11 @@ mod tests {
         assert_eq!((args.shape.row_bytes(), args.edges_stride, args.start_points_len), (32, 64, 2));
         assert_eq!(args.origins.alpha_offsets, host.vectors().center().alpha_offsets());
         let parts = [rows.len(), edges.len() * 4, terms.len() * 4, keys.len() * 8, copy.live.len() * 4];
-        let plan = DeviceGraph::<i8, EmulatedStream>::plan(&host, MemorySpace::Device);
+        let plan = plan_graph(&host, MemorySpace::Device);
         let tables = plan.total(MemorySpace::Device) - MAX_IDLE.device;
         assert_eq!(tables, parts.iter().sum::<usize>() as u64);
 
-        let apart = DeviceGraph::upload(&stream, &host, MemorySpace::Host).unwrap();
+        let apart = upload(&host, MemorySpace::Host);
         assert_eq!((copy.vector_storage(), apart.vector_storage()), (MemorySpace::Device, MemorySpace::Host));
         assert_eq!(stream.download(&apart.rows).unwrap(), rows);
         assert_eq!(copy.bytes() - apart.bytes(), rows.len() as u64);

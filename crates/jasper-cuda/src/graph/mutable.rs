@@ -20,7 +20,7 @@ use crate::{GraphView, Stream};
 /// When a change returns, launches in all streams see it. Here a change has the graph exclusively (`&mut`). To change it
 /// while it is searched, there is [`SearchedGraph`](super::SearchedGraph).
 pub struct HostAndDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
-    host: Graph<T>,
+    host: Graph,
     copy: DeviceGraph<T, S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
     pending: ChangedSlots,
@@ -48,7 +48,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     ///
     /// # Panics
     /// Panics if the two have different numbers of slots.
-    pub fn new(mut host: Graph<T>, copy: DeviceGraph<T, S>) -> Self {
+    pub fn new(mut host: Graph, copy: DeviceGraph<T, S>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
         host.take_changes();
         Self {
@@ -112,7 +112,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
 
     /// The host's graph, if it still has the edges that were uploaded.
     #[cfg(test)]
-    pub(crate) fn uploaded_host(&self) -> Option<&Graph<T>> {
+    pub(crate) fn uploaded_host(&self) -> Option<&Graph> {
         (self.host_edges == HostEdges::Uploaded && self.failure.is_none()).then_some(&self.host)
     }
 
@@ -270,20 +270,19 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
 }
 
 impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for HostAndDeviceGraph<T, S> {
-    type Element = T;
     type Error = S::Error;
 
-    fn host(&self) -> &Graph<T> {
+    fn host(&self) -> &Graph {
         &self.host
     }
 
-    fn into_host(self) -> Graph<T> {
+    fn into_host(self) -> Graph {
         let mut host = self.host;
         host.clear_changes();
         host
     }
 
-    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph<T>) -> R) -> Result<R, S::Error> {
+    fn change_host<R>(&mut self, change: impl FnOnce(&mut Graph) -> R) -> Result<R, S::Error> {
         self.check()?;
         let result = change(&mut self.host);
         self.apply_pending().map(|()| result)

@@ -46,7 +46,7 @@ pub struct SearchedGraph<T: Element, S: gpu_kernels::Stream = Stream> {
 
 /// A graph on a host and a device as it was at one moment, for searches.
 pub struct GraphSnapshot<T: Element, S: gpu_kernels::Stream = Stream> {
-    host: Snapshot<T>,
+    host: Snapshot,
     tables: SearchTables<T, S>,
     /// Whether the host has the edges, so that it can search.
     has_host_edges: bool,
@@ -56,7 +56,7 @@ pub struct GraphSnapshot<T: Element, S: gpu_kernels::Stream = Stream> {
 
 impl<T: Element, S: gpu_kernels::Stream> GraphSnapshot<T, S> {
     pub(super) fn new(
-        host: Snapshot<T>,
+        host: Snapshot,
         tables: SearchTables<T, S>,
         has_host_edges: bool,
         failure: Option<S::Error>,
@@ -65,12 +65,12 @@ impl<T: Element, S: gpu_kernels::Stream> GraphSnapshot<T, S> {
     }
 
     /// The graph on the host. Whether it has edges says [`Self::searchable_host`].
-    pub fn host(&self) -> &Graph<T> {
+    pub fn host(&self) -> &Graph {
         &self.host
     }
 
     /// The graph on the host, if it has the edges that were uploaded, so that the host can search it.
-    pub fn searchable_host(&self) -> Option<&Graph<T>> {
+    pub fn searchable_host(&self) -> Option<&Graph> {
         (self.has_host_edges && self.failure.is_none()).then_some(&*self.host)
     }
 

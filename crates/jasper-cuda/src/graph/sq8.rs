@@ -55,7 +55,7 @@ pub(super) struct Sq8Trial {
 impl Sq8Trial {
     /// Whether the trial holds for the graph as it is: it has not grown by half, and the quantizer suits its new
     /// vectors.
-    fn holds<T: Element>(&self, host: &Graph<T>, new: &[Slot], pool: &ThreadPool) -> bool {
+    fn holds(&self, host: &Graph, new: &[Slot], pool: &ThreadPool) -> bool {
         let suits = |quantizer: &ScalarQuantizer| parallel::install(pool, || quantizer.suits(host, new));
         host.slots() <= self.slots + self.slots / 2 && self.quantizer.as_ref().is_none_or(suits)
     }
@@ -74,7 +74,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     pub(super) fn quantize_sq8(
         &self,
         pool: &ThreadPool,
-        host: &Graph<T>,
+        host: &Graph,
         last: Option<&Sq8Trial>,
         new: &[Slot],
         distances: u64,
@@ -115,7 +115,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     ///
     /// # Panics
     /// Panics if there is not a row for each slot of the graph.
-    pub(crate) fn with_sq8(stream: &S, graph: &Graph<T>, rows: Sq8Rows<S>) -> Result<Self, S::Error>
+    pub(crate) fn with_sq8(stream: &S, graph: &Graph, rows: Sq8Rows<S>) -> Result<Self, S::Error>
     where
         S: Clone,
     {
@@ -133,7 +133,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     }
 
     /// What may be used of `free` bytes beside SQ8 vectors, the undo log and the largest step of a change, if these fit.
-    fn room_beside_sq8(&self, host: &Graph<T>, free: u64) -> Option<u64> {
+    fn room_beside_sq8(&self, host: &Graph, free: u64) -> Option<u64> {
         let spec = BuildSpec::of(host);
         let edges = self.slots * self.edges_stride * size_of::<u32>();
         let plan = MemoryPlan::new("a change by SQ8 distances")
@@ -249,13 +249,13 @@ impl<S: Stream> Sq8Rows<S> {
     /// Returns the device's error.
     pub(crate) fn upload<T: Element>(
         stream: &S,
-        graph: &Graph<T>,
+        graph: &Graph,
         quantizer: &ScalarQuantizer,
     ) -> Result<Self, S::Error> {
         let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
         let mut sq8 = Self::allocate(stream, slots, quantizer)?;
         let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
-        let mut vectors = stream.allocate(at_once * width)?;
+        let mut vectors = stream.allocate::<T>(at_once * width)?;
         for first in (0..slots).step_by(at_once) {
             let rows = at_once.min(slots - first);
             write_rows(stream, &mut vectors, 0..rows, width, &|row, out| {
@@ -271,11 +271,11 @@ impl<S: Stream> Sq8Rows<S> {
     ///
     /// # Errors
     /// Returns the device's error.
-    pub(crate) fn trial<T: Element>(
+    pub(crate) fn trial(
         &self,
         stream: &S,
         pool: &ThreadPool,
-        graph: &Graph<T>,
+        graph: &Graph,
         quantizer: ScalarQuantizer,
     ) -> Result<Option<ScalarQuantizer>, S::Error> {
         let sample = ScalarQuantizer::trial_sample(graph);

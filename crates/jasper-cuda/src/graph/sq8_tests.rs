@@ -39,7 +39,7 @@ impl<T: Element> Subject<T> {
         let (cpu, stream) = (Arc::new(CpuExecutor::new(2).unwrap()), Faulty::new(1));
         let params = BuildParams::builder().max_degree(12).build_beam_width(24).build().unwrap();
         let rows = MatrixView::new(vectors, dimension).unwrap();
-        let (host, _) = bulk_build(&cpu, &rows, None, metric, params, &mut no_progress).unwrap();
+        let (host, _) = bulk_build(&cpu, rows, None, metric, params, &mut no_progress).unwrap();
         let executor = DeviceExecutor::new(stream.clone(), &host, cpu.clone()).exact_linking(exact_linking);
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         let mut graph = HostAndDeviceGraph::new(host, copy);
@@ -50,7 +50,7 @@ impl<T: Element> Subject<T> {
     fn try_insert(&mut self, vectors: &[T], first: Key) -> Result<(), UpdateError> {
         let rows = MatrixView::new(vectors, self.graph.host().dimension()).unwrap();
         let keys: Vec<Key> = (first..).take(rows.len()).collect();
-        let new = NewVectors::new(&rows, &keys, OnConflict::Refuse);
+        let new = NewVectors::new(rows, &keys, OnConflict::Refuse);
         insert(&self.executor, &mut self.graph, new, ChangeHooks::new(&mut no_progress)).map(drop)
     }
 
@@ -59,8 +59,7 @@ impl<T: Element> Subject<T> {
     }
 
     fn delete(&mut self, keys: impl IntoIterator<Item = Key>) {
-        let delete =
-            |host: &mut Graph<T>| keys.into_iter().for_each(|key| host.keys_mut().delete(key).unwrap());
+        let delete = |host: &mut Graph| keys.into_iter().for_each(|key| host.keys_mut().delete(key).unwrap());
         self.graph.change_host(delete).unwrap();
     }
 
@@ -84,7 +83,7 @@ impl<T: Element> Subject<T> {
         let host = self.graph.host();
         let (mut found, mut wanted) = (0, 0);
         for slot in host.keys().live_slots().step_by(3) {
-            let computer = host.vectors().slot_distance_computer(slot);
+            let computer = host.vectors().slot_distance_computer::<T>(slot);
             let mut exact: Vec<_> = host
                 .keys()
                 .live_slots()
@@ -92,7 +91,7 @@ impl<T: Element> Subject<T> {
                 .collect();
             exact.sort_unstable();
             let params = SearchParams::new(10).beam_width(12);
-            let hits = self.cpu.search_one(host, host.vectors().get(slot), params).unwrap();
+            let hits = self.cpu.search_one(host, host.vectors().get::<T>(slot), params).unwrap();
             let is_found =
                 |near: &&Neighbor| hits.iter().any(|hit| hit.key == host.keys().first_key(near.slot()));
             found += exact[..10].iter().filter(is_found).count();

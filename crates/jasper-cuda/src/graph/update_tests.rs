@@ -153,7 +153,7 @@ unsafe impl Stream for Faulty {
 /// A graph on the host, and an equal one on an emulated device.
 struct Twins<T: Element> {
     cpu: Arc<CpuExecutor>,
-    host: Graph<T>,
+    host: Graph,
     stream: Faulty,
     executor: DeviceExecutor<T, Faulty>,
     resident: HostAndDeviceGraph<T, Faulty>,
@@ -170,7 +170,7 @@ impl<T: Element> Twins<T> {
             BuildParams::builder().max_degree(max_degree).build_beam_width(2 * max_degree).build().unwrap();
         let rows = whole::<T>(seed, rows);
         let view = MatrixView::new(&rows, DIMENSION).unwrap();
-        let build = || bulk_build(&cpu, &view, None, metric, params, &mut no_progress).unwrap().0;
+        let build = || bulk_build(&cpu, view, None, metric, params, &mut no_progress).unwrap().0;
         let (mut host, mut other) = (build(), build());
         // An index that begins empty has none.
         if !rows.is_empty() {
@@ -199,13 +199,13 @@ impl<T: Element> Twins<T> {
         keys: &[Key],
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        let vectors = &MatrixView::new(rows, DIMENSION).unwrap();
+        let vectors = MatrixView::new(rows, DIMENSION).unwrap();
         let new = NewVectors::new(vectors, keys, OnConflict::Replace);
         insert(&self.executor, &mut self.resident, new, ChangeHooks::new(progress))
     }
 
     fn insert_on_host(&mut self, rows: &[T], keys: &[Key]) -> InsertReport {
-        let vectors = &MatrixView::new(rows, DIMENSION).unwrap();
+        let vectors = MatrixView::new(rows, DIMENSION).unwrap();
         let new = NewVectors::new(vectors, keys, OnConflict::Replace);
         insert(&*self.cpu, &mut self.host, new, ChangeHooks::new(&mut no_progress)).unwrap()
     }
@@ -220,7 +220,7 @@ impl<T: Element> Twins<T> {
         self.compare();
     }
 
-    fn change_keys(&mut self, keys: &[Key], change: impl Fn(&mut Graph<T>, Key)) {
+    fn change_keys(&mut self, keys: &[Key], change: impl Fn(&mut Graph, Key)) {
         keys.iter().for_each(|&key| change(&mut self.host, key));
         let changed = transaction(&mut self.resident, |graph| {
             graph.change_host(|host| keys.iter().for_each(|&key| change(host, key)))
@@ -468,7 +468,7 @@ fn whatever_fails_leaves_the_graph_as_it_was() {
             assert!(matches!(inserted, Err(UpdateError::Device(_))), "call {call}: {inserted:?}");
             failures += 1;
             let slot_of =
-                |graph: &Graph<u8>| keys.iter().map(|&key| graph.keys().slot_of(key)).collect::<Vec<_>>();
+                |graph: &Graph| keys.iter().map(|&key| graph.keys().slot_of(key)).collect::<Vec<_>>();
             assert_eq!(slot_of(twins.resident.host()), slot_of(&twins.host), "call {call}");
             twins.compare();
         }
@@ -523,7 +523,7 @@ fn uploaded_edges_stay_on_the_host_until_they_are_freed_or_change() {
 
     // Changed keys leave them, and changed edges free them.
     again(&mut twins);
-    let delete = |graph: &mut Graph<u8>| graph.keys_mut().delete(7).unwrap();
+    let delete = |graph: &mut Graph| graph.keys_mut().delete(7).unwrap();
     transaction(&mut twins.resident, |graph| graph.change_host(delete)).unwrap();
     delete(&mut twins.host);
     let uploaded = twins.resident.uploaded_host().unwrap();

@@ -21,7 +21,7 @@ use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{BitSet, Element, Slot, sync::lock};
+use jasper_core::{BitSet, Element, Slot, VectorView, sync::lock};
 use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
@@ -52,7 +52,7 @@ const MAX_RESULT_TASKS_ALONE: usize = 32;
 
 /// A search of queries with one filter, or of those that are searched for in one way and have filters of their own.
 pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
-    pub(crate) plans: Plans<'a, 'r, T, B::Stream>,
+    pub(crate) plans: Plans<'a, 'r, B::Stream>,
     /// The device copy of the plan's graph.
     pub(crate) graph: &'a SearchTables<T, B::Stream>,
     /// Threads of the host, for large chunks.
@@ -60,24 +60,24 @@ pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
 }
 
 /// The plans of the queries of a call.
-pub(crate) enum Plans<'a, 'r, T: Element, S: gpu_kernels::Stream> {
+pub(crate) enum Plans<'a, 'r, S: gpu_kernels::Stream> {
     /// One for all.
-    One(&'a SearchPlan<'r, T>),
+    One(&'a SearchPlan<'r>),
     /// One for each filter.
-    OfFilters(&'a FilterPlans<'r, T, S>),
+    OfFilters(&'a FilterPlans<'r, S>),
 }
 
-impl<T: Element, S: gpu_kernels::Stream> Clone for Plans<'_, '_, T, S> {
+impl<S: gpu_kernels::Stream> Clone for Plans<'_, '_, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> Copy for Plans<'_, '_, T, S> {}
+impl<S: gpu_kernels::Stream> Copy for Plans<'_, '_, S> {}
 
-impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
+impl<'a, 'r, S: gpu_kernels::Stream> Plans<'a, 'r, S> {
     /// Whether a query with `filled` hits may have more, which a scan would find.
-    fn needs_scan(self, query: &PendingQuery<'_, T>, filled: usize) -> bool {
+    fn needs_scan(self, query: &PendingQuery<'_>, filled: usize) -> bool {
         match self {
             Self::One(plan) => plan.needs_scan(filled),
             Self::OfFilters(plans) => plans.needs_scan(query, filled),
@@ -93,7 +93,7 @@ impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
     }
 
     /// Whether a scan [was short](PendingQuery::is_short), and there is another for that.
-    fn is_short(self, query: &PendingQuery<'_, T>) -> bool {
+    fn is_short(self, query: &PendingQuery<'_>) -> bool {
         match self {
             Self::One(_) => false,
             Self::OfFilters(plans) => plans.is_short(query),
@@ -101,7 +101,7 @@ impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
     }
 
     /// Writes the hits of a query: of the vertices that were found, the keys that its filter allows. Returns their number.
-    fn fill(self, query: &mut PendingQuery<'_, T>, found: impl Iterator<Item = (Slot, f32)>) -> usize {
+    fn fill(self, query: &mut PendingQuery<'_>, found: impl Iterator<Item = (Slot, f32)>) -> usize {
         match self {
             Self::One(plan) => plan.fill(found, &mut query.out),
             Self::OfFilters(plans) => plans.fill(query, found),
@@ -109,7 +109,7 @@ impl<'a, 'r, T: Element, S: gpu_kernels::Stream> Plans<'a, 'r, T, S> {
     }
 
     /// The graph of all plans.
-    fn graph(self) -> &'a Graph<T> {
+    fn graph(self) -> &'a Graph {
         match self {
             Self::One(plan) => plan.graph,
             Self::OfFilters(plans) => plans.base().graph,
@@ -125,7 +125,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     /// chunk in flight: synchronize their streams before using them again.
     pub(crate) fn search(
         &self,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<SearchReport, SearchError> {
@@ -134,7 +134,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let allowed =
             || plan.key_filter_set().unwrap_or_else(|| allowed_once.get_or_init(|| allowed(plan, self.pool)));
         let multiprocessors = sets[0].stream().multiprocessors();
-        let launch = |plan: &SearchPlan<'_, T>, queries| {
+        let launch = |plan: &SearchPlan<'_>, queries| {
             SearchLaunch::new(plan, self.graph, allowed, multiprocessors, queries)
         };
         let answers = self.run_plan(plan, launch(plan, queue.queries_per_device())?, queue, sets, &add)?;
@@ -157,12 +157,12 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     /// Runs one launch per chunk of the queries, which have one plan.
     fn run_plan<'q>(
         &self,
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         launch: SearchLaunch<'_, T, B::Stream>,
-        queue: &QueryQueue<'q, T>,
+        queue: &QueryQueue<'q>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
-    ) -> Result<Answers<'q, T>, SearchError> {
+    ) -> Result<Answers<'q>, SearchError> {
         let slots = launch.slots(sets[0].stream(), plan).map_err(SearchError::device)?;
         self.run(&launch, &slots, queue, sets, add)
     }
@@ -172,10 +172,10 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         &self,
         launch: &SearchLaunch<'_, T, B::Stream>,
         slots: &SlotArray<B::Stream>,
-        queue: &QueryQueue<'q, T>,
+        queue: &QueryQueue<'q>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
-    ) -> Result<Answers<'q, T>, SearchError> {
+    ) -> Result<Answers<'q>, SearchError> {
         let count = queue.queries_per_device();
         let chunk_len = chunk_len(count, launch, sets[0].stream().multiprocessors());
         // A thread of the pool must not wait for another.
@@ -231,7 +231,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     /// Panics unless the plan [`can_start`](super::started::can_start).
     pub(crate) unsafe fn start(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         buffers: &mut B,
     ) -> Result<StartedQueries, SearchError> {
         let Plans::One(plan) = self.plans else { unreachable!("queries with filters are not started") };
@@ -241,7 +241,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         let slot_array = launch.slots(buffers.stream(), plan).map_err(SearchError::device)?;
         let chunk = queries.iter().enumerate();
         let chunk: Vec<_> =
-            chunk.map(|(row, vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
+            chunk.map(|(row, &vector)| PendingQuery::new(row, vector, MatchesMut::default())).collect();
         self.submit_chunk(&launch, buffers, &slot_array, &chunk, Some(UNWRITTEN))?;
         Ok(StartedQueries::new(queries.len(), launch.k(), plan))
     }
@@ -252,7 +252,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         launch: &SearchLaunch<'_, T, B::Stream>,
         buffers: &mut B,
         slots: &SlotArray<B::Stream>,
-        chunk: &[PendingQuery<'_, T>],
+        chunk: &[PendingQuery<'_>],
         unwritten: Option<DeviceHit>,
     ) -> Result<(), SearchError> {
         let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
@@ -292,7 +292,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         &self,
         launch: &SearchLaunch<'_, T, B::Stream>,
         buffers: &B,
-        chunk: &mut [PendingQuery<'_, T>],
+        chunk: &mut [PendingQuery<'_>],
     ) -> SearchReport {
         let Results { results, costs } = buffers.results();
         let mut report = SearchReport::default();
@@ -305,7 +305,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
             report.cost.distances += chunk.iter().map(|query| plans.scanned_slots(query)).sum::<u64>();
         }
         let (plans, k) = (self.plans, launch.k());
-        let take = |(chunk, results): (&mut [PendingQuery<'_, T>], &[DeviceHit])| {
+        let take = |(chunk, results): (&mut [PendingQuery<'_>], &[DeviceHit])| {
             for (query, results) in chunk.iter_mut().zip(results.chunks_exact(k)) {
                 take_results(query, plans, results);
             }
@@ -326,16 +326,13 @@ struct RunningBatch<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
     search: &'r BatchSearch<'a, 'p, T, B>,
     launch: &'r SearchLaunch<'r, T, B::Stream>,
     slots: &'r SlotArray<B::Stream>,
-    batch: Mutex<Batch<'r, 'q, T>>,
+    batch: Mutex<Batch<'r, 'q>>,
 }
 
 impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
     /// Works on `chunks` until no queries are left. Threads of the pool begin with the first `starters` of them.
-    fn on_all_threads<'s>(
-        &self,
-        chunks: impl DoubleEndedIterator<Item = Chunk<'s, 'q, T, B>>,
-        starters: usize,
-    ) where
+    fn on_all_threads<'s>(&self, chunks: impl DoubleEndedIterator<Item = Chunk<'s, 'q, B>>, starters: usize)
+    where
         B: 's,
     {
         let (sender, receiver) = mpsc::channel();
@@ -343,7 +340,7 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
         let ready = chunks.rev().map(|chunk| Launched { chunk, launched: sender.clone() });
         let ready = Mutex::new(ready.collect::<Vec<_>>());
         drop(sender);
-        let advance = |Launched { chunk, launched }: Launched<'s, 'q, T, B>| {
+        let advance = |Launched { chunk, launched }: Launched<'s, 'q, B>| {
             if let Some(chunk) = self.advance(chunk) {
                 let next = Launched { chunk, launched: launched.clone() };
                 // Nobody receives it only if the calling thread panicked.
@@ -375,18 +372,18 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
 
     /// Copies out the results of a chunk, if it has queries, and launches the search of the next in its buffers.
     /// Returns the chunk that is launched, if there is one.
-    fn advance<'s>(&self, mut chunk: Chunk<'s, 'q, T, B>) -> Option<Chunk<'s, 'q, T, B>>
+    fn advance<'s>(&self, mut chunk: Chunk<'s, 'q, B>) -> Option<Chunk<'s, 'q, B>>
     where
         B: 's,
     {
         let Self { search, launch, slots, batch } = self;
         if !chunk.queries.is_empty() {
             let mut report = search.collect_chunk(launch, chunk.buffers, &mut chunk.queries);
-            let needs_scan = |query: &PendingQuery<'_, T>, filled| search.plans.needs_scan(query, filled);
+            let needs_scan = |query: &PendingQuery<'_>, filled| search.plans.needs_scan(query, filled);
             if launch.is_scan() {
                 // If no slot is allowed, nothing was scanned: the launch only checked the queries.
                 let is_done =
-                    |query: &&PendingQuery<'_, T>| needs_scan(query, 0) && !search.plans.is_short(query);
+                    |query: &&PendingQuery<'_>| needs_scan(query, 0) && !search.plans.is_short(query);
                 report.scanned = chunk.queries.iter().filter(is_done).count();
                 chunk.queries.retain(|query| search.plans.is_short(query));
             } else {
@@ -412,60 +409,60 @@ impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
     }
 
     /// Waits for the search of a chunk. Returns whether it succeeded.
-    fn wait(&self, chunk: &mut Chunk<'_, 'q, T, B>) -> bool {
+    fn wait(&self, chunk: &mut Chunk<'_, 'q, B>) -> bool {
         let waited = chunk.buffers.wait().map_err(SearchError::device);
         waited.map_err(|error| lock(&self.batch).fail(chunk, error)).is_ok()
     }
 }
 
 /// A set of buffers, and the queries whose search is launched in them.
-struct Chunk<'s, 'q, T: Element, B: SearchBuffers<T>> {
-    queries: Vec<PendingQuery<'q, T>>,
+struct Chunk<'s, 'q, B> {
+    queries: Vec<PendingQuery<'q>>,
     buffers: &'s mut B,
 }
 
-impl<'s, T: Element, B: SearchBuffers<T>> Chunk<'s, '_, T, B> {
+impl<'s, B> Chunk<'s, '_, B> {
     fn new(buffers: &'s mut B) -> Self {
         Self { queries: Vec::new(), buffers }
     }
 }
 
 /// A chunk, and where it goes once its search is launched.
-struct Launched<'s, 'q, T: Element, B: SearchBuffers<T>> {
-    chunk: Chunk<'s, 'q, T, B>,
+struct Launched<'s, 'q, B> {
+    chunk: Chunk<'s, 'q, B>,
     launched: Sender<Self>,
 }
 
 /// What is known of the queries that were taken from a queue.
-pub(super) struct Answers<'q, T> {
+pub(super) struct Answers<'q> {
     pub(super) report: SearchReport,
     /// Queries for which a scan might find more hits.
-    pub(super) to_scan: Vec<PendingQuery<'q, T>>,
+    pub(super) to_scan: Vec<PendingQuery<'q>>,
 }
 
 /// A batch that is searched for.
-struct Batch<'b, 'q, T> {
-    queue: &'b QueryQueue<'q, T>,
+struct Batch<'b, 'q> {
+    queue: &'b QueryQueue<'q>,
     chunk_len: usize,
     /// Whether the first two chunks are shorter.
     has_short_start: bool,
     /// Chunks that were taken.
     taken: usize,
-    answers: Answers<'q, T>,
+    answers: Answers<'q>,
     /// The first query of the first chunk with an error, and the error.
     error: Option<(usize, SearchError)>,
     /// The queries of chunks with errors.
-    unanswered: Vec<PendingQuery<'q, T>>,
+    unanswered: Vec<PendingQuery<'q>>,
 }
 
-impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
-    fn new(queue: &'b QueryQueue<'q, T>, chunk_len: usize, has_short_start: bool) -> Self {
+impl<'b, 'q> Batch<'b, 'q> {
+    fn new(queue: &'b QueryQueue<'q>, chunk_len: usize, has_short_start: bool) -> Self {
         let answers = Answers { report: SearchReport::default(), to_scan: Vec::new() };
         Self { queue, chunk_len, has_short_start, taken: 0, answers, error: None, unanswered: Vec::new() }
     }
 
     /// The queue, and how many queries the next chunk takes from it: none after an error.
-    fn next_len(&mut self) -> (&'b QueryQueue<'q, T>, usize) {
+    fn next_len(&mut self) -> (&'b QueryQueue<'q>, usize) {
         let part = if self.has_short_start { 4 >> self.taken.min(2) } else { 1 };
         self.taken += 1;
         (self.queue, if self.error.is_some() { 0 } else { self.chunk_len.div_ceil(part) })
@@ -473,7 +470,7 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
 
     /// Notes the error of a chunk, whose queries are not answered. Queries leave the queue in order, so
     /// the first chunk with an error is among those that were taken, whichever thread comes first.
-    fn fail<B: SearchBuffers<T>>(&mut self, chunk: &mut Chunk<'_, 'q, T, B>, error: SearchError) {
+    fn fail<B>(&mut self, chunk: &mut Chunk<'_, 'q, B>, error: SearchError) {
         let row = chunk.queries.first().map_or(usize::MAX, |query| query.row);
         self.unanswered.append(&mut chunk.queries);
         if self.error.as_ref().is_none_or(|&(first, _)| row < first) {
@@ -484,9 +481,9 @@ impl<'b, 'q, T: Element> Batch<'b, 'q, T> {
 
 /// Writes the results of the device to those of a query. Of a vertex with several keys, those
 /// that the filter allows are results.
-fn take_results<T: Element, S: gpu_kernels::Stream>(
-    query: &mut PendingQuery<'_, T>,
-    plans: Plans<'_, '_, T, S>,
+fn take_results<S: gpu_kernels::Stream>(
+    query: &mut PendingQuery<'_>,
+    plans: Plans<'_, '_, S>,
     results: &[DeviceHit],
 ) {
     let graph = plans.graph();
@@ -531,16 +528,16 @@ fn starters<T: Element>(row_len: usize, chunk_len: usize, pool: &ThreadPool) -> 
 /// # Errors
 /// Returns [`VectorError`] for the first invalid query.
 fn prepare<T: Element>(
-    graph: &Graph<T>,
-    chunk: &[PendingQuery<'_, T>],
+    graph: &Graph,
+    chunk: &[PendingQuery<'_>],
     out: &mut [T],
     row_len: usize,
     pool: &ThreadPool,
 ) -> Result<(), VectorError> {
-    let prepare = |(chunk, out): (&[PendingQuery<'_, T>], &mut [T])| {
+    let prepare = |(chunk, out): (&[PendingQuery<'_>], &mut [T])| {
         let mut prepared = Vec::new();
         chunk.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(query, out)| {
-            graph.vectors().prepare(query.row, query.vector, &mut prepared)?;
+            graph.vectors().prepare::<T>(query.row, query.vector.of(), &mut prepared)?;
             out.copy_from_slice(&prepared);
             Ok(())
         })
@@ -572,7 +569,7 @@ fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>,
 }
 
 /// The slots that may be results, by one evaluation of the filter per live key.
-pub(crate) fn allowed<T: Element>(plan: &SearchPlan<'_, T>, pool: &ThreadPool) -> BitSet {
+pub(crate) fn allowed(plan: &SearchPlan<'_>, pool: &ThreadPool) -> BitSet {
     let slots = plan.graph.slots();
     let word = |word: usize| {
         let slots = word * 32..slots.min(word * 32 + 32);

@@ -66,7 +66,7 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
 /// - `graph` is the complete copy of the plan's graph on the device of `stream`, and is not changed or dropped before
 ///   the launches are complete.
 pub(super) unsafe fn launch<T: Element, S: Stream>(
-    plan: &SearchPlan<'_, T>,
+    plan: &SearchPlan<'_>,
     graph: &SearchTables<T, S>,
     pool: &ThreadPool,
     stream: &S,

@@ -29,12 +29,12 @@ const MAX_READ_ALONE: usize = 1024;
 const ORDERED_SCAN: usize = 4096;
 
 /// The plans of some queries.
-pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
+pub(crate) struct FilterPlans<'a, S: Stream> {
     params: SearchParams<'a>,
     /// The plan of a search without a filter: what all have in common.
-    base: SearchPlan<'a, T>,
+    base: SearchPlan<'a>,
     /// The plan of each query; none after an error.
-    plans: Vec<Option<FilterPlan<'a, T>>>,
+    plans: Vec<Option<FilterPlan<'a>>>,
     /// The place of each query in the first pass, until they are taken; none if the host lists slots of some, which share plans.
     places: Vec<Place>,
     /// The columns on the device.
@@ -47,12 +47,12 @@ pub(crate) struct FilterPlans<'a, T: Element, S: Stream> {
 }
 
 /// The plan of a query, or of those with one filter.
-struct FilterPlan<'a, T: Element> {
+struct FilterPlan<'a> {
     strategy: Strategy,
-    slots: FilterSlots<'a, T>,
+    slots: FilterSlots<'a>,
 }
 
-impl<T: Element> FilterPlan<'_, T> {
+impl FilterPlan<'_> {
     /// The place of a query in a pass, without `plan` and `query`. `has_changed` is whether slots have changed.
     fn place(&self, pass: Pass, has_changed: bool) -> Place {
         let listed = match &self.slots {
@@ -81,24 +81,24 @@ impl<T: Element> FilterPlan<'_, T> {
 }
 
 /// The slots that a filter allows.
-enum FilterSlots<'a, T: Element> {
+enum FilterSlots<'a> {
     /// Those that columns on the device select.
     Columns(ColumnFilter),
     /// Others, which are uploaded.
-    Listed(Box<ListedSlots<'a, T>>),
+    Listed(Box<ListedSlots<'a>>),
 }
 
 /// Slots that are listed by a plan.
-struct ListedSlots<'a, T: Element> {
-    plan: SearchPlan<'a, T>,
+struct ListedSlots<'a> {
+    plan: SearchPlan<'a>,
     /// Where they are on the device, in the launches that are made now: a list for a scan, or a bitmap.
     list: ListPart,
     bitmap: SlotTest,
 }
 
-impl<'a, T: Element> FilterSlots<'a, T> {
+impl<'a> FilterSlots<'a> {
     /// The slots of a plan, before they are uploaded.
-    fn listed_by(plan: SearchPlan<'a, T>) -> Self {
+    fn listed_by(plan: SearchPlan<'a>) -> Self {
         Self::Listed(Box::new(ListedSlots { plan, list: ListPart::default(), bitmap: SlotTest::ALL }))
     }
 }
@@ -124,16 +124,16 @@ pub(crate) struct PlannedFor<'a, T: Element, S: Stream> {
     pub(crate) pool: &'a ThreadPool,
 }
 
-impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
+impl<'a, S: Stream> FilterPlans<'a, S> {
     /// Plans the searches for `queries`, whose filters are those of `params` with the numbers of the queries. Finds the
     /// parts of columns on the device that filters test, and lists the slots of the others that are scanned.
     ///
     /// # Errors
     /// Returns the errors of [`SearchPlan::new`], and [`SearchError::Filters`] if a query has no filter.
-    pub(crate) fn new(
-        graph: &'a Graph<T>,
+    pub(crate) fn new<T: Element>(
+        graph: &'a Graph,
         params: SearchParams<'a>,
-        queries: &[PendingQuery<'_, T>],
+        queries: &[PendingQuery<'_>],
         on: &PlannedFor<'_, T, S>,
     ) -> Result<Self, SearchError> {
         let Some(Filter::PerQuery(filters)) = params.filter else {
@@ -174,7 +174,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// Returns the errors of [`SearchPlan::new`].
     pub(crate) fn list_others(
         &mut self,
-        queries: &[PendingQuery<'_, T>],
+        queries: &[PendingQuery<'_>],
         pass: Pass,
         pool: &ThreadPool,
     ) -> Result<(), SearchError> {
@@ -204,7 +204,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 
     /// Lets queries with equal filters share a plan if their slots are to be uploaded, and lists the slots of scans.
     #[expect(clippy::mutable_key_type, reason = "sets of keys are compared by their addresses")]
-    fn share_lists(&mut self, queries: &[PendingQuery<'_, T>], pool: &ThreadPool) {
+    fn share_lists(&mut self, queries: &[PendingQuery<'_>], pool: &ThreadPool) {
         let Some(Filter::PerQuery(filters)) = self.params.filter else { return };
         let mut known = FxHashMap::default();
         for query in queries {
@@ -227,12 +227,12 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     }
 
     /// What the plans of all queries have in common.
-    pub(crate) fn base(&self) -> &SearchPlan<'a, T> {
+    pub(crate) fn base(&self) -> &SearchPlan<'a> {
         &self.base
     }
 
     /// Whether a query with `filled` hits may have more, which a scan would find.
-    pub(crate) fn needs_scan(&self, query: &PendingQuery<'_, T>, filled: usize) -> bool {
+    pub(crate) fn needs_scan(&self, query: &PendingQuery<'_>, filled: usize) -> bool {
         match &self.plan(self.number(query)).slots {
             FilterSlots::Columns(filter) => {
                 let keys = self.base.graph.keys().len();
@@ -244,14 +244,14 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     }
 
     /// Whether a scan [that is short](PendingQuery::is_short) was of slots that columns select, so that the host lists others.
-    pub(crate) fn is_short(&self, query: &PendingQuery<'_, T>) -> bool {
+    pub(crate) fn is_short(&self, query: &PendingQuery<'_>) -> bool {
         query.is_short && matches!(&self.plan(self.number(query)).slots, FilterSlots::Columns(_))
     }
 
     /// Writes the hits of a query: of the vertices that were found, the keys that its filter allows. Returns their number.
     pub(crate) fn fill(
         &self,
-        query: &mut PendingQuery<'_, T>,
+        query: &mut PendingQuery<'_>,
         found: impl Iterator<Item = (Slot, f32)>,
     ) -> usize {
         match &self.plan(self.number(query)).slots {
@@ -270,7 +270,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// The places of some queries, in their order: all of them, in the first pass.
     pub(crate) fn places(
         &mut self,
-        queries: &[PendingQuery<'_, T>],
+        queries: &[PendingQuery<'_>],
         pass: Pass,
         pool: &ThreadPool,
     ) -> Vec<Place> {
@@ -278,7 +278,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
             return mem::take(&mut self.places);
         }
         let has_changed = self.columns.changed_slots().is_some();
-        let place = |(index, query): (usize, &PendingQuery<'_, T>)| {
+        let place = |(index, query): (usize, &PendingQuery<'_>)| {
             let number = self.number(query);
             let place = self.plan(number).place(pass, has_changed);
             Place { plan: number as u32, query: index as u32, ..place }
@@ -303,7 +303,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     /// finds, may be results.
     pub(crate) fn write_slots(
         &self,
-        query: &PendingQuery<'_, T>,
+        query: &PendingQuery<'_>,
         is_scan: bool,
         lists: &mut [ListPart],
         tests: &mut [SlotTest],
@@ -332,22 +332,22 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
     }
 
     /// The slots that a scan of a query reads.
-    pub(crate) fn scanned_slots(&self, query: &PendingQuery<'_, T>) -> u64 {
+    pub(crate) fn scanned_slots(&self, query: &PendingQuery<'_>) -> u64 {
         match &self.plan(self.number(query)).slots {
             FilterSlots::Columns(filter) => filter.scanned_slots() as u64,
             FilterSlots::Listed(listed) => listed.list.len.into(),
         }
     }
 
-    fn number(&self, query: &PendingQuery<'_, T>) -> usize {
+    fn number(&self, query: &PendingQuery<'_>) -> usize {
         self.of_rows[query.row] as usize
     }
 
-    fn plan(&self, number: usize) -> &FilterPlan<'a, T> {
+    fn plan(&self, number: usize) -> &FilterPlan<'a> {
         self.plans[number].as_ref().expect("errors were returned")
     }
 
-    fn listed(&self, number: usize) -> Option<&ListedSlots<'a, T>> {
+    fn listed(&self, number: usize) -> Option<&ListedSlots<'a>> {
         match &self.plan(number).slots {
             FilterSlots::Listed(listed) => Some(listed),
             FilterSlots::Columns(_) => None,
@@ -377,7 +377,7 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 
     /// Uploads the slots of the filters of some ordered queries of a group. Complete in the order of `stream`; launches that
     /// read them must be complete before the result is dropped.
-    pub(crate) fn upload(
+    pub(crate) fn upload<T: Element>(
         &mut self,
         stream: &S,
         tables: &SearchTables<T, S>,
@@ -461,8 +461,8 @@ impl<'a, T: Element, S: Stream> FilterPlans<'a, T, S> {
 }
 
 /// Plans of queries, each by itself.
-struct Planned<'a, T: Element> {
-    plans: Vec<Option<FilterPlan<'a, T>>>,
+struct Planned<'a> {
+    plans: Vec<Option<FilterPlan<'a>>>,
     /// Plans are read once for these, by the thread that has just made them.
     places: Vec<Place>,
     /// The columns that would test filters and are not on the device, and how many slots are listed for these.
@@ -471,18 +471,18 @@ struct Planned<'a, T: Element> {
     has_listed: bool,
 }
 
-impl<'a, T: Element> Planned<'a, T> {
-    fn new<S: Stream>(
-        base: &SearchPlan<'a, T>,
+impl<'a> Planned<'a> {
+    fn new<T: Element, S: Stream>(
+        base: &SearchPlan<'a>,
         params: SearchParams<'a>,
-        queries: &[PendingQuery<'_, T>],
+        queries: &[PendingQuery<'_>],
         columns: &MadeColumns<S>,
         on: &PlannedFor<'_, T, S>,
     ) -> Result<Self, SearchError> {
         let keys = base.graph.keys();
         let (failed, missing) = (Mutex::new(None), Mutex::new(FxHashMap::default()));
         let has_listed = AtomicBool::new(false);
-        let plan_one = |tests: &mut Vec<ColumnTest>, query: &PendingQuery<'_, T>| {
+        let plan_one = |tests: &mut Vec<ColumnTest>, query: &PendingQuery<'_>| {
             let params = params.of_query(query.row);
             tests.clear();
             if let Some(Filter::Where(expression)) = params.filter {
@@ -513,25 +513,23 @@ impl<'a, T: Element> Planned<'a, T> {
             Ok(FilterPlan { strategy, slots: FilterSlots::listed_by(plan) })
         };
         let has_changed = columns.changed_slots().is_some();
-        let plan =
-            |tests: &mut Vec<ColumnTest>, (number, query): (usize, &PendingQuery<'_, T>)| match plan_one(
-                tests, query,
-            ) {
-                Ok(plan) => {
-                    // Equal filters may share what the host lists, which takes long: their places are found later.
-                    let is_listed = matches!(plan.slots, FilterSlots::Listed(_));
-                    let place =
-                        if is_listed { Place::default() } else { plan.place(Pass::Planned, has_changed) };
-                    (Some(plan), Place { plan: number as u32, query: number as u32, ..place })
+        let plan = |tests: &mut Vec<ColumnTest>, (number, query): (usize, &PendingQuery<'_>)| match plan_one(
+            tests, query,
+        ) {
+            Ok(plan) => {
+                // Equal filters may share what the host lists, which takes long: their places are found later.
+                let is_listed = matches!(plan.slots, FilterSlots::Listed(_));
+                let place = if is_listed { Place::default() } else { plan.place(Pass::Planned, has_changed) };
+                (Some(plan), Place { plan: number as u32, query: number as u32, ..place })
+            }
+            Err(error) => {
+                let mut first = lock(&failed);
+                if first.as_ref().is_none_or(|&(row, _)| query.row < row) {
+                    *first = Some((query.row, error));
                 }
-                Err(error) => {
-                    let mut first = lock(&failed);
-                    if first.as_ref().is_none_or(|&(row, _)| query.row < row) {
-                        *first = Some((query.row, error));
-                    }
-                    (None, Place::default())
-                }
-            };
+                (None, Place::default())
+            }
+        };
         let (plans, places) =
             if queries.len() <= MAX_PLANNED_ALONE || on.pool.current_thread_index().is_some() {
                 let mut tests = Vec::new();

@@ -35,7 +35,7 @@ const MAX_ORDERED_ALONE: usize = 1024;
 
 /// A search of queries that have filters of their own.
 pub(crate) struct FilteredSearch<'a, T: Element, B: SearchBuffers<T>> {
-    pub(crate) host: &'a Graph<T>,
+    pub(crate) host: &'a Graph,
     /// The device copy of the graph.
     pub(crate) graph: &'a SearchTables<T, B::Stream>,
     /// With a filter for each query.
@@ -51,7 +51,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
     /// [`BatchSearch::search`](super::batch::BatchSearch::search) does.
     pub(crate) fn search(
         &self,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
     ) -> Result<SearchReport, SearchError> {
@@ -72,7 +72,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
     /// `queries`, else none.
     fn search_planned(
         &self,
-        queries: &mut Vec<PendingQuery<'_, T>>,
+        queries: &mut Vec<PendingQuery<'_>>,
         report: &mut SearchReport,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
@@ -103,10 +103,10 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
     #[expect(clippy::too_many_arguments, reason = "three of them are the results")]
     fn search_groups<'q>(
         &self,
-        plans: &mut FilterPlans<'_, T, B::Stream>,
-        queries: &mut Vec<PendingQuery<'q, T>>,
+        plans: &mut FilterPlans<'_, B::Stream>,
+        queries: &mut Vec<PendingQuery<'q>>,
         pass: Pass,
-        to_scan: &mut Vec<PendingQuery<'q, T>>,
+        to_scan: &mut Vec<PendingQuery<'q>>,
         report: &mut SearchReport,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
@@ -146,7 +146,7 @@ impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
     }
 
     /// Orders the queries of launches.
-    fn put_in_order(&self, places: &mut [Place], queries: &mut Vec<PendingQuery<'_, T>>) {
+    fn put_in_order(&self, places: &mut [Place], queries: &mut Vec<PendingQuery<'_>>) {
         if places.is_sorted() {
             return;
         }

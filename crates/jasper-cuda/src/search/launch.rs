@@ -172,7 +172,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// # Errors
     /// Returns [`SearchError::Launch`] if the plan's launch parameters are invalid.
     pub(crate) fn new(
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         graph: &'a SearchTables<T, S>,
         allowed: impl Fn() -> &'a BitSet,
         multiprocessors: u32,
@@ -192,7 +192,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// # Errors
     /// Returns [`SearchError::Launch`] if the plan's launch parameters are invalid.
     pub(crate) fn with_filters(
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         strategy: Strategy,
         graph: &'a SearchTables<T, S>,
         of_each: OfEach,
@@ -213,7 +213,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     }
 
     fn beam(
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         beam: BeamSize,
         strategy: LaunchStrategy<'a>,
         graph: &'a SearchTables<T, S>,
@@ -234,7 +234,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
 
     /// An exact scan of the slots in `allowed`; by codes if the graph has no vectors.
     fn scan(
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         graph: &'a SearchTables<T, S>,
         allowed: &'a BitSet,
         multiprocessors: u32,
@@ -255,7 +255,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     }
 
     fn of_scan(
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         strategy: LaunchStrategy<'a>,
         graph: &'a SearchTables<T, S>,
         multiprocessors: u32,
@@ -365,7 +365,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// The slots on the device, complete in the order of `stream`. Those of a filter by keys stay there for later
     /// searches: the launch must be complete before the result is dropped, unless the graph is marked as having
     /// asynchronous readers.
-    pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_, T>) -> Result<SlotArray<S>, S::Error> {
+    pub(crate) fn slots(&self, stream: &S, plan: &SearchPlan<'_>) -> Result<SlotArray<S>, S::Error> {
         let (wanted, slots) = match self.strategy {
             LaunchStrategy::Beam { allowed: None }
             | LaunchStrategy::BeamOfEach(_)

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, Stream as _};
-use jasper_core::Element;
+use jasper_core::{Element, VectorView};
 use jasper_graph::Graph;
 use jasper_vamana::{
     CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError,
@@ -84,7 +84,7 @@ pub struct DeviceSearcher<T: Element> {
 /// A graph on the host and its complete copy in device memory, as a search reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphView<'a, T: Element> {
-    host: &'a Graph<T>,
+    host: &'a Graph,
     copy: &'a SearchTables<T, Stream>,
 }
 
@@ -93,12 +93,12 @@ impl<'a, T: Element> GraphView<'a, T> {
     ///
     /// # Panics
     /// Panics if the graph and its copy have different numbers of slots.
-    pub(crate) fn new(host: &'a Graph<T>, copy: &'a SearchTables<T, Stream>) -> Self {
+    pub(crate) fn new(host: &'a Graph, copy: &'a SearchTables<T, Stream>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "a graph is searched with its own copy");
         Self { host, copy }
     }
 
-    pub(crate) fn host(self) -> &'a Graph<T> {
+    pub(crate) fn host(self) -> &'a Graph {
         self.host
     }
 }
@@ -124,7 +124,7 @@ impl<T: Element> DeviceSearcher<T> {
         graph: GraphView<'a, T>,
         params: SearchParams<'a>,
         queries: usize,
-    ) -> Result<SearchPlan<'a, T>, SearchError> {
+    ) -> Result<SearchPlan<'a>, SearchError> {
         SearchPlan::new(graph.host, params, queries, self.cost_model(graph))
     }
 
@@ -142,7 +142,7 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn search_batch(
         &self,
         graph: GraphView<'_, T>,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -158,7 +158,7 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn search_queue(
         &self,
         graph: GraphView<'_, T>,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
         if let Some(Filter::PerQuery(_)) = params.filter {
@@ -177,7 +177,7 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn start(
         &self,
         graph: &Arc<SearchedGraph<T>>,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<Option<StartedSearch<T>>, SearchError> {
         if let Some(Filter::PerQuery(_)) = params.filter {
@@ -214,7 +214,7 @@ impl<T: Element> DeviceSearcher<T> {
     pub fn search_one(
         &self,
         graph: GraphView<'_, T>,
-        query: &[T],
+        query: VectorView<'_>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         params.check_filters(1)?;
@@ -280,9 +280,9 @@ impl<T: Element> DeviceSearcher<T> {
     /// Searches by one plan.
     fn run(
         &self,
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         graph: &SearchTables<T, Stream>,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
     ) -> Result<SearchReport, SearchError> {
         let search = BatchSearch { plans: Plans::One(plan), graph, pool: self.cpu.search_pool() };
         self.with_buffers(queue, |sets, add| search.search(queue, sets, add))
@@ -293,7 +293,7 @@ impl<T: Element> DeviceSearcher<T> {
         &self,
         graph: GraphView<'_, T>,
         params: SearchParams<'_>,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
     ) -> Result<SearchReport, SearchError> {
         let search = FilteredSearch {
             host: graph.host,
@@ -308,7 +308,7 @@ impl<T: Element> DeviceSearcher<T> {
     /// Calls `search` with a set of buffers, and a function that makes another.
     fn with_buffers(
         &self,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
         search: impl FnOnce(
             &mut Vec<PinnedSearchBuffers<T>>,
             &dyn Fn() -> Result<PinnedSearchBuffers<T>, SearchError>,

@@ -3,7 +3,7 @@
 use std::iter;
 
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{Element, Metric, NO_KEY, Slot};
+use jasper_core::{Metric, NO_KEY, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::Hit;
 
@@ -21,10 +21,7 @@ pub(super) fn first_keys(metric: Metric, results: &[DeviceHit]) -> impl Iterator
 }
 
 /// The vertices that were found, each under all of its keys.
-pub(super) fn all_keys<'a, T: Element>(
-    graph: &'a Graph<T>,
-    results: &'a [DeviceHit],
-) -> impl Iterator<Item = Hit> + 'a {
+pub(super) fn all_keys<'a>(graph: &'a Graph, results: &'a [DeviceHit]) -> impl Iterator<Item = Hit> + 'a {
     first_keys(graph.metric(), results).zip(results).flat_map(|(hit, found)| {
         let further = graph.keys().further_keys(Slot::new(found.slot));
         iter::once(hit).chain(further.map(move |key| Hit { key, ..hit }))

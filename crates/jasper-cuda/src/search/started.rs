@@ -28,7 +28,7 @@ pub(super) const UNWRITTEN: DeviceHit = {
 pub(super) const POLLS: u32 = 256;
 
 /// Whether the results of a search can be copied out query by query. Those of a scan are written more than once.
-pub(super) fn can_start<T: Element>(plan: &SearchPlan<'_, T>) -> bool {
+pub(super) fn can_start(plan: &SearchPlan<'_>) -> bool {
     plan.strategy != Strategy::Scan && plan.params.filter.is_none()
 }
 
@@ -49,7 +49,7 @@ pub(super) struct StartedQueries {
 }
 
 impl StartedQueries {
-    pub(super) fn new<T: Element>(queries: usize, k: usize, plan: &SearchPlan<'_, T>) -> Self {
+    pub(super) fn new(queries: usize, k: usize, plan: &SearchPlan<'_>) -> Self {
         Self {
             waiting: (0..queries).collect(),
             metric: plan.graph.metric(),
@@ -66,7 +66,7 @@ impl StartedQueries {
     pub(super) fn poll<T: Element, B: SearchBuffers<T>>(
         &mut self,
         buffers: &B,
-        graph: &Graph<T>,
+        graph: &Graph,
         answer: &mut dyn FnMut(usize, Vec<Hit>),
     ) -> Result<bool, SearchError> {
         let Self { waiting, metric, k, rescan_below, has_duplicates, polls, results } = self;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, Vectors, f16, no_progress};
 use jasper_cuda::{Context, Error, ErrorKind, link_on_device};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, InsertReport, UpdateError, bulk_build, ingest};
@@ -14,19 +14,19 @@ fn params() -> BuildParams {
     BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap()
 }
 
-fn on_device<T: Element>(
+fn on_device(
     context: &Context,
     cpu: &Arc<CpuExecutor>,
-    rows: &MatrixView<'_, T>,
+    rows: Vectors<'_>,
     metric: Metric,
     params: BuildParams,
-) -> Result<(Graph<T>, InsertReport), UpdateError> {
-    let ingested = ingest(cpu, rows, None, metric, params, &mut no_progress)?;
+) -> Result<(Graph, InsertReport), UpdateError> {
+    let ingested = ingest(cpu, rows, rows.element(), None, metric, params, &mut no_progress)?;
     let (begun, vertices) = (Instant::now(), ingested.order.len());
     let linked = link_on_device(context, cpu, ingested, None, None, &mut no_progress)?;
     let rate = vertices as f64 / begun.elapsed().as_secs_f64();
     let (graph, report) = linked.finish();
-    println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", T::KIND, rows.dimension());
+    println!("{} {metric}, dimension {}: {rate:.0} vectors/s, {report:?}", rows.element(), rows.dimension());
     Ok((graph, report))
 }
 
@@ -37,16 +37,16 @@ fn both<T: Element>(
     dimension: usize,
     n: usize,
     params: BuildParams,
-) -> [Graph<T>; 2] {
+) -> [Graph; 2] {
     let cpu = Arc::new(CpuExecutor::new(None).unwrap());
     let values = Clusters::new(dimension, 5).rows::<T>(n, 0);
     let rows = MatrixView::new(&values, dimension).unwrap();
-    let (expected, _) = bulk_build(&cpu, &rows, None, metric, params, &mut no_progress).unwrap();
-    let (found, _) = on_device(context, &cpu, &rows, metric, params).unwrap();
+    let (expected, _) = bulk_build(&cpu, rows, None, metric, params, &mut no_progress).unwrap();
+    let (found, _) = on_device(context, &cpu, rows.into(), metric, params).unwrap();
     [expected, found]
 }
 
-fn degree<T: Element>(graph: &Graph<T>) -> f64 {
+fn degree(graph: &Graph) -> f64 {
     graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum::<usize>() as f64
         / graph.keys().live() as f64
 }
@@ -110,7 +110,7 @@ fn what_does_not_fit_is_refused_before_it_begins() {
     let (cpu, rows) = (Arc::new(CpuExecutor::new(1).unwrap()), [1_u8, 2, 3]);
     let params = BuildParams::builder().build_beam_width(2000).build().unwrap();
     let rows = MatrixView::new(&rows, 1).unwrap();
-    let Err(UpdateError::Device(error)) = on_device(&context, &cpu, &rows, Metric::L2, params) else {
+    let Err(UpdateError::Device(error)) = on_device(&context, &cpu, rows.into(), Metric::L2, params) else {
         panic!("a beam of 2000 is too wide");
     };
     let cause = error.source().and_then(|source| source.downcast_ref::<Error>()).expect("an error of CUDA");

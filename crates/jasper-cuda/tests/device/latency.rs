@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpu_kernels::Stream as _;
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
+use jasper_core::{BuildParams, MatrixView, Metric, VectorView, no_progress};
 use jasper_cuda::{DeviceBatch, DeviceGraph, DeviceSearcher, Event, HostAndDeviceGraph, MemorySpace, Stream};
 use jasper_vamana::{CpuExecutor, Matches, SearchParams, bulk_build};
 
@@ -27,7 +27,7 @@ fn a_call_takes_nothing_new() {
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(100_000, 0), set.rows(QUERIES, 1));
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
     let (graph, _) =
-        bulk_build(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
+        bulk_build(&cpu, rows, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
     let stream = Stream::new(&context).unwrap();
     let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, MemorySpace::Device)).unwrap();
     stream.synchronize().unwrap();
@@ -40,12 +40,13 @@ fn a_call_takes_nothing_new() {
     let mut all = || {
         let queries = MatrixView::new(&queries, DIMENSION).unwrap();
         let begun = Instant::now();
-        searcher.search_batch(view, &queries.rows().collect::<Vec<_>>(), params, matches.as_mut()).unwrap();
+        let queries: Vec<_> = queries.rows().map(VectorView::from).collect();
+        searcher.search_batch(view, &queries, params, matches.as_mut()).unwrap();
         begun.elapsed()
     };
     let one = |query: &[f32]| {
         let begun = Instant::now();
-        searcher.search_one(view, query, params).unwrap();
+        searcher.search_one(view, query.into(), params).unwrap();
         begun.elapsed()
     };
     all();

@@ -6,11 +6,12 @@ use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::Clusters;
 use jasper_core::{
-    BuildParams, Element, Key, MatrixView, Metric, NO_KEY, Slot, f16, no_progress, padded_len,
+    BuildParams, Element, ElementKind, Key, MatrixView, Metric, NO_KEY, Slot, VectorView, f16, no_progress,
+    padded_len,
 };
 use jasper_cuda::{
     Buffer, Context, DeviceBatch, DeviceGraph, DeviceSearcher, GraphView, HostAndDeviceGraph, MemorySpace,
-    Stream, hit_from_device,
+    Stream, hit_from_device, plan_graph, plan_graph_within,
 };
 use jasper_graph::Graph;
 use jasper_quant::Quantization;
@@ -38,17 +39,16 @@ impl<T: Element> Both<T> {
         let values = Clusters::new(dimension, 3).rows::<T>(rows, 0);
         let params = BuildParams::builder().max_degree(32).build_beam_width(64).build().unwrap();
         let rows = MatrixView::new(&values, dimension).unwrap();
-        let (graph, _) = bulk_build(&cpu, &rows, None, metric, params, &mut no_progress).unwrap();
+        let (graph, _) = bulk_build(&cpu, rows, None, metric, params, &mut no_progress).unwrap();
         Self::of(context, cpu, graph)
     }
 
-    fn of(context: &Context, cpu: Arc<CpuExecutor>, graph: Graph<T>) -> Self {
+    fn of(context: &Context, cpu: Arc<CpuExecutor>, graph: Graph) -> Self {
         Self::with_vectors(context, cpu, graph, MemorySpace::Device)
     }
 
-    fn with_vectors(context: &Context, cpu: Arc<CpuExecutor>, graph: Graph<T>, vectors: MemorySpace) -> Self {
-        let (vectors, _) =
-            DeviceGraph::<T>::plan_within(&graph, Some(vectors), context.free_memory().unwrap()).unwrap();
+    fn with_vectors(context: &Context, cpu: Arc<CpuExecutor>, graph: Graph, vectors: MemorySpace) -> Self {
+        let (vectors, _) = plan_graph_within(&graph, Some(vectors), context.free_memory().unwrap()).unwrap();
         let stream = Stream::new(context).unwrap();
         let copy = cpu.pool().install(|| DeviceGraph::upload(&stream, &graph, vectors)).unwrap();
         stream.synchronize().unwrap();
@@ -75,14 +75,14 @@ impl<T: Element> Both<T> {
         self,
         context: &Context,
         vectors: MemorySpace,
-        change: impl FnOnce(&CpuExecutor, &mut Graph<T>),
+        change: impl FnOnce(&CpuExecutor, &mut Graph),
     ) -> Self {
         let mut graph = self.graph.into_host();
         change(&self.cpu, &mut graph);
         Self::with_vectors(context, self.cpu, graph, vectors)
     }
 
-    fn host(&self) -> &Graph<T> {
+    fn host(&self) -> &Graph {
         self.graph.host()
     }
 
@@ -97,13 +97,13 @@ impl<T: Element> Both<T> {
     fn search(&self, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut matches = Matches::new(queries.len(), params.k).unwrap();
-        let queries: Vec<&[T]> = queries.rows().collect();
+        let queries: Vec<_> = queries.rows().map(VectorView::from).collect();
         self.searcher.search_batch(self.view(), &queries, params, matches.as_mut()).unwrap();
         entries(&matches)
     }
 
     fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Vec<Hit> {
-        self.searcher.search_one(self.view(), query, params).unwrap()
+        self.searcher.search_one(self.view(), query.into(), params).unwrap()
     }
 
     /// The device's results, compared with those of the CPU for the same plan: equal where sums are exact, else nearly
@@ -152,7 +152,7 @@ struct There<T: Element> {
 impl<T: Element> There<T> {
     fn new(both: &Both<T>, stream: &Stream, queries: &[T], params: SearchParams<'_>) -> Self {
         let queries = MatrixView::new(queries, both.host().dimension()).unwrap();
-        let (prepared, count) = (both.host().vectors().prepare_all(queries).unwrap(), queries.len());
+        let (prepared, count) = (both.host().vectors().prepare_all(queries.rows()).unwrap(), queries.len());
         Self {
             stream: stream.clone(),
             queries: stream.upload(&prepared).unwrap(),
@@ -270,7 +270,7 @@ fn does_not_depend_on_the_place<T: Element>(
         expected = found;
     }
     let [device, host] =
-        [MemorySpace::Device, MemorySpace::Host].map(|vectors| DeviceGraph::<T>::plan(both.host(), vectors));
+        [MemorySpace::Device, MemorySpace::Host].map(|vectors| plan_graph(both.host(), vectors));
     let rows = (8000 * padded_len::<T>(dimension) * size_of::<T>()) as u64;
     assert_eq!(device.total(MemorySpace::Device) - host.total(MemorySpace::Device), rows);
     assert!(both.graph.on_device().bytes() < device.total(MemorySpace::Device) - rows / 2);
@@ -469,7 +469,7 @@ fn rows_lie_beyond_what_32_bits_can_address() {
     const DIMENSION: usize = 4500;
     let Some(context) = crate::common::context() else { return };
     let params = BuildParams::builder().max_degree(SIDES).build().unwrap();
-    let mut graph = Graph::<u8>::new(Metric::L2, DIMENSION, params).unwrap();
+    let mut graph = Graph::new(ElementKind::U8, Metric::L2, DIMENSION, params).unwrap();
     let mut row = vec![0_u8; padded_len::<u8>(DIMENSION)];
     let corner = |row: &mut [u8], number: usize| {
         // The sides are spread over the row.

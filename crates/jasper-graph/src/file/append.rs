@@ -16,7 +16,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write, sink};
 use std::path::Path;
 
-use jasper_core::{Element, ProgressFn, Stage};
+use jasper_core::{ProgressFn, Stage};
 use jasper_data::ReadAt;
 
 use super::read::{Meter, SectionReader};
@@ -52,8 +52,8 @@ impl Storage for File {
 
 /// Appends to the file at `path` the sections of the graph that it lacks. `None`, and the file is unchanged, if there
 /// is no such file, or if it should be replaced by a new one.
-pub(super) fn save_into<T: Element>(
-    graph: &Graph<T>,
+pub(super) fn save_into(
+    graph: &Graph,
     path: &Path,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Option<SaveStats>, FileFault> {
@@ -80,8 +80,8 @@ fn is_shared(_: &File) -> bool {
 }
 
 /// [`save_into`] an open file.
-pub(super) fn append<T: Element>(
-    graph: &Graph<T>,
+pub(super) fn append(
+    graph: &Graph,
     file: &mut impl Storage,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Option<SaveStats>, FileFault> {
@@ -130,12 +130,9 @@ pub(super) fn append<T: Element>(
 }
 
 /// The table of the file that the graph would be saved to.
-fn expected_table<T: Element>(
-    graph: &Graph<T>,
-    progress: &mut ProgressFn<'_>,
-) -> Result<Vec<Entry>, FileFault> {
+fn expected_table(graph: &Graph, progress: &mut ProgressFn<'_>) -> Result<Vec<Entry>, FileFault> {
     let out = &mut sink();
-    let mut file = FileWriter::begin(out, T::KIND, meter(graph, Stage::Checking), progress)?;
+    let mut file = FileWriter::begin(out, graph.element(), meter(graph, Stage::Checking), progress)?;
     write_sections(graph, &mut file)?;
     Ok(file.into_entries())
 }
@@ -177,15 +174,15 @@ fn keep(old: &[Entry], wanted: &[Entry]) -> Option<Vec<Entry>> {
 }
 
 /// Writes the sections that are not kept and a copy of the header page, and syncs them. Returns the new table.
-fn append_sections<T: Element>(
-    graph: &Graph<T>,
+fn append_sections(
+    graph: &Graph,
     file: &mut impl Storage,
     kept: Vec<Entry>,
     meter: Meter,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Vec<Entry>, FileFault> {
     file.seek(SeekFrom::Start(file_bytes(&kept)))?;
-    let mut writer = FileWriter::resume(file, T::KIND, kept, meter, progress);
+    let mut writer = FileWriter::resume(file, graph.element(), kept, meter, progress);
     write_sections(graph, &mut writer)?;
     let entries = writer.into_entries();
     file.write_all(&header_page(&entries))?;

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{Element, Slot, Stage, no_progress};
+use jasper_core::{Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, ReadAt, open_file};
 
 use super::info::ParamsRecord;
@@ -34,7 +34,7 @@ pub struct Checkpoint {
 /// Bytes of edges per read.
 const CHUNK: usize = 1 << 20;
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Writes the edges and the progress of the build to `path`, atomically.
     ///
     /// Cost: one pass over the edges; disk space of 4 bytes per edge and 2 per slot, besides the old file.
@@ -46,7 +46,7 @@ impl<T: Element> Graph<T> {
         write_file(path, AtomicFile::create(path), |out| {
             let meter = Meter::new(Stage::Saving, slots, self.adjacency.bytes() as u64);
             let progress = &mut no_progress;
-            let mut file = FileWriter::begin(out, T::KIND, meter, progress)?;
+            let mut file = FileWriter::begin(out, self.element(), meter, progress)?;
             file.items(Section::Params, &[ParamsRecord::new(self)])?;
             file.items(Section::Checkpoint, &[*checkpoint])?;
             let degree = |slot: Slot| self.adjacency.degrees.row(slot.index());
@@ -121,7 +121,7 @@ impl CheckpointFile {
     ///
     /// # Panics
     /// Panics if the graph has another number of slots or another `max_degree`.
-    pub fn restore<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileError> {
+    pub fn restore(&self, graph: &mut Graph) -> Result<(), FileError> {
         let (slots, max_degree) = (self.info.slots, self.info.params.max_degree());
         assert_eq!(
             (slots, max_degree),
@@ -131,7 +131,7 @@ impl CheckpointFile {
         self.restore_edges(graph).map_err(with_path(&self.path))
     }
 
-    fn restore_edges<T: Element>(&self, graph: &mut Graph<T>) -> Result<(), FileFault> {
+    fn restore_edges(&self, graph: &mut Graph) -> Result<(), FileFault> {
         let slots = graph.slots();
         let degrees: Vec<u16> = self.sections.items(Section::Degrees)?;
         let allowed = Rule::AtMost(graph.params().max_degree() as u16);

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use jasper_core::{Cancelled, DeviceError, ElementKind};
+use jasper_core::{Cancelled, DeviceError};
 use jasper_data::PathError;
 
 use super::table::{FORMAT_VERSION, Section};
@@ -62,14 +62,6 @@ pub enum FileFault {
     /// A required section is missing.
     #[error("lacks section `{0}`")]
     MissingSection(Section),
-    /// The vectors are of another element type than requested.
-    #[error("holds {found} vectors and was opened for {expected}; open it as {found}")]
-    Element {
-        /// Element type of the file.
-        found: ElementKind,
-        /// Element type requested.
-        expected: ElementKind,
-    },
     /// The file cannot be written. What was at the path before is still there.
     #[error("cannot be written; what was there before is untouched")]
     Write(#[source] io::Error),

@@ -5,7 +5,7 @@ use std::path::Path;
 use bytemuck::{Pod, Zeroable};
 use jasper_attributes::Column;
 use jasper_core::{
-    BuildParams, Effort, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
+    BuildParams, Effort, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ROW_ALIGN_BYTES,
 };
 use jasper_data::ReadAt;
 use jasper_quant::Quantization;
@@ -20,7 +20,7 @@ use crate::{Graph, needs_terms};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IndexInfo {
-    /// Element type: the `T` for [`Graph::open`].
+    /// Element type.
     pub element: ElementKind,
     /// Metric.
     pub metric: Metric,
@@ -249,13 +249,13 @@ impl IndexInfo {
 
 impl ParamsRecord {
     /// The section `params` of a graph.
-    pub(super) fn new<T: Element>(graph: &Graph<T>) -> Self {
+    pub(super) fn new(graph: &Graph) -> Self {
         let params = graph.params();
         Self {
-            element: T::KIND.code(),
+            element: graph.element().code(),
             metric: graph.metric().code(),
             dimension: graph.dimension() as u32,
-            row_stride: graph.vectors.table.width() as u32,
+            row_stride: graph.vectors.padded_dimension() as u32,
             max_degree: params.max_degree() as u32,
             build_beam_width: params.build_beam_width() as u32,
             alpha: params.alpha(),

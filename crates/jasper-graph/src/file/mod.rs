@@ -1,21 +1,21 @@
 //! The index file: a graph in sections that can be mapped.
 //!
 //! ```
-//! # use jasper_core::{BuildParams, Metric, no_progress};
+//! # use jasper_core::{BuildParams, ElementKind, Metric, no_progress};
 //! # use jasper_graph::{Graph, IndexInfo};
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("points.jasper");
-//! # let mut graph = Graph::<f32>::new(Metric::L2, 2, BuildParams::default())?;
+//! # let mut graph = Graph::new(ElementKind::F32, Metric::L2, 2, BuildParams::default())?;
 //! # let mut row = Vec::new();
-//! # let squared_norm = graph.vectors().prepare(0, &[0.5, 0.5], &mut row)?;
+//! # let squared_norm = graph.vectors().prepare(0, &[0.5_f32, 0.5], &mut row)?;
 //! # let slot = graph.add_vector(&row, squared_norm)?;
 //! # graph.keys_mut().assign(7, slot)?;
 //! graph.save(&path, &mut no_progress)?;
 //! let info = IndexInfo::read(&path)?; // reads a few pages
 //! assert_eq!((info.element.name(), info.keys), ("f32", 1));
-//! let same = Graph::<f32>::open(&path, &mut no_progress)?; // read into memory and checked
+//! let same = Graph::open(&path, &mut no_progress)?; // read into memory and checked
 //! assert!(same.keys().slot_of(7).is_some());
-//! let lazy = Graph::<f32>::map(&path)?; // pages are read when touched
+//! let lazy = Graph::map(&path)?; // pages are read when touched
 //! assert_eq!(lazy.dimension(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use bytemuck::Pod;
-use jasper_core::{Element, ProgressFn, Stage};
+use jasper_core::{ProgressFn, Stage};
 use jasper_data::{ReadAt, open_file};
 
 use super::read::SectionReader;
@@ -13,9 +13,10 @@ use super::rule::Rule;
 use super::table::{Section, Sections};
 use super::{FileError, FileFault, IndexInfo, small_sections, with_path};
 use crate::graph::Readers;
+use crate::vectors::Block;
 use crate::{Adjacency, Codes, Graph, KeyMap, Segments, VectorTable};
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Reads an index file into memory with huge pages, and checks all of it: every checksum, every id and degree, and
     /// that values are finite. A file from an untrusted source is safe to search once opened.
     ///
@@ -24,7 +25,11 @@ impl<T: Element> Graph<T> {
     /// # Errors
     /// Returns [`FileError`], naming the file, the section and what is wrong with it.
     pub fn open(path: impl AsRef<Path>, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
-        let path = path.as_ref();
+        Self::open_file(path.as_ref(), progress)
+    }
+
+    /// [`Self::open`], compiled once.
+    fn open_file(path: &Path, progress: &mut ProgressFn<'_>) -> Result<Self, FileError> {
         let mut open = || Self::read_from(open_index(path)?, progress);
         open().map_err(with_path(path))
     }
@@ -43,10 +48,14 @@ impl<T: Element> Graph<T> {
     /// # Errors
     /// Returns [`FileError`], naming the file, the section and what is wrong with it.
     pub fn map(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        let path = path.as_ref();
+        Self::map_file(path.as_ref())
+    }
+
+    /// [`Self::map`], compiled once.
+    fn map_file(path: &Path) -> Result<Self, FileError> {
         let map = || {
             let file = open_index(path)?;
-            let (sections, info) = read_header::<T, _>(&file)?;
+            let (sections, info) = read_header(&file)?;
             let graph = Self::with_tables(Some(&file), &sections, info)?;
             small_sections::check_attributes(&graph.keys)?;
             Ok(graph)
@@ -60,7 +69,7 @@ impl<T: Element> Graph<T> {
     /// Returns the errors of [`Self::open`], without a path.
     #[doc(hidden)]
     pub fn read_from(source: impl ReadAt, progress: &mut ProgressFn<'_>) -> Result<Self, FileFault> {
-        let (sections, info) = read_header::<T, _>(source)?;
+        let (sections, info) = read_header(source)?;
         let claimed = info.edges;
         let mut graph = Self::with_tables(None, &sections, info)?;
         graph.fill(&sections, progress)?;
@@ -91,12 +100,16 @@ impl<T: Element> Graph<T> {
         Ok(Self {
             params: info.params,
             vectors: VectorTable {
-                table: source.segments(Section::Vectors, rows, info.row_stride())?,
+                table: source.segments(
+                    Section::Vectors,
+                    rows,
+                    info.row_stride() * info.element.size() / size_of::<Block>(),
+                )?,
                 is_stored: info.has_vectors,
                 terms: info.has_terms().then(terms).transpose()?,
                 center: small_sections::center(sections, &info)?,
                 codes: codes.transpose()?,
-                ..VectorTable::zeroed(info.metric, info.dimension, 0)?
+                ..VectorTable::zeroed(info.element, info.metric, info.dimension, 0)?
             },
             adjacency: Adjacency {
                 table: source.segments(Section::Adjacency, slots, info.params.max_degree())?,
@@ -126,7 +139,7 @@ impl<T: Element> Graph<T> {
         add(Section::Degrees, degrees, bytes_of(&mut adjacency.degrees))?;
         add(Section::Keys, Rule::Any, bytes_of(&mut keys.first))?;
         if vectors.is_stored {
-            add(Section::Vectors, Rule::for_element(T::KIND), bytes_of(&mut vectors.table))?;
+            add(Section::Vectors, Rule::for_element(vectors.element), bytes_of(&mut vectors.table))?;
         }
         if let Some(terms) = &mut vectors.terms {
             add(Section::Terms, Rule::FiniteF32, bytes_of(terms))?;
@@ -176,13 +189,10 @@ pub(super) fn open_index(path: &Path) -> Result<File, FileFault> {
     })
 }
 
-/// Reads the table and params of a file, whose vectors must be of type `T`.
-fn read_header<T: Element, S: ReadAt>(source: S) -> Result<(Sections<S>, IndexInfo), FileFault> {
+/// Reads the table and params of a file.
+fn read_header<S: ReadAt>(source: S) -> Result<(Sections<S>, IndexInfo), FileFault> {
     let sections = Sections::open(source)?;
     let info = IndexInfo::from_sections(&sections)?;
-    if info.element != T::KIND {
-        return Err(FileFault::Element { found: info.element, expected: T::KIND });
-    }
     Ok((sections, info))
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use bytemuck::NoUninit;
-use jasper_core::{Cancelled, Element, ElementKind, Key, Metric, ProgressFn, Slot, Stage, no_progress};
+use bytemuck::{NoUninit, Zeroable};
+use jasper_core::{Cancelled, ElementKind, Key, Metric, ProgressFn, Slot, Stage, no_progress};
 use jasper_data::{AtomicFile, CommitError};
 
 use super::error::{FileError, FileFault};
@@ -16,6 +16,7 @@ use super::small_sections::{self, KeyRecord};
 use super::table::{Entry, Section, file_bytes, header_page};
 use super::{SECTION_ALIGN, append, padding, with_path};
 use crate::parts::SlotSet;
+use crate::vectors::Block;
 use crate::{Codes, Graph};
 
 /// Statistics of a save.
@@ -29,7 +30,7 @@ pub struct SaveStats {
     pub written: u64,
 }
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Writes the graph to `path`, replacing any file there. Equal graphs give equal bytes.
     ///
     /// The new file is written under a temporary name, synced and renamed, so that a crash, a full disk or cancelling
@@ -52,7 +53,11 @@ impl<T: Element> Graph<T> {
         path: impl AsRef<Path>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<SaveStats, FileError> {
-        let path = path.as_ref();
+        self.save_file(path.as_ref(), progress)
+    }
+
+    /// [`Self::save`], compiled once.
+    fn save_file(&self, path: &Path, progress: &mut ProgressFn<'_>) -> Result<SaveStats, FileError> {
         if let Some(saved) = append::save_into(self, path, progress).map_err(write_error(path))? {
             return Ok(saved);
         }
@@ -144,12 +149,12 @@ pub(super) fn write_error(path: &Path) -> impl FnOnce(FileFault) -> FileError {
 }
 
 /// Writes the whole file.
-pub(super) fn write<T: Element>(
-    graph: &Graph<T>,
+pub(super) fn write(
+    graph: &Graph,
     out: &mut (impl Write + Seek),
     progress: &mut ProgressFn<'_>,
 ) -> Result<SaveStats, FileFault> {
-    let mut file = FileWriter::begin(out, T::KIND, meter(graph, Stage::Saving), progress)?;
+    let mut file = FileWriter::begin(out, graph.element(), meter(graph, Stage::Saving), progress)?;
     write_sections(graph, &mut file)?;
     let entries = file.into_entries();
     finish(out, &entries)
@@ -165,7 +170,7 @@ pub(super) fn finish(out: &mut (impl Write + Seek), entries: &[Entry]) -> Result
 }
 
 /// A meter of the bytes of all sections.
-pub(super) fn meter<T: Element>(graph: &Graph<T>, stage: Stage) -> Meter {
+pub(super) fn meter(graph: &Graph, stage: Stage) -> Meter {
     let Graph { vectors, adjacency, .. } = graph;
     let slots = graph.slots();
     let bytes = vectors.bytes() + vectors.code_bytes() + adjacency.bytes() + slots * size_of::<Key>();
@@ -174,16 +179,13 @@ pub(super) fn meter<T: Element>(graph: &Graph<T>, stage: Stage) -> Meter {
 
 /// Writes the sections that the file does not have. Unused entries (past the degree, of free slots, keys of tombstones)
 /// are written as zero, so that the bytes depend on the graph alone.
-pub(super) fn write_sections<T: Element>(
-    graph: &Graph<T>,
-    file: &mut FileWriter<'_, '_>,
-) -> Result<(), FileFault> {
+pub(super) fn write_sections(graph: &Graph, file: &mut FileWriter<'_, '_>) -> Result<(), FileFault> {
     let Graph { vectors, adjacency, keys, .. } = graph;
     let slots = graph.slots();
     file.items(Section::Params, &[ParamsRecord::new(graph)])?;
     if graph.has_vectors() {
-        let zeros = vec![T::default(); vectors.table.width()];
-        let row = |slot| if keys.is_free(slot) { &zeros } else { vectors.padded(slot) };
+        let zeros = vec![Block::zeroed(); vectors.table.width()];
+        let row = |slot: Slot| if keys.is_free(slot) { &zeros } else { vectors.table.row(slot.index()) };
         file.rows(Section::Vectors, slots, size_of_val(&*zeros), &|slot, out| put(out, row(slot)))?;
     }
     if let Some(terms) = vectors.terms() {
@@ -224,7 +226,7 @@ pub(super) fn write_sections<T: Element>(
 }
 
 /// Returns the checksum of the section `params` of the graph's file.
-pub(crate) fn fingerprint<T: Element>(graph: &Graph<T>) -> u32 {
+pub(crate) fn fingerprint(graph: &Graph) -> u32 {
     let mut bytes = bytemuck::bytes_of(&ParamsRecord::new(graph)).to_vec();
     bytes.resize(bytes.len() + padding(bytes.len() as u64) as usize, 0);
     crc32c::crc32c(&bytes)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use jasper_attributes::{Attributes, Column};
-use jasper_core::{BitSet, Element, Key, Metric, Slot};
+use jasper_core::{BitSet, Key, Metric, Slot};
 use jasper_data::ReadAt;
 use jasper_quant::{Quantizer, open};
 
@@ -61,7 +61,7 @@ pub(super) fn quantizer(
 pub(super) const CENTER_HEADER: usize = 2;
 
 /// The section `center`. What it does not have is in the section `params`.
-pub(super) fn center_items<T: Element>(vectors: &VectorTable<T>) -> Vec<f32> {
+pub(super) fn center_items(vectors: &VectorTable) -> Vec<f32> {
     let center = vectors.center();
     let [_, from_center] = center.largest_squared_norms;
     [&[center.zero_above, from_center], vectors.center_coordinates()].concat()

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 
-use jasper_core::{BuildParams, Metric, Slot, no_progress};
+use jasper_core::{BuildParams, ElementKind, Metric, Slot, no_progress};
 use jasper_data::AtomicFile;
 
 use super::save::{write, write_file};
@@ -14,9 +14,9 @@ use forge::seal;
 #[path = "../../tests/graph/forge.rs"]
 mod forge;
 
-fn graph() -> Result<Graph<f32>, VectorError> {
+fn graph() -> Result<Graph, VectorError> {
     let params = BuildParams::builder().max_degree(3).build().expect("a valid degree");
-    let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, params)?;
+    let mut graph = Graph::new(ElementKind::F32, Metric::InnerProduct, 3, params)?;
     for key in 0..40 {
         let slot = graph.add_vector(&[key as f32, 1.0, 0.5, 0.0], 900.0)?;
         graph.keys_mut().assign(key, slot).expect("a new key");
@@ -143,7 +143,7 @@ fn a_lie_under_right_checksums_is_found() {
         let at = position(&bytes, section, at);
         forged[at..at + lie.len()].copy_from_slice(lie);
         seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
+        let fault = Graph::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(matches!(fault, FileFault::Invalid { .. }), "{section} {at} {fault}");
         assert!(fault.to_string().contains(expected), "{section} {at}: {fault}");
     }
@@ -173,7 +173,7 @@ fn a_table_that_cannot_be_is_refused() {
         let mut forged = bytes.clone();
         forged[at..at + lie.len()].copy_from_slice(lie);
         seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
+        let fault = Graph::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(fault.to_string().contains(expected), "{at} {lie:?}: {fault}");
     }
 }
@@ -191,11 +191,11 @@ fn sections_of_a_later_release_are_skipped_if_they_say_so() {
     bytes[entry + 16..entry + 24].copy_from_slice(&end.to_le_bytes());
     bytes[entry + 24..entry + 32].copy_from_slice(&4000_u64.to_le_bytes());
     seal(&mut bytes);
-    let fault = Graph::<f32>::read_from(&bytes[..], &mut no_progress).unwrap_err();
+    let fault = Graph::read_from(&bytes[..], &mut no_progress).unwrap_err();
     assert!(matches!(fault, FileFault::UnknownSection(Section::Unknown(200))), "{fault}");
     bytes[entry + 4] = 1;
     seal(&mut bytes);
-    let opened = Graph::<f32>::read_from(&bytes[..], &mut no_progress).unwrap();
+    let opened = Graph::read_from(&bytes[..], &mut no_progress).unwrap();
     assert_eq!(opened.to_bytes(), graph().unwrap().to_bytes());
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
@@ -212,7 +212,7 @@ fn a_section_that_is_missing_is_named() {
         let section = Section::of_index().nth(i).unwrap();
         forged[32 + 32 * i..][..8].copy_from_slice(&[77, 0, 0, 0, 1, 0, 0, 0]);
         seal(&mut forged);
-        let fault = Graph::<f32>::read_from(&forged[..], &mut no_progress).unwrap_err();
+        let fault = Graph::read_from(&forged[..], &mut no_progress).unwrap_err();
         assert!(matches!(fault, FileFault::MissingSection(named) if named == section), "{fault}");
     }
 }
@@ -228,7 +228,7 @@ fn a_mapped_graph_can_be_looked_through_whatever_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     File::create(&path).unwrap().write_all(&bytes).unwrap();
-    assert!(Graph::<f32>::open(&path, &mut no_progress).is_err());
-    let report = Graph::<f32>::map(&path).unwrap().check_structure();
+    assert!(Graph::open(&path, &mut no_progress).is_err());
+    let report = Graph::map(&path).unwrap().check_structure();
     assert!(report.faults >= 3, "{report:?}");
 }

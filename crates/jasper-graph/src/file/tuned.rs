@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bytemuck::{Pod, Zeroable};
-use jasper_core::{Element, LaunchParams};
+use jasper_core::LaunchParams;
 
 use super::{FileFault, Section};
 use crate::Graph;
@@ -61,13 +61,13 @@ impl TunedSearch {
     ///
     /// # Errors
     /// Returns the errors of [`Self::decode`].
-    pub fn stored<T: Element>(graph: &Graph<T>) -> Result<Vec<Self>, FileFault> {
+    pub fn stored(graph: &Graph) -> Result<Vec<Self>, FileFault> {
         Self::decode(graph.encoded_tuned_searches())
     }
 
     /// Stores the search with a graph, replacing one for the same device, target, k and batch. Searches that cannot be
     /// decoded are dropped.
-    pub fn store<T: Element>(&self, graph: &mut Graph<T>) {
+    pub fn store(&self, graph: &mut Graph) {
         let mut searches = Self::stored(graph).unwrap_or_default();
         let search = Self { device: self.stored_name().to_owned(), ..self.clone() };
         match searches.binary_search_by(|other| other.order(&search)) {
@@ -164,7 +164,7 @@ impl TunedSearch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::{BuildParams, Metric};
+    use jasper_core::{BuildParams, ElementKind, Metric};
 
     fn search(device: &str, batch: usize, launch: Option<LaunchParams>) -> TunedSearch {
         TunedSearch {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn searches_are_stored_in_order_and_replaced() {
-        let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
+        let mut graph = Graph::new(ElementKind::U8, Metric::L2, 3, BuildParams::default()).unwrap();
         let launch = LaunchParams { warps: 8, expansions: 4, visited_buckets: 1024 };
         let [team, alone] = [1, 10_000].map(|batch| search("NVIDIA H200", batch, Some(launch)));
         let (cpu, long) = (search("a processor", 10_000, None), search(&"é".repeat(40), 1, None));
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_tuned_search_that_cannot_be_is_found() {
-        let mut graph = Graph::<u8>::new(Metric::L2, 3, BuildParams::default()).unwrap();
+        let mut graph = Graph::new(ElementKind::U8, Metric::L2, 3, BuildParams::default()).unwrap();
         [1, 100].into_iter().for_each(|batch| search("a device", batch, None).store(&mut graph));
         let nan = f64::NAN.to_le_bytes();
         let cases: [(usize, &[u8], &str); 9] = [

@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use jasper_core::{Element, MAX_VECTORS, Metric, Slot};
+use jasper_core::{Element, ElementKind, MAX_VECTORS, Metric, Slot, with_element};
 
 use super::Graph;
 use crate::segments::RowsMut;
-use crate::vectors::Center;
 use crate::vectors::codes::Encoder;
+use crate::vectors::{Block, Center};
 use crate::{SEGMENT_ROWS, VectorError, VectorTable};
 
 /// Vectors of a chunk: few enough that there are chunks for all threads if vectors are long, and that they are near
@@ -19,14 +19,14 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// Some of the vectors that are being added, to be written by one thread: see [`Graph::add_vectors`].
 #[derive(Debug)]
-pub struct VectorChunk<'a, T> {
+pub struct VectorChunk<'a> {
     /// Number of the first among all vectors that are added.
     first: usize,
     slots: &'a [Slot],
     /// Rows of the table from the first of `slots` to the last. The columns below have the same range. Only those of
     /// `slots` are accessed.
-    rows: RowsMut<'a, T>,
-    width: usize,
+    rows: RowsMut<'a, Block>,
+    element: ElementKind,
     terms: Option<RowsMut<'a, f32>>,
     /// Under inner products.
     center: Option<&'a Center>,
@@ -37,7 +37,7 @@ pub struct VectorChunk<'a, T> {
     codes: Option<(Encoder<'a>, RowsMut<'a, u32>)>,
 }
 
-impl<T: Element> VectorChunk<'_, T> {
+impl VectorChunk<'_> {
     /// Returns the numbers of the vectors to write, among all that are added.
     pub fn numbers(&self) -> Range<usize> {
         self.first..self.first + self.slots.len()
@@ -46,10 +46,11 @@ impl<T: Element> VectorChunk<'_, T> {
     /// Writes a prepared vector, whose squared norm before preparation is given.
     ///
     /// # Panics
-    /// Panics if `number` is not one of [`Self::numbers`], or `prepared` not as long as a padded vector.
-    pub fn set(&mut self, number: usize, prepared: &[T], squared_norm: f32) {
+    /// Panics if `number` is not one of [`Self::numbers`], or `prepared` not a padded vector of the table's element.
+    pub fn set<T: Element>(&mut self, number: usize, prepared: &[T], squared_norm: f32) {
+        assert_eq!(T::KIND, self.element, "the element of the table");
         let row = self.slots[number - self.first].index() - self.slots[0].index();
-        self.rows.row(row).copy_from_slice(prepared);
+        Block::cast_mut(self.rows.row(row)).copy_from_slice(prepared);
         match self.center {
             Some(center) if center.is_zero() => {
                 self.terms.iter_mut().for_each(|terms| terms.row(row)[0] = 0.0);
@@ -59,7 +60,7 @@ impl<T: Element> VectorChunk<'_, T> {
             None => self.terms.iter_mut().for_each(|norms| norms.row(row)[0] = squared_norm),
         }
         if let Some((encoder, codes)) = &mut self.codes {
-            encoder.encode(prepared, self.width, codes.row(row));
+            encoder.encode(prepared, prepared.len(), codes.row(row));
         }
     }
 
@@ -72,7 +73,10 @@ impl<T: Element> VectorChunk<'_, T> {
 
     fn update_term(&mut self, row: usize) {
         let (Some(center), Some(terms)) = (self.center, &mut self.terms) else { return };
-        let (term, squared_norms) = center.term_and_norms(self.rows.row(row), &mut self.values);
+        let row_blocks = &*self.rows.row(row);
+        let (term, squared_norms) = with_element!(self.element, T => {
+            center.term_and_norms::<T>(Block::cast(row_blocks), &mut self.values)
+        });
         terms.row(row)[0] = term;
         self.note_norms(squared_norms);
     }
@@ -84,13 +88,13 @@ impl<T: Element> VectorChunk<'_, T> {
     }
 }
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Stores a prepared vector in the lowest free slot, or a new one, as a tombstone without edges or keys.
     ///
     /// # Errors
     /// Returns the errors of [`Self::add_vectors`].
-    pub fn add_vector(&mut self, prepared: &[T], squared_norm: f32) -> Result<Slot, VectorError> {
-        let write = |chunks: Vec<VectorChunk<'_, T>>| {
+    pub fn add_vector<T: Element>(&mut self, prepared: &[T], squared_norm: f32) -> Result<Slot, VectorError> {
+        let write = |chunks: Vec<VectorChunk<'_>>| {
             chunks.into_iter().for_each(|mut chunk| chunk.set(0, prepared, squared_norm));
         };
         Ok(self.add_vectors(1, write)?[0])
@@ -108,7 +112,7 @@ impl<T: Element> Graph<T> {
     pub fn add_vectors(
         &mut self,
         count: usize,
-        write: impl FnOnce(Vec<VectorChunk<'_, T>>),
+        write: impl FnOnce(Vec<VectorChunk<'_>>),
     ) -> Result<Vec<Slot>, VectorError> {
         self.require_vectors()?;
         self.readers.require_none_retired();
@@ -136,11 +140,11 @@ impl<T: Element> Graph<T> {
     /// # Panics
     /// Panics if `center` has another dimension than the vectors.
     #[doc(hidden)]
-    pub fn set_center(&mut self, center: &[f32], update: impl FnOnce(Vec<VectorChunk<'_, T>>)) {
+    pub fn set_center(&mut self, center: &[f32], update: impl FnOnce(Vec<VectorChunk<'_>>)) {
         if self.metric() == Metric::InnerProduct {
             assert_eq!(center.len(), self.dimension(), "a coordinate per dimension");
             let vertices: Vec<Slot> = self.keys.vertices().collect();
-            self.vectors.set_center(Center::new(center, self.vectors.table.width()), &vertices, update);
+            self.vectors.set_center(Center::new(center, self.vectors.padded_dimension()), &vertices, update);
             self.log_center();
         }
     }
@@ -162,16 +166,12 @@ impl<T: Element> Graph<T> {
     }
 }
 
-impl<T: Element> VectorTable<T> {
+impl VectorTable {
     /// Calls `write` with the rows of `slots`, which ascend, in chunks, and raises the largest squared norms.
     ///
     /// # Safety
     /// No share reads the rows of these slots.
-    pub(crate) unsafe fn write_chunks(
-        &mut self,
-        slots: &[Slot],
-        write: impl FnOnce(Vec<VectorChunk<'_, T>>),
-    ) {
+    pub(crate) unsafe fn write_chunks(&mut self, slots: &[Slot], write: impl FnOnce(Vec<VectorChunk<'_>>)) {
         let largest = self.center.largest_squared_norms.map(|norm| AtomicU32::new(norm.to_bits()));
         // SAFETY: the caller's.
         write(unsafe { self.chunks_mut(slots, &largest) });
@@ -179,7 +179,7 @@ impl<T: Element> VectorTable<T> {
     }
 
     /// As [`Self::write_chunks`], for rows that shares may read: these keep what they have.
-    pub(crate) fn update_chunks(&mut self, slots: &[Slot], update: impl FnOnce(Vec<VectorChunk<'_, T>>)) {
+    pub(crate) fn update_chunks(&mut self, slots: &[Slot], update: impl FnOnce(Vec<VectorChunk<'_>>)) {
         self.table.unshare_rows(slots);
         self.terms.iter_mut().for_each(|terms| terms.unshare_rows(slots));
         self.codes.iter_mut().for_each(|codes| codes.table.unshare_rows(slots));
@@ -195,10 +195,10 @@ impl<T: Element> VectorTable<T> {
         &'a mut self,
         slots: &'a [Slot],
         largest_squared_norms: &'a [AtomicU32; 2],
-    ) -> Vec<VectorChunk<'a, T>> {
-        let width = self.table.width();
+    ) -> Vec<VectorChunk<'a>> {
+        let element = self.element;
         let segments = slots.chunk_by(|a, b| a.index() / SEGMENT_ROWS == b.index() / SEGMENT_ROWS);
-        let rows = (CHUNK_BYTES / (width * size_of::<T>()).max(1)).clamp(1, CHUNK_ROWS);
+        let rows = (CHUNK_BYTES / (self.table.width() * size_of::<Block>()).max(1)).clamp(1, CHUNK_ROWS);
         let chunks: Vec<&[Slot]> = segments.flat_map(|slots| slots.chunks(rows)).collect();
         let ranges = || chunks.iter().map(|slots| slots[0].index()..slots[slots.len() - 1].index() + 1);
         // SAFETY: the caller's; a chunk accesses the rows of its slots only.
@@ -221,7 +221,7 @@ impl<T: Element> VectorTable<T> {
                 first,
                 slots,
                 rows,
-                width,
+                element,
                 terms,
                 center,
                 largest_squared_norms,
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn free_slots_come_first_and_others_keep_their_rows() {
         let vertices = SEGMENT_ROWS + 10;
-        let mut graph = Graph::<u8>::new(Metric::Cosine, 16, BuildParams::default()).unwrap();
-        let add = |graph: &mut Graph<u8>, count, x: u8| {
-            let write = |chunks: Vec<VectorChunk<'_, u8>>| {
+        let mut graph = Graph::new(ElementKind::U8, Metric::Cosine, 16, BuildParams::default()).unwrap();
+        let add = |graph: &mut Graph, count, x: u8| {
+            let write = |chunks: Vec<VectorChunk<'_>>| {
                 for mut chunk in chunks {
                     chunk.numbers().for_each(|number| chunk.set(number, &[x; 16], number as f32));
                 }
@@ -260,7 +260,7 @@ mod tests {
         assert!(slots.iter().map(|slot| slot.index()).eq(free.into_iter().chain([vertices, vertices + 1])));
         for slot in (0..vertices).map(Slot::from_index) {
             let number = slots.iter().position(|&new| new == slot);
-            assert_eq!(graph.vectors().padded(slot), [1 + u8::from(number.is_some()); 16]);
+            assert_eq!(graph.vectors().padded::<u8>(slot), [1 + u8::from(number.is_some()); 16]);
             let norm = graph.vectors().terms().unwrap().at(slot.index());
             assert_eq!(norm, number.unwrap_or(slot.index()) as f32);
         }
@@ -270,13 +270,12 @@ mod tests {
     /// A line of vectors along the center, of which those beyond a standard deviation start from zero.
     #[test]
     fn origins_follow_the_center() {
-        let mut graph = Graph::<f32>::new(Metric::InnerProduct, 2, BuildParams::default()).unwrap();
-        let add =
-            |graph: &mut Graph<f32>, x: f32| graph.add_vector(&[x, 1.0, 0.0, 0.0], x * x + 1.0).unwrap();
+        let mut graph =
+            Graph::new(ElementKind::F32, Metric::InnerProduct, 2, BuildParams::default()).unwrap();
+        let add = |graph: &mut Graph, x: f32| graph.add_vector(&[x, 1.0, 0.0, 0.0], x * x + 1.0).unwrap();
         let slots: Vec<Slot> = (0..10).map(|x| add(&mut graph, x as f32)).collect();
-        let update =
-            |chunks: Vec<VectorChunk<'_, f32>>| chunks.into_iter().for_each(VectorChunk::update_terms);
-        let term = |graph: &Graph<f32>, slot: Slot| graph.vectors().terms().unwrap().at(slot.index());
+        let update = |chunks: Vec<VectorChunk<'_>>| chunks.into_iter().for_each(VectorChunk::update_terms);
+        let term = |graph: &Graph, slot: Slot| graph.vectors().terms().unwrap().at(slot.index());
         assert!(slots.iter().all(|&slot| term(&graph, slot) == 0.0));
 
         graph.begin();
@@ -288,11 +287,11 @@ mod tests {
             let origin = if x > 7 { Origin::Zero } else { Origin::Center };
             assert_eq!(graph.vectors().origin(slot), origin);
             let start = if origin == Origin::Zero { [0.0; 2] } else { [4.5, 1.0] };
-            let distance = graph.vectors().slot_distance_computer(slot).distance_to(slots[3]);
+            let distance = graph.vectors().slot_distance_computer::<f32>(slot).distance_to(slots[3]);
             let product = (x as f32 - start[0]) * (3.0 - start[0]) + (1.0 - start[1]) * (1.0 - start[1]);
             assert_eq!(distance, -product);
             let reversed = graph.vectors().reversed(slot, Neighbor::new(distance, slots[3]));
-            let back = graph.vectors().slot_distance_computer(slots[3]).distance_to(slot);
+            let back = graph.vectors().slot_distance_computer::<f32>(slots[3]).distance_to(slot);
             assert_eq!(reversed, Neighbor::new(back, slots[3]));
         }
         let new = add(&mut graph, 20.0);

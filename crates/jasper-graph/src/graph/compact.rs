@@ -2,11 +2,11 @@
 
 use std::io;
 
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 
 use super::Graph;
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Frees a tombstone that no edge or start point leads to, or ever did, and no deleted key can be restored to.
     #[doc(hidden)]
     pub fn release(&mut self, slot: Slot) {

@@ -18,18 +18,18 @@ pub use transaction::ChangedSlots;
 
 use std::io;
 
-use jasper_core::{BuildParams, Element, MAX_DIMENSION, MatrixError, Metric};
+use jasper_core::{BuildParams, ElementKind, MAX_DIMENSION, MatrixError, Metric};
 
 use crate::{Adjacency, KeyMap, VectorTable};
 pub(crate) use snapshot::Readers;
 
-/// A Vamana graph over vectors of one element type: see the [crate page](crate) for an example.
+/// A Vamana graph over vectors of one [element type](VectorTable::element): see the [crate page](crate) for an example.
 ///
 /// A *slot* is a row of every table: a vector, its out-edges and its keys.
 #[derive(Debug)]
-pub struct Graph<T: 'static> {
+pub struct Graph {
     pub(crate) params: BuildParams,
-    pub(crate) vectors: VectorTable<T>,
+    pub(crate) vectors: VectorTable,
     pub(crate) adjacency: Adjacency,
     pub(crate) keys: KeyMap,
     /// Bytes of the file's section `tuned searches`.
@@ -39,18 +39,24 @@ pub struct Graph<T: 'static> {
     pub(crate) begun_with: Option<BuildParams>,
 }
 
-impl<T: Element> Graph<T> {
-    /// Creates a graph without vertices for vectors of `dimension` coordinates.
+impl Graph {
+    /// Creates a graph without vertices for vectors of `dimension` coordinates of this type.
     ///
     /// # Errors
     /// Returns [`MatrixError::Dimension`] if it is out of range.
-    pub fn new(metric: Metric, dimension: usize, params: BuildParams) -> Result<Self, MatrixError> {
+    pub fn new(
+        element: ElementKind,
+        metric: Metric,
+        dimension: usize,
+        params: BuildParams,
+    ) -> Result<Self, MatrixError> {
         if dimension == 0 || dimension > MAX_DIMENSION {
             return Err(MatrixError::Dimension(dimension));
         }
         Ok(Self {
             params,
-            vectors: VectorTable::zeroed(metric, dimension, 0).expect("an empty table needs no memory"),
+            vectors: VectorTable::zeroed(element, metric, dimension, 0)
+                .expect("an empty table needs no memory"),
             adjacency: Adjacency::new(params.max_degree()),
             keys: KeyMap::new(),
             tuned: Vec::new(),
@@ -67,6 +73,11 @@ impl<T: Element> Graph<T> {
     /// Sets the beam width of later build searches and inserts, and the alpha of later prunes.
     pub fn set_effort(&mut self, beam_width: usize, alpha: f32) {
         self.params = self.params.with_effort(beam_width, alpha);
+    }
+
+    /// Returns the type of a coordinate.
+    pub fn element(&self) -> ElementKind {
+        self.vectors.element
     }
 
     /// Returns the metric.
@@ -86,13 +97,13 @@ impl<T: Element> Graph<T> {
 
     /// Returns the vectors, with their norms, sketches and codes.
     #[inline]
-    pub fn vectors(&self) -> &VectorTable<T> {
+    pub fn vectors(&self) -> &VectorTable {
         &self.vectors
     }
 
     /// Returns the vectors mutably, to build or free sketches and vectors of bytes.
     #[doc(hidden)]
-    pub fn vectors_mut(&mut self) -> &mut VectorTable<T> {
+    pub fn vectors_mut(&mut self) -> &mut VectorTable {
         &mut self.vectors
     }
 

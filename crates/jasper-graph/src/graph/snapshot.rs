@@ -3,11 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use jasper_core::Element;
-
 use super::Graph;
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// A copy for searches, which shares the memory of the graph and costs next to nothing.
     ///
     /// It keeps what searches find: changes of the graph write vectors, codes and keys to slots that no snapshot uses, or
@@ -24,7 +22,7 @@ impl<T: Element> Graph<T> {
     /// Vectors, codes and sketches of the snapshot are read at slots only that have a vertex there, or to which an edge
     /// leads that was loaded from the snapshot: the graph may be writing all others.
     #[doc(hidden)]
-    pub unsafe fn snapshot(&self) -> Snapshot<T> {
+    pub unsafe fn snapshot(&self) -> Snapshot {
         Snapshot(Self {
             params: self.params,
             vectors: self.vectors.share(),
@@ -41,7 +39,7 @@ impl<T: Element> Graph<T> {
     /// # Safety
     /// The same as for [`Self::snapshot`].
     #[doc(hidden)]
-    pub unsafe fn snapshot_without_edges(&self) -> Snapshot<T> {
+    pub unsafe fn snapshot_without_edges(&self) -> Snapshot {
         let adjacency = self.adjacency.share_without_edges();
         Snapshot(Self {
             params: self.params,
@@ -69,12 +67,12 @@ impl<T: Element> Graph<T> {
 
 /// A graph as it was, for searches: see [`Graph::snapshot`].
 #[derive(Debug)]
-pub struct Snapshot<T: 'static>(Graph<T>);
+pub struct Snapshot(Graph);
 
-impl<T> Deref for Snapshot<T> {
-    type Target = Graph<T>;
+impl Deref for Snapshot {
+    type Target = Graph;
 
-    fn deref(&self) -> &Graph<T> {
+    fn deref(&self) -> &Graph {
         &self.0
     }
 }
@@ -119,15 +117,15 @@ impl Readers {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use jasper_core::{BuildParams, Metric, Slot};
+    use jasper_core::{BuildParams, ElementKind, Metric, Slot};
 
     use super::*;
 
     #[test]
     fn a_snapshot_keeps_vectors_and_keys_while_the_graph_changes() {
         let slot = Slot::new;
-        let mut graph = Graph::<u8>::new(Metric::Cosine, 16, BuildParams::default()).unwrap();
-        let add = |graph: &mut Graph<u8>, x: u8| graph.add_vector(&[x; 16], f32::from(x)).unwrap();
+        let mut graph = Graph::new(ElementKind::U8, Metric::Cosine, 16, BuildParams::default()).unwrap();
+        let add = |graph: &mut Graph, x: u8| graph.add_vector(&[x; 16], f32::from(x)).unwrap();
         for (key, x) in (0..).zip(1..=4) {
             let slot = add(&mut graph, x);
             graph.keys_mut().assign(key, slot).unwrap();
@@ -135,9 +133,9 @@ mod tests {
         graph.keys_mut().assign(9, slot(0)).unwrap();
         graph.adjacency_mut().set_neighbors(slot(0), &[slot(1), slot(3)]);
         // SAFETY: the test reads slots with a vertex, and one that an edge leads to.
-        let snapshot = |graph: &Graph<u8>| unsafe { graph.snapshot() };
+        let snapshot = |graph: &Graph| unsafe { graph.snapshot() };
         let before = snapshot(&graph);
-        let keys = |graph: &Graph<u8>| -> Vec<Vec<u64>> {
+        let keys = |graph: &Graph| -> Vec<Vec<u64>> {
             (0..graph.slots()).map(|at| graph.keys().keys_of(Slot::from_index(at)).collect()).collect()
         };
         assert_eq!(keys(&before), [vec![0, 9], vec![1], vec![2], vec![3]]);
@@ -157,11 +155,11 @@ mod tests {
         assert!(refused.is_err(), "slot 3 would be used again");
         assert_eq!(keys(&before), [vec![0, 9], vec![1], vec![2], vec![3]]);
         assert_eq!(keys(&between), [vec![9], vec![], vec![2], vec![3]]);
-        assert_eq!(before.vectors().get(slot(3)), [4; 16]);
+        assert_eq!(before.vectors().get::<u8>(slot(3)), [4; 16]);
         // The edges are those of now. One leads to a vertex that the snapshot does not have, and is traversed.
         let mut neighbors = Vec::new();
         assert_eq!(before.adjacency().load_neighbors(slot(0), &mut neighbors), [slot(2), slot(4)]);
-        assert_eq!(before.vectors().get(slot(4)), [5; 16]);
+        assert_eq!(before.vectors().get::<u8>(slot(4)), [5; 16]);
         assert!(!before.keys().is_live(slot(4)) && before.slots() == 4);
 
         drop((before, between));
@@ -173,7 +171,7 @@ mod tests {
         graph.keys_mut().delete(2).unwrap();
         graph.release_tombstones();
         graph.compact(&[(slot(4), slot(2))], 3).unwrap();
-        let vector = |graph: &Graph<u8>, at| graph.vectors().get(slot(at))[0];
+        let vector = |graph: &Graph, at| graph.vectors().get::<u8>(slot(at))[0];
         assert_eq!((moved.slots(), vector(&moved, 2), vector(&moved, 4)), (5, 3, 5));
         assert_eq!((graph.slots(), vector(&graph, 2)), (3, 5));
         assert_eq!(moved.adjacency().load_neighbors(slot(0), &mut neighbors), [slot(4)]);

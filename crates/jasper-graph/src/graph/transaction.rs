@@ -1,6 +1,6 @@
 //! Commit and rollback, and the log of changes for copies on devices.
 
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 
 use super::Graph;
 use crate::SpanningTree;
@@ -47,7 +47,7 @@ impl ChangedSlots {
     }
 }
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Begins a transaction, which [`Self::commit`] or [`Self::rollback`] ends. Until then, every change can be undone
     /// except [`Self::compact`] and [`Self::release_tombstones`], which come last.
     ///
@@ -135,14 +135,14 @@ impl<T: Element> Graph<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jasper_core::{BuildParams, Metric};
+    use jasper_core::{BuildParams, ElementKind, Metric};
 
     #[test]
     fn changes_are_logged_from_the_first_call_on() {
-        let mut graph = Graph::<u8>::new(Metric::L2, 16, BuildParams::default()).unwrap();
-        let first = graph.add_vector(&[1; 16], 0.0).unwrap();
+        let mut graph = Graph::new(ElementKind::U8, Metric::L2, 16, BuildParams::default()).unwrap();
+        let first = graph.add_vector(&[1_u8; 16], 0.0).unwrap();
         assert!(graph.take_changes().is_empty());
-        let second = graph.add_vector(&[2; 16], 0.0).unwrap();
+        let second = graph.add_vector(&[2_u8; 16], 0.0).unwrap();
         graph.keys_mut().assign(7, first).unwrap();
         graph.adjacency_mut().set_start_points(vec![first]);
         let mut changes = graph.take_changes();

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use jasper_core::distance::prefetch_l2;
-use jasper_core::{Element, Slot};
+use jasper_core::{Element, ElementKind, Slot, with_element};
 use jasper_quant::{ENCODE_ROWS, EncodeBuffers, Quantizer, QueryCode};
 
-use super::{ComputeDistances, VectorTable};
+use super::{Block, ComputeDistances, VectorTable};
 use crate::{Graph, Segments, VectorError};
 
 /// The code of each slot's vector, and the quantizer that made them.
@@ -20,10 +20,11 @@ pub struct Codes {
 
 /// Consecutive vectors and room for their codes, to be encoded by one thread: see [`Graph::encode`].
 #[derive(Debug)]
-pub struct CodeChunk<'a, T> {
-    /// Padded rows of `width` elements.
-    rows: &'a [T],
+pub struct CodeChunk<'a> {
+    /// Padded rows of `width` blocks.
+    rows: &'a [Block],
     width: usize,
+    element: ElementKind,
     quantizer: &'a dyn Quantizer,
     codes: &'a mut [u32],
 }
@@ -49,9 +50,9 @@ pub(crate) struct Encoder<'a> {
 /// Vectors, codes and tuned searches of a graph, in memory that it shares until it replaces them: see
 /// [`Graph::keep_vectors`].
 #[derive(Debug)]
-pub struct KeptVectors<T: 'static> {
+pub struct KeptVectors {
     slots: usize,
-    vectors: VectorTable<T>,
+    vectors: VectorTable,
     tuned: Vec<u8>,
 }
 
@@ -74,13 +75,16 @@ impl<'a> Encoder<'a> {
     }
 }
 
-impl<T: Element> CodeChunk<'_, T> {
+impl CodeChunk<'_> {
     /// Encodes the vectors.
     pub fn fill(self) {
         let mut encoder = Encoder::new(self.quantizer);
         let codes = self.codes.chunks_mut(ENCODE_ROWS * self.quantizer.layout().words());
         let rows = self.rows.chunks(ENCODE_ROWS * self.width);
-        rows.zip(codes).for_each(|(rows, codes)| encoder.encode(rows, self.width, codes));
+        with_element!(self.element, T => {
+            let width = self.width * Block::elements::<T>();
+            rows.zip(codes).for_each(|(rows, codes)| encoder.encode::<T>(Block::cast(rows), width, codes));
+        });
     }
 }
 
@@ -131,7 +135,7 @@ impl ComputeDistances for CodeDistanceComputer<'_> {
     }
 }
 
-impl<T: Element> Graph<T> {
+impl Graph {
     /// Encodes all vectors, for [`Self::set_codes`]. `encode` calls [`CodeChunk::fill`] on every chunk, from as many
     /// threads as it likes.
     ///
@@ -143,7 +147,7 @@ impl<T: Element> Graph<T> {
     pub fn encode<E: From<VectorError>>(
         &self,
         quantizer: Arc<dyn Quantizer>,
-        encode: impl FnOnce(Vec<CodeChunk<'_, T>>) -> Result<(), E>,
+        encode: impl FnOnce(Vec<CodeChunk<'_>>) -> Result<(), E>,
     ) -> Result<Codes, E> {
         assert_eq!((quantizer.metric(), quantizer.dimension()), (self.metric(), self.dimension()));
         self.require_vectors()?;
@@ -153,7 +157,8 @@ impl<T: Element> Graph<T> {
         let chunks = segments.flat_map(|(rows, codes)| {
             rows.chunks(CHUNK_ROWS * width).zip(codes.chunks_mut(CHUNK_ROWS * words))
         });
-        let chunk = |(rows, codes)| CodeChunk { rows, width, quantizer: &*quantizer, codes };
+        let element = self.element();
+        let chunk = |(rows, codes)| CodeChunk { rows, width, element, quantizer: &*quantizer, codes };
         encode(chunks.map(chunk).collect())?;
         Ok(Codes { quantizer, table })
     }
@@ -195,13 +200,13 @@ impl<T: Element> Graph<T> {
     /// Keeps what [`Self::set_codes`], [`Self::drop_codes`], [`Self::drop_vectors`] and
     /// [`Self::set_encoded_tuned_searches`] replace, to undo them.
     #[doc(hidden)]
-    pub fn keep_vectors(&self) -> KeptVectors<T> {
+    pub fn keep_vectors(&self) -> KeptVectors {
         KeptVectors { slots: self.slots(), vectors: self.vectors.share(), tuned: self.tuned.clone() }
     }
 
     /// Whether none of these has been replaced since.
     #[doc(hidden)]
-    pub fn has_kept(&self, kept: &KeptVectors<T>) -> bool {
+    pub fn has_kept(&self, kept: &KeptVectors) -> bool {
         let has_codes = match (self.vectors.codes(), kept.vectors.codes()) {
             (Some(now), Some(before)) => Arc::ptr_eq(&now.quantizer, &before.quantizer),
             (now, before) => now.is_none() && before.is_none(),
@@ -214,7 +219,7 @@ impl<T: Element> Graph<T> {
     /// # Panics
     /// Panics if the number of slots has changed.
     #[doc(hidden)]
-    pub fn restore_vectors(&mut self, kept: &KeptVectors<T>) {
+    pub fn restore_vectors(&mut self, kept: &KeptVectors) {
         assert_eq!(kept.slots, self.slots(), "vectors of another graph");
         let undo = self.vectors.undo.take();
         self.vectors = VectorTable { undo, ..kept.vectors.share() };

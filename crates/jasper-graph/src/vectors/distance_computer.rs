@@ -1,7 +1,7 @@
 //! Exact distances to stored vectors, by metric.
 
 use jasper_core::distance::prefetch_l2;
-use jasper_core::{Element, Metric, Neighbor, Slot};
+use jasper_core::{Element, Metric, Neighbor, Slot, with_element};
 
 use super::sketch::{Bounds, SketchedVector};
 use super::{Origin, VectorTable};
@@ -26,8 +26,8 @@ pub trait ComputeDistances {
 /// Distances of one vector to stored ones, in the metric of the graph: those of a query, made by
 /// [`VectorTable::distance_computer`], or those that choose edges, made by [`VectorTable::slot_distance_computer`].
 pub struct DistanceComputer<'a, T: 'static> {
-    vectors: &'a VectorTable<T>,
-    /// The query, padded.
+    vectors: &'a VectorTable,
+    /// The query, padded, of the element of the table.
     vector: &'a [T],
     /// The [term](VectorTable::terms) of the query, if the form needs one.
     term: f32,
@@ -56,13 +56,14 @@ const CHUNK_ROWS: usize = 64;
 /// itself.
 const PREFETCHED_BYTES: usize = 1 << 16;
 
-impl<T: Element> VectorTable<T> {
+impl VectorTable {
     /// Returns the distances of a prepared query to stored vectors.
     ///
     /// # Panics
-    /// Panics if `prepared` is not as long as a padded vector.
-    pub fn distance_computer<'a>(&'a self, prepared: &'a [T]) -> DistanceComputer<'a, T> {
-        assert_eq!(prepared.len(), self.table.width(), "a query is prepared first");
+    /// Panics if `prepared` is not a padded vector of the table's [element](Self::element).
+    pub fn distance_computer<'a, T: Element>(&'a self, prepared: &'a [T]) -> DistanceComputer<'a, T> {
+        self.require_element::<T>();
+        assert_eq!(prepared.len(), self.padded_dimension(), "a query is prepared first");
         let form = self.form();
         let squared_norm = || (T::distance_fns().dot)(prepared, prepared);
         let term = if let DistanceForm::Cosine = form { squared_norm() } else { 0.0 };
@@ -73,16 +74,28 @@ impl<T: Element> VectorTable<T> {
     /// inner products, which start from its [origin](Self::origin).
     ///
     /// # Panics
-    /// Panics if `slot` is out of range, or vectors were dropped.
-    pub fn slot_distance_computer(&self, slot: Slot) -> DistanceComputer<'_, T> {
+    /// Panics if `slot` is out of range, vectors were dropped, or `T` is not their [element](Self::element).
+    pub fn slot_distance_computer<T: Element>(&self, slot: Slot) -> DistanceComputer<'_, T> {
         self.distance_computer_from(self.origin(slot), slot)
+    }
+
+    /// Returns the distances of [`Self::slot_distance_computer`] to some vectors.
+    ///
+    /// # Panics
+    /// Panics if a slot is out of range, or vectors were dropped.
+    pub fn slot_distances(&self, slot: Slot, others: &[Slot]) -> Vec<f32> {
+        let mut distances = vec![0.0; others.len()];
+        with_element!(self.element, T => {
+            self.slot_distance_computer::<T>(slot).compute(others, &mut distances);
+        });
+        distances
     }
 
     /// Returns the distances of a stored vector to others by which the edges of vertices of this origin are chosen.
     ///
     /// # Panics
     /// Panics as [`Self::slot_distance_computer`] does.
-    pub fn distance_computer_from(&self, origin: Origin, slot: Slot) -> DistanceComputer<'_, T> {
+    pub fn distance_computer_from<T: Element>(&self, origin: Origin, slot: Slot) -> DistanceComputer<'_, T> {
         let form = match self.form() {
             DistanceForm::NegatedDot => DistanceForm::NegatedDotFromOrigin,
             form => form,
@@ -105,7 +118,7 @@ impl<T: Element> VectorTable<T> {
     }
 
     fn form(&self) -> DistanceForm {
-        match (self.metric, T::EXACT_SUMS) {
+        match (self.metric, self.element.is_integer()) {
             (Metric::L2, _) => DistanceForm::SquaredL2,
             (Metric::InnerProduct, _) => DistanceForm::NegatedDot,
             (Metric::Cosine, false) => DistanceForm::HalfSquaredL2,
@@ -135,7 +148,7 @@ impl<T: Element> DistanceComputer<'_, T> {
         for (slots, out) in slots.chunks(CHUNK_ROWS).zip(out.chunks_mut(CHUNK_ROWS)) {
             let mut rows: [&[T]; CHUNK_ROWS] = [&[]; CHUNK_ROWS];
             for (row, slot) in rows.iter_mut().zip(slots) {
-                *row = self.vectors.table.row(slot.index());
+                *row = self.vectors.row(*slot);
             }
             kernel(self.vector, &rows[..slots.len()], out);
             self.finish(slots, out);
@@ -177,7 +190,7 @@ impl<T: Element> ComputeDistances for DistanceComputer<'_, T> {
     #[inline]
     fn prefetch_distances(&self, slots: &[Slot]) {
         let rows = (PREFETCHED_BYTES / size_of_val(self.vector)).max(2);
-        slots.iter().take(rows).for_each(|slot| prefetch_l2(self.vectors.table.row(slot.index())));
+        slots.iter().take(rows).for_each(|slot| prefetch_l2(self.vectors.row::<T>(*slot)));
     }
 
     fn compute(&self, slots: &[Slot], out: &mut [f32]) {

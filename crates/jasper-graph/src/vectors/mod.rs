@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `block` | the unit of rows, whose element type is a value |
 //! | `prepare` | conversion of a user's vector to its stored form |
 //! | `center` | where products start from when they choose edges |
 //! | `distance_computer` | exact distances, by metric |
@@ -9,6 +10,7 @@
 //! | `codes` | quantized codes, which give estimates of distances |
 //! | `sq8` | the vectors quantized to bytes, by whose distances builds choose edges |
 
+mod block;
 mod center;
 pub(crate) mod codes;
 mod distance_computer;
@@ -18,9 +20,10 @@ mod sq8;
 
 use std::io;
 
-use jasper_core::{Element, ElementKind, MatrixView, Metric, Slot, padded_len};
+use jasper_core::{Element, ElementKind, Metric, Slot, VectorView, with_element};
 
 use crate::{Segments, VectorChunk, VectorError};
+pub(crate) use block::Block;
 pub use center::{Center, Origin};
 pub use codes::{CodeChunk, CodeDistanceComputer, Codes, KeptVectors};
 pub use distance_computer::{ComputeDistances, DistanceComputer, needs_terms};
@@ -33,10 +36,11 @@ pub use sketch::{SketchChunk, Sketches};
 /// length, so half a squared distance is 1 - cos. Byte vectors cannot be scaled: a column has their squared norms. Under
 /// inner products it has the products with the [center](Self::center).
 #[derive(Debug)]
-pub struct VectorTable<T: 'static> {
+pub struct VectorTable {
+    pub(crate) element: ElementKind,
     pub(crate) metric: Metric,
     pub(crate) dimension: usize,
-    pub(crate) table: Segments<T>,
+    pub(crate) table: Segments<Block>,
     /// Whether the vectors are stored, or only their codes.
     pub(crate) is_stored: bool,
     /// What distances need of each vector, if [`needs_terms`]: see [`Self::terms`].
@@ -46,7 +50,7 @@ pub struct VectorTable<T: 'static> {
     pub(crate) sketches: Option<Sketches>,
     pub(crate) codes: Option<Codes>,
     /// The vectors quantized to bytes, which are never saved.
-    pub(crate) sq8: Option<Box<VectorTable<i8>>>,
+    pub(crate) sq8: Option<Box<VectorTable>>,
     /// What there was when the transaction began.
     pub(crate) undo: Option<Undo>,
 }
@@ -63,13 +67,20 @@ pub(crate) struct Undo {
     center: Option<Center>,
 }
 
-impl<T: Element> VectorTable<T> {
+impl VectorTable {
     /// `slots` zero vectors.
-    pub(crate) fn zeroed(metric: Metric, dimension: usize, slots: usize) -> io::Result<Self> {
-        let width = padded_len::<T>(dimension);
-        let table = Segments::zeroed(slots, width)?;
-        let terms = needs_terms(metric, T::EXACT_SUMS).then(|| Segments::zeroed(slots, 1)).transpose()?;
+    pub(crate) fn zeroed(
+        element: ElementKind,
+        metric: Metric,
+        dimension: usize,
+        slots: usize,
+    ) -> io::Result<Self> {
+        let width = element.padded_len(dimension);
+        let table = Segments::zeroed(slots, width * element.size() / size_of::<Block>())?;
+        let terms =
+            needs_terms(metric, element.is_integer()).then(|| Segments::zeroed(slots, 1)).transpose()?;
         Ok(Self {
+            element,
             metric,
             dimension,
             table,
@@ -86,8 +97,8 @@ impl<T: Element> VectorTable<T> {
     /// Returns the vector of a slot, which is normalized if the metric is cosine and the element a float.
     ///
     /// # Panics
-    /// Panics if `slot` is out of range, or vectors were dropped.
-    pub fn get(&self, slot: Slot) -> &[T] {
+    /// Panics if `slot` is out of range, vectors were dropped, or `T` is not their [element](Self::element).
+    pub fn get<T: Element>(&self, slot: Slot) -> &[T] {
         &self.padded(slot)[..self.dimension]
     }
 
@@ -96,8 +107,60 @@ impl<T: Element> VectorTable<T> {
     /// # Panics
     /// Panics as [`Self::get`] does.
     #[inline]
-    pub fn padded(&self, slot: Slot) -> &[T] {
-        self.table.row(slot.index())
+    pub fn padded<T: Element>(&self, slot: Slot) -> &[T] {
+        self.require_element::<T>();
+        self.row(slot)
+    }
+
+    /// [`Self::padded`], where the element is known.
+    #[inline(always)]
+    pub(crate) fn row<T: Element>(&self, slot: Slot) -> &[T] {
+        debug_assert_eq!(T::KIND, self.element);
+        Block::cast(self.table.row(slot.index()))
+    }
+
+    /// Writes the first coordinates of a vector, as many as `out` has room for, as f32.
+    ///
+    /// # Panics
+    /// Panics if `slot` is out of range, vectors were dropped, or `out` is longer than a padded vector.
+    pub fn read_f32(&self, slot: Slot, out: &mut [f32]) {
+        with_element!(self.element, T => T::slice_to_f32(&self.row::<T>(slot)[..out.len()], out));
+    }
+
+    /// Returns the vector of a slot, as [`Self::get`], of whatever element type.
+    ///
+    /// # Panics
+    /// Panics if `slot` is out of range, or vectors were dropped.
+    pub fn view(&self, slot: Slot) -> VectorView<'_> {
+        with_element!(self.element, T => self.get::<T>(slot).into())
+    }
+
+    /// Returns the bytes of the vector of a slot, with its padding.
+    ///
+    /// # Panics
+    /// Panics if `slot` is out of range, or vectors were dropped.
+    pub fn padded_bytes(&self, slot: Slot) -> &[u8] {
+        bytemuck::cast_slice(self.table.row(slot.index()))
+    }
+
+    /// Returns the type of a coordinate.
+    pub fn element(&self) -> ElementKind {
+        self.element
+    }
+
+    #[inline]
+    fn require_element<T: Element>(&self) {
+        assert_eq!(T::KIND, self.element, "the element of the table");
+    }
+
+    /// Number of coordinates of a [padded](Self::padded) vector.
+    pub fn padded_dimension(&self) -> usize {
+        self.element.padded_len(self.dimension)
+    }
+
+    /// Bytes of a [padded](Self::padded) vector.
+    pub fn row_bytes(&self) -> usize {
+        self.padded_dimension() * self.element.size()
     }
 
     /// Returns what distances need of each vector beside its coordinates: the squared norm, under cosine for bytes;
@@ -124,7 +187,7 @@ impl<T: Element> VectorTable<T> {
         &mut self,
         center: Center,
         slots: &[Slot],
-        update: impl FnOnce(Vec<VectorChunk<'_, T>>),
+        update: impl FnOnce(Vec<VectorChunk<'_>>),
     ) {
         self.replace_center(center);
         self.update_chunks(slots, update);
@@ -169,23 +232,45 @@ impl<T: Element> VectorTable<T> {
     ///
     /// # Errors
     /// Returns [`VectorError`] if the vector cannot be stored.
-    pub fn prepare(&self, row: usize, vector: &[T], out: &mut Vec<T>) -> Result<f32, VectorError> {
-        let (given, expected) = (vector.len(), self.dimension);
-        if given != expected {
-            return Err(VectorError::Dimension { row, given, expected });
-        }
-        out.resize(self.table.width(), T::default());
+    pub fn prepare<T: Element>(
+        &self,
+        row: usize,
+        vector: &[T],
+        out: &mut Vec<T>,
+    ) -> Result<f32, VectorError> {
+        self.check_shape(row, vector.into())?;
+        out.resize(self.padded_dimension(), T::default());
         prepare_vector(self.metric, row, vector, out)
+    }
+
+    /// Checks a user's vector as [`Self::prepare`] does.
+    ///
+    /// # Errors
+    /// Returns [`VectorError`] if the vector cannot be stored.
+    pub fn check(&self, row: usize, vector: VectorView<'_>) -> Result<(), VectorError> {
+        self.check_shape(row, vector)?;
+        with_element!(self.element, T => check_vector::<T>(self.metric, row, vector.of()).map(drop))
+    }
+
+    fn check_shape(&self, row: usize, vector: VectorView<'_>) -> Result<(), VectorError> {
+        let [given, expected] = [vector.element(), self.element];
+        if given != expected {
+            return Err(VectorError::Element { given, expected });
+        }
+        let [given, expected] = [vector.len(), self.dimension];
+        if given == expected { Ok(()) } else { Err(VectorError::Dimension { row, given, expected }) }
     }
 
     /// Converts many vectors, as [`Self::prepare`], into one table of padded rows.
     ///
     /// # Errors
     /// Returns [`VectorError`], naming the row.
-    pub fn prepare_all(&self, vectors: MatrixView<'_, T>) -> Result<Vec<T>, VectorError> {
-        let mut all = Vec::with_capacity(vectors.len() * self.table.width());
-        let mut prepared = Vec::new();
-        for (row, vector) in vectors.rows().enumerate() {
+    pub fn prepare_all<'v, T: Element>(
+        &self,
+        vectors: impl Iterator<Item = &'v [T]>,
+    ) -> Result<Vec<T>, VectorError> {
+        let (mut all, mut prepared) = (Vec::new(), Vec::new());
+        for (row, vector) in vectors.enumerate() {
             self.prepare(row, vector, &mut prepared)?;
             all.extend_from_slice(&prepared);
         }
@@ -220,9 +305,9 @@ impl<T: Element> VectorTable<T> {
     pub fn new_sketches(
         &self,
         slots: Option<&[Slot]>,
-        compute: impl FnOnce(Vec<SketchChunk<'_, T>>),
+        compute: impl FnOnce(Vec<SketchChunk<'_>>),
     ) -> io::Result<Option<Sketches>> {
-        if !self.is_stored || T::KIND != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {
+        if !self.is_stored || self.element != ElementKind::F32 || slots.is_some_and(<[_]>::is_empty) {
             return Ok(None);
         }
         let mut sketches = Sketches::new(self.dimension, slots, self.table.len())?;
@@ -239,8 +324,13 @@ impl<T: Element> VectorTable<T> {
 
     /// Returns how many of `slots` vectors can have sketches in a budget of `bytes`, and the bytes that these take,
     /// with the table that maps slots to sketches. (0, 0) for elements without sketches.
-    pub fn sketches_within(bytes: usize, slots: usize, dimension: usize) -> (usize, usize) {
-        if T::KIND != ElementKind::F32 {
+    pub fn sketches_within(
+        element: ElementKind,
+        bytes: usize,
+        slots: usize,
+        dimension: usize,
+    ) -> (usize, usize) {
+        if element != ElementKind::F32 {
             return (0, 0);
         }
         let (map, row) = (slots * size_of::<u32>(), sketch::row_bytes(dimension));
@@ -281,6 +371,7 @@ impl<T: Element> VectorTable<T> {
         let share_codes =
             |codes: &Codes| Codes { quantizer: codes.quantizer.clone(), table: codes.table.share() };
         Self {
+            element: self.element,
             metric: self.metric,
             dimension: self.dimension,
             table: self.table.share(),
@@ -297,6 +388,7 @@ impl<T: Element> VectorTable<T> {
     /// A copy without what is never saved.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self {
+            element: self.element,
             metric: self.metric,
             dimension: self.dimension,
             table: self.table.try_clone()?,
@@ -330,7 +422,7 @@ impl<T: Element> VectorTable<T> {
         if let Some(sketches) = &mut self.sketches {
             for slot in slots {
                 // SAFETY: the caller's.
-                unsafe { sketches.set_fresh(slot.index(), self.table.row(slot.index())) };
+                unsafe { sketches.set_fresh(slot.index(), Block::cast(self.table.row(slot.index()))) };
             }
         }
     }
@@ -339,10 +431,10 @@ impl<T: Element> VectorTable<T> {
     pub(crate) fn copy(&mut self, from: Slot, to: Slot) {
         self.sq8 = None;
         if self.is_stored {
-            let vector = self.padded(from).to_vec();
+            let vector = self.table.row(from.index()).to_vec();
             self.table.row_mut(to.index()).copy_from_slice(&vector);
             if let Some(sketches) = &mut self.sketches {
-                sketches.set(to.index(), &vector);
+                sketches.set(to.index(), Block::cast(&vector));
             }
         }
         if let Some(codes) = &mut self.codes {
@@ -388,7 +480,7 @@ mod tests {
     #[test]
     fn sketches_of_some_slots_take_the_bytes_announced() {
         const SLOTS: usize = 1000;
-        let within = |bytes| VectorTable::<f32>::sketches_within(bytes, SLOTS, 20);
+        let within = |bytes| VectorTable::sketches_within(ElementKind::F32, bytes, SLOTS, 20);
         for bytes in [4048, 9000, 1 << 20] {
             let (rows, taken) = within(bytes);
             let chosen: Vec<Slot> = (0..rows).map(Slot::from_index).collect();
@@ -396,6 +488,6 @@ mod tests {
             assert!(rows > 0 && taken <= bytes && (rows == SLOTS || taken + 48 > bytes), "{rows} rows");
         }
         assert_eq!(within(4047), (0, 0), "no room beside the table of all slots");
-        assert_eq!(VectorTable::<u8>::sketches_within(1 << 20, SLOTS, 20), (0, 0));
+        assert_eq!(VectorTable::sketches_within(ElementKind::U8, 1 << 20, SLOTS, 20), (0, 0));
     }
 }

@@ -161,7 +161,7 @@ mod tests {
         vector: &[T],
         out: &mut Vec<T>,
     ) -> Result<f32, VectorError> {
-        VectorTable::zeroed(metric, dimension, 0).unwrap().prepare(row, vector, out)
+        VectorTable::zeroed(T::KIND, metric, dimension, 0).unwrap().prepare(row, vector, out)
     }
 
     fn refuse<T: Element>(metric: Metric, vector: &[T]) -> String {

@@ -22,8 +22,8 @@ pub struct Sketches {
 
 /// Consecutive rows of sketches, which one thread computes.
 #[derive(Debug)]
-pub struct SketchChunk<'a, T: Element> {
-    vectors: &'a VectorTable<T>,
+pub struct SketchChunk<'a> {
+    vectors: &'a VectorTable,
     /// The slots of the rows; absent if they are consecutive.
     chosen: Option<&'a [Slot]>,
     /// The first row.
@@ -31,7 +31,7 @@ pub struct SketchChunk<'a, T: Element> {
     rows: &'a mut [i8],
 }
 
-impl<T: Element> SketchChunk<'_, T> {
+impl SketchChunk<'_> {
     /// Computes the sketches.
     pub fn compute(self) {
         let Self { vectors, chosen, first, rows } = self;
@@ -118,7 +118,7 @@ impl Sketches {
     }
 
     /// Computes the sketch of the vector in a slot, if it has one.
-    pub(crate) fn set<T: Element>(&mut self, slot: usize, vector: &[T]) {
+    pub(crate) fn set(&mut self, slot: usize, vector: &[f32]) {
         if let Some(row) = self.row_of(slot) {
             write_sketch(vector, self.table.row_mut(row));
         }
@@ -128,7 +128,7 @@ impl Sketches {
     ///
     /// # Safety
     /// No share reads the sketch of the slot.
-    pub(crate) unsafe fn set_fresh<T: Element>(&mut self, slot: usize, vector: &[T]) {
+    pub(crate) unsafe fn set_fresh(&mut self, slot: usize, vector: &[f32]) {
         if let Some(row) = self.row_of(slot) {
             // SAFETY: the caller's.
             write_sketch(vector, unsafe { self.table.fresh_row_mut(row) });
@@ -136,11 +136,11 @@ impl Sketches {
     }
 
     /// The rows, to be computed from the vectors of `chosen` or all slots.
-    pub(crate) fn chunks<'a, T: Element>(
+    pub(crate) fn chunks<'a>(
         &'a mut self,
-        vectors: &'a VectorTable<T>,
+        vectors: &'a VectorTable,
         chosen: Option<&'a [Slot]>,
-    ) -> Vec<SketchChunk<'a, T>> {
+    ) -> Vec<SketchChunk<'a>> {
         let width = self.table.width();
         let segments = (0..).step_by(SEGMENT_ROWS).zip(self.table.chunks_mut());
         let chunks = segments.flat_map(|(first, rows)| {
@@ -249,7 +249,7 @@ const TO_WHOLE: f32 = 12_582_912.0;
 const SUM_MARGIN: f32 = 2e-4;
 
 /// Writes the sketch of a vector: header and levels.
-fn write_sketch<T: Element>(vector: &[T], row: &mut [i8]) {
+fn write_sketch(vector: &[f32], row: &mut [i8]) {
     let (head, levels) = row.split_at_mut(HEADER_BYTES);
     head.copy_from_slice(bytemuck::cast_slice(&[sketch(vector, levels)]));
 }

@@ -1,13 +1,13 @@
 //! A second table of the same vectors, quantized to one byte per coordinate (SQ8), by which a build links them.
 
-use jasper_core::{Element, Metric, Slot};
+use jasper_core::{ElementKind, Metric, Slot};
 
 use super::VectorTable;
 use crate::{Segments, VectorChunk, VectorError};
 
-impl<T: Element> VectorTable<T> {
+impl VectorTable {
     /// The vectors quantized to bytes, while a build links by them.
-    pub fn sq8(&self) -> Option<&VectorTable<i8>> {
+    pub fn sq8(&self) -> Option<&VectorTable> {
         self.sq8.as_deref()
     }
 
@@ -24,10 +24,10 @@ impl<T: Element> VectorTable<T> {
         metric: Metric,
         dimension: usize,
         scale: f32,
-        write: impl FnOnce(&Self, Vec<VectorChunk<'_, i8>>),
+        write: impl FnOnce(&Self, Vec<VectorChunk<'_>>),
     ) -> Result<(), VectorError> {
         let slots: Vec<Slot> = (0..self.table.len()).map(Slot::from_index).collect();
-        let mut quantized = VectorTable::zeroed(metric, dimension, slots.len())?;
+        let mut quantized = VectorTable::zeroed(ElementKind::I8, metric, dimension, slots.len())?;
         quantized.update_chunks(&slots, |chunks| write(self, chunks));
         if metric == Metric::InnerProduct {
             quantized.terms =
@@ -54,16 +54,17 @@ mod tests {
 
     #[test]
     fn quantized_vectors_are_there_until_vectors_change() {
-        let mut graph = Graph::<f32>::new(Metric::InnerProduct, 3, BuildParams::default()).unwrap();
+        let mut graph =
+            Graph::new(ElementKind::F32, Metric::InnerProduct, 3, BuildParams::default()).unwrap();
         for key in 0..5_u64 {
-            let slot = graph.add_vector(&[key as f32 / 2.0, 0.0, 1.0, 0.0], 1.0).unwrap();
+            let slot = graph.add_vector(&[key as f32 / 2.0, 0.0, 1.0, 0.0_f32], 1.0).unwrap();
             graph.keys_mut().assign(key, slot).unwrap();
         }
-        let halves = |vectors: &VectorTable<f32>, chunks: Vec<VectorChunk<'_, i8>>| {
+        let halves = |vectors: &VectorTable, chunks: Vec<VectorChunk<'_>>| {
             for mut chunk in chunks {
                 for number in chunk.numbers() {
                     let mut bytes = [0_i8; 16];
-                    bytes[0] = (vectors.padded(Slot::from_index(number))[0] * 2.0) as i8;
+                    bytes[0] = (vectors.padded::<f32>(Slot::from_index(number))[0] * 2.0) as i8;
                     chunk.set(number, &bytes, 0.0);
                 }
             }
@@ -71,11 +72,11 @@ mod tests {
         graph.vectors_mut().build_sq8(Metric::InnerProduct, 3, 2.0, halves).unwrap();
         let quantized = graph.vectors().sq8().unwrap();
         assert_eq!(
-            (quantized.get(Slot::new(3)), quantized.center().alpha_offsets()),
+            (quantized.get::<i8>(Slot::new(3)), quantized.center().alpha_offsets()),
             (&[3, 0, 0][..], [4.0; 2])
         );
-        assert_eq!(graph.vectors().get(Slot::new(3)), [1.5, 0.0, 1.0]);
-        graph.add_vector(&[9.0, 0.0, 0.0, 0.0], 81.0).unwrap();
+        assert_eq!(graph.vectors().get::<f32>(Slot::new(3)), [1.5, 0.0, 1.0]);
+        graph.add_vector(&[9.0_f32, 0.0, 0.0, 0.0], 81.0).unwrap();
         assert!(graph.vectors().sq8().is_none());
     }
 }

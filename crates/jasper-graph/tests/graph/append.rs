@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{DIMENSION, assert_same, coded_sample, quantize, sample, tuned};
-use jasper_core::{Element, MatrixView, Metric, no_progress};
+use jasper_core::{MatrixView, Metric, no_progress};
 use jasper_graph::{Graph, IndexInfo, SaveStats, Section, check_file};
 use jasper_quant::{Rabitq, RabitqParams};
 
-fn save<T: Element>(graph: &Graph<T>, path: &Path) -> SaveStats {
+fn save(graph: &Graph, path: &Path) -> SaveStats {
     graph.save(path, &mut no_progress).unwrap()
 }
 
 /// A graph whose codes are a small part of its file.
-fn graph() -> Graph<f32> {
+fn graph() -> Graph {
     let mut graph = sample::<f32>(Metric::L2);
     for i in 0..2000 {
         crate::common::add(&mut graph, &[i as f32; DIMENSION]);
@@ -23,7 +23,7 @@ fn graph() -> Graph<f32> {
     graph
 }
 
-fn with_codes(bits: u32) -> Graph<f32> {
+fn with_codes(bits: u32) -> Graph {
     let mut graph = graph();
     let rows: Vec<f32> = (0..DIMENSION * 100).map(|i| (i * i % 37) as f32).collect();
     let rows = MatrixView::new(&rows, DIMENSION).unwrap();
@@ -38,7 +38,7 @@ fn codes_are_appended_to_the_same_file_as_a_new_one() {
     let (path, whole) = (folder.path().join("index.jasper"), folder.path().join("whole.jasper"));
     let first = save(&graph(), &path);
     assert_eq!((first.bytes, first.written), (fs::metadata(&path).unwrap().len(), first.bytes));
-    let mapped = Graph::<f32>::map(&path).unwrap();
+    let mapped = Graph::map(&path).unwrap();
     let (coded, again) = (with_codes(1), with_codes(2));
 
     let stats = save(&coded, &path);
@@ -100,7 +100,7 @@ fn a_file_can_be_opened_while_it_is_appended_to() {
             while !done.load(Ordering::Relaxed) {
                 let tuned = IndexInfo::read(&path).unwrap().encoded_tuned_searches;
                 found.push(tuned.len() / 128);
-                let opened = Graph::<f32>::open(&path, &mut no_progress).unwrap();
+                let opened = Graph::open(&path, &mut no_progress).unwrap();
                 assert!(opened.encoded_tuned_searches().len() >= tuned.len());
             }
             found.dedup();

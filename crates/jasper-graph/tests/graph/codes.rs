@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::{DIMENSION, add, coded_sample, fresh_codes, kept_codes, quantize, sample};
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, f16, no_progress};
+use jasper_core::{BuildParams, Element, ElementKind, MatrixView, Metric, Slot, f16, no_progress};
 use jasper_graph::{FileFault, Graph, IndexInfo, Section};
 use jasper_quant::{ENCODE_ROWS, Quantization, ThreadPoolBuilder};
 
@@ -45,7 +45,7 @@ fn coded_together<T: Element>(code: Quantization) {
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let quantizer = code.train(Metric::L2, MatrixView::new(&rows, DIMENSION).unwrap(), &pool).unwrap();
     for count in [1, ENCODE_ROWS - 1, ENCODE_ROWS, ENCODE_ROWS + 1, rows.len() / DIMENSION] {
-        let mut graph = Graph::new(Metric::L2, DIMENSION, BuildParams::default()).unwrap();
+        let mut graph = Graph::new(T::KIND, Metric::L2, DIMENSION, BuildParams::default()).unwrap();
         for row in rows.chunks_exact(DIMENSION).take(count) {
             add(&mut graph, row);
         }
@@ -90,14 +90,14 @@ fn an_index_file_tells_of_its_codes_and_is_whole_without() {
     graph.drop_codes();
     graph.save(&path, &mut no_progress).unwrap();
     assert_eq!(IndexInfo::read(&path).unwrap().quantization, None);
-    crate::common::assert_same(&graph, &sample(Metric::L2));
+    crate::common::assert_same(&graph, &sample::<f32>(Metric::L2));
 }
 
 /// Puts the sections of `codes` into the file of `index`.
-fn grafted(index: &Graph<f32>, codes: &Graph<f32>) -> FileFault {
+fn grafted(index: &Graph, codes: &Graph) -> FileFault {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
-    let bytes = |graph: &Graph<f32>| {
+    let bytes = |graph: &Graph| {
         graph.save(&path, &mut no_progress).unwrap();
         let sections = IndexInfo::read(&path).unwrap().sections;
         let pages = |section: &(Section, u64)| section.1.next_multiple_of(4096) as usize;
@@ -114,12 +114,12 @@ fn grafted(index: &Graph<f32>, codes: &Graph<f32>) -> FileFault {
     let checksum = crc32c::crc32c(&file[..4092]);
     file[4092..4096].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&path, file).unwrap();
-    Graph::<f32>::open(&path, &mut no_progress).map(|_| ()).unwrap_err().into_cause()
+    Graph::open(&path, &mut no_progress).map(|_| ()).unwrap_err().into_cause()
 }
 
 #[test]
 fn codes_of_another_metric_are_refused() {
-    let fault = grafted(&coded_sample(Metric::L2), &coded_sample(Metric::Cosine));
+    let fault = grafted(&coded_sample::<f32>(Metric::L2), &coded_sample::<f32>(Metric::Cosine));
     assert!(matches!(fault, FileFault::Invalid { section: Section::Quantizer, .. }), "{fault}");
 }
 
@@ -127,6 +127,6 @@ fn codes_of_another_metric_are_refused() {
 #[should_panic(expected = "left == right")]
 fn a_quantizer_of_another_dimension_is_a_mistake() {
     let coded = coded_sample::<f32>(Metric::L2);
-    let mut graph = Graph::<f32>::new(Metric::L2, DIMENSION + 1, BuildParams::default()).unwrap();
+    let mut graph = Graph::new(ElementKind::F32, Metric::L2, DIMENSION + 1, BuildParams::default()).unwrap();
     quantize(&mut graph, Arc::clone(coded.vectors().codes().unwrap().quantizer()));
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, with_element};
 use jasper_graph::{CodeChunk, Graph, VectorError};
 use jasper_quant::{EncodeBuffers, Quantizer, Rabitq, RabitqParams};
 
 pub const DIMENSION: usize = 6;
 
 /// 45 slots: vertices with one and several keys, restorable deleted keys, tombstones and free slots, two start points.
-pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
+pub fn sample<T: Element>(metric: Metric) -> Graph {
     let builder = BuildParams::builder().max_degree(5).build_beam_width(9).alpha(1.25).seed(3);
     let params = builder.max_batch_share(0.02).build().unwrap();
-    let mut graph = Graph::<T>::new(metric, DIMENSION, params).unwrap();
+    let mut graph = Graph::new(T::KIND, metric, DIMENSION, params).unwrap();
     let slots = 45;
     for slot in 0..slots {
         // A formula, and no generator: golden files must not change with a generator's release.
@@ -44,7 +44,7 @@ pub fn sample<T: Element>(metric: Metric) -> Graph<T> {
 }
 
 /// [`sample`], with codes of two bits.
-pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
+pub fn coded_sample<T: Element>(metric: Metric) -> Graph {
     let mut graph = sample::<T>(metric);
     let rows: Vec<T> =
         graph.keys().live_slots().flat_map(|slot| graph.vectors().get(slot).to_vec()).collect();
@@ -55,8 +55,8 @@ pub fn coded_sample<T: Element>(metric: Metric) -> Graph<T> {
 }
 
 /// Replaces the codes of a graph.
-pub fn quantize<T: Element>(graph: &mut Graph<T>, quantizer: Arc<dyn Quantizer>) {
-    let fill = |chunks: Vec<CodeChunk<'_, T>>| {
+pub fn quantize(graph: &mut Graph, quantizer: Arc<dyn Quantizer>) {
+    let fill = |chunks: Vec<CodeChunk<'_>>| {
         chunks.into_iter().for_each(CodeChunk::fill);
         Ok::<_, VectorError>(())
     };
@@ -65,10 +65,12 @@ pub fn quantize<T: Element>(graph: &mut Graph<T>, quantizer: Arc<dyn Quantizer>)
 }
 
 /// The codes of all vertices, computed again.
-pub fn fresh_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
+pub fn fresh_codes(graph: &Graph) -> Vec<Vec<u32>> {
     let quantizer = graph.vectors().codes().unwrap().quantizer().clone();
     let code = |slot| {
-        let mut row: Vec<f32> = graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect();
+        let mut row: Vec<f32> = with_element!(graph.element(), T => {
+            graph.vectors().get::<T>(slot).iter().map(|x| x.to_f32()).collect()
+        });
         let mut code = vec![0; quantizer.layout().words()];
         quantizer.encode(&mut row, &mut EncodeBuffers::default(), &mut code);
         code
@@ -77,13 +79,13 @@ pub fn fresh_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
 }
 
 /// The codes of all vertices as stored.
-pub fn kept_codes<T: Element>(graph: &Graph<T>) -> Vec<Vec<u32>> {
+pub fn kept_codes(graph: &Graph) -> Vec<Vec<u32>> {
     let table = graph.vectors().codes().unwrap().table();
     graph.keys().vertices().map(|slot| table.row(slot.index()).to_vec()).collect()
 }
 
 /// Adds a vector and returns its slot.
-pub fn add<T: Element>(graph: &mut Graph<T>, vector: &[T]) -> Slot {
+pub fn add<T: Element>(graph: &mut Graph, vector: &[T]) -> Slot {
     let mut row = Vec::new();
     let squared_norm = graph.vectors().prepare(0, vector, &mut row).unwrap();
     graph.add_vector(&row, squared_norm).unwrap()
@@ -93,7 +95,7 @@ trait ReleaseFrom {
     fn release_tombstones_from(&mut self, first: usize);
 }
 
-impl<T: Element> ReleaseFrom for Graph<T> {
+impl ReleaseFrom for Graph {
     /// Frees the slots from `first` on.
     fn release_tombstones_from(&mut self, first: usize) {
         for slot in first..self.slots() {
@@ -125,8 +127,11 @@ pub fn tuned() -> Vec<u8> {
 }
 
 /// Asserts that two graphs are equal.
-pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
-    assert_eq!((a.metric(), a.dimension(), a.params()), (b.metric(), b.dimension(), b.params()));
+pub fn assert_same(a: &Graph, b: &Graph) {
+    assert_eq!(
+        (a.element(), a.metric(), a.dimension(), a.params()),
+        (b.element(), b.metric(), b.dimension(), b.params())
+    );
     assert_eq!(
         (a.slots(), a.keys().live(), a.keys().tombstones(), a.keys().free()),
         (b.slots(), b.keys().live(), b.keys().tombstones(), b.keys().free())
@@ -138,9 +143,8 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
         assert_eq!(x.quantizer().to_bytes(), y.quantizer().to_bytes());
         assert_eq!(kept_codes(a), kept_codes(b));
     }
-    let deleted = |graph: &Graph<T>| {
-        graph.keys().deleted_keys().map(|key| (key, graph.keys().len())).collect::<Vec<_>>()
-    };
+    let deleted =
+        |graph: &Graph| graph.keys().deleted_keys().map(|key| (key, graph.keys().len())).collect::<Vec<_>>();
     assert_eq!(deleted(a), deleted(b));
     for slot in (0..a.slots()).map(Slot::from_index) {
         assert_eq!(
@@ -150,13 +154,14 @@ pub fn assert_same<T: Element>(a: &Graph<T>, b: &Graph<T>) {
         );
         assert!(a.keys().keys_of(slot).eq(b.keys().keys_of(slot)), "{slot}");
         if !a.keys().is_free(slot) {
-            assert_eq!(a.vectors().padded(slot), b.vectors().padded(slot), "{slot}");
+            assert_eq!(a.vectors().padded_bytes(slot), b.vectors().padded_bytes(slot), "{slot}");
             assert_eq!(a.adjacency().neighbors(slot), b.adjacency().neighbors(slot), "{slot}");
             let ids: Vec<Slot> = a.keys().vertices().collect();
-            let (mut x, mut y) = (vec![0.0; ids.len()], vec![0.0; ids.len()]);
-            a.vectors().slot_distance_computer(slot).compute(&ids, &mut x);
-            b.vectors().slot_distance_computer(slot).compute(&ids, &mut y);
-            assert_eq!(x, y, "{slot}");
+            assert_eq!(
+                a.vectors().slot_distances(slot, &ids),
+                b.vectors().slot_distances(slot, &ids),
+                "{slot}"
+            );
         }
     }
 }

@@ -15,7 +15,7 @@ fn index<T: Element>(metric: Metric) {
     index_of(&crate::common::coded_sample::<T>(metric));
 }
 
-fn with_attributes(metric: Metric) -> Graph<u8> {
+fn with_attributes(metric: Metric) -> Graph {
     let mut graph = crate::common::sample::<u8>(metric);
     let keys = [5, 6, 1007, 1021];
     let frame = Frame::new(keys.len())
@@ -46,17 +46,14 @@ fn attributes_of_other_keys_are_refused() {
             bytes[at..at + 8].copy_from_slice(&key.to_le_bytes());
             fuzz::forge::seal(&mut bytes);
             fs::write(&path, &bytes).unwrap();
-            for error in [
-                Graph::<u8>::open(&path, &mut no_progress).unwrap_err(),
-                Graph::<u8>::map(&path).unwrap_err(),
-            ] {
+            for error in [Graph::open(&path, &mut no_progress).unwrap_err(), Graph::map(&path).unwrap_err()] {
                 assert!(error.to_string().contains("attributes"), "{error}");
             }
         }
     }
 }
 
-fn index_of<T: Element>(graph: &Graph<T>) {
+fn index_of(graph: &Graph) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.jasper");
     graph.save(&path, &mut no_progress).unwrap();

@@ -20,9 +20,9 @@ fn golden<T: Element>(version: u32, metric: Metric, tuned: Vec<u8>) {
     }
     assert!(check_file(&path, &mut no_progress).unwrap().is_intact());
     assert_eq!(IndexInfo::read(&path).unwrap().keys, 39);
-    let opened = Graph::<T>::open(&path, &mut no_progress).unwrap();
+    let opened = Graph::open(&path, &mut no_progress).unwrap();
     assert_same(&opened, &expected);
-    assert_same(&Graph::<T>::map(&path).unwrap(), &expected);
+    assert_same(&Graph::map(&path).unwrap(), &expected);
     if version == FORMAT_VERSION {
         let folder = tempfile::tempdir().unwrap();
         let again = folder.path().join("again.jasper");
@@ -59,8 +59,8 @@ fn an_appended_file_of_version_1_is_read() {
     let info = IndexInfo::read(&path).unwrap();
     assert_eq!((info.sections[10], info.unused_bytes), ((Section::Unused, 4096), 4096));
     assert!(check_file(&path, &mut no_progress).unwrap().is_intact());
-    assert_same(&Graph::<u8>::open(&path, &mut no_progress).unwrap(), &expected);
-    assert_same(&Graph::<u8>::map(&path).unwrap(), &expected);
+    assert_same(&Graph::open(&path, &mut no_progress).unwrap(), &expected);
+    assert_same(&Graph::map(&path).unwrap(), &expected);
     if FORMAT_VERSION == 1 {
         assert_eq!(fs::read(folder.path().join("expected.jasper")).unwrap(), fs::read(path).unwrap());
     }

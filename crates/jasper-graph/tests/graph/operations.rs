@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper_core::{BuildParams, Key, Metric, Slot, no_progress};
+use jasper_core::{BuildParams, ElementKind, Key, Metric, Slot, no_progress};
 use jasper_graph::{Graph, KeyError};
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ impl Model {
 }
 
 struct Both {
-    graph: Graph<f32>,
+    graph: Graph,
     model: Model,
 }
 
@@ -299,7 +299,7 @@ impl Both {
                 continue;
             };
             assert_eq!(edges, vertex.edges, "{id}");
-            assert_eq!(graph.vectors().get(id), [vertex.x, 1.0], "{id}");
+            assert_eq!(graph.vectors().get::<f32>(id), [vertex.x, 1.0], "{id}");
             assert_eq!(graph.keys().keys_of(id).collect::<Vec<_>>(), vertex.keys, "{id}");
         }
         for key in 0..KEYS {
@@ -329,7 +329,7 @@ proptest! {
     #[test]
     fn behaves_like_its_model(steps in prop::collection::vec(step(), 0..60)) {
         let params = BuildParams::builder().max_degree(MAX_DEGREE).build().unwrap();
-        let graph = Graph::new(Metric::L2, 2, params).unwrap();
+        let graph = Graph::new(ElementKind::F32, Metric::L2, 2, params).unwrap();
         let mut both = Both { graph, model: Model::default() };
         for step in steps {
             both.apply(step);

@@ -29,7 +29,7 @@ use jasper_core::{ElementKind, Metric};
 
 use crate::ImportFault;
 
-pub use read::{element, element_of, read, read_from};
+pub use read::{read, read_from};
 pub use write::write;
 
 /// Types of indexes.

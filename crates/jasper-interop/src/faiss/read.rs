@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use bytemuck::Pod;
-use jasper_core::{BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ProgressFn};
+use jasper_core::{
+    BuildParams, Element, ElementKind, Key, MAX_DIMENSION, MAX_VECTORS, Metric, ProgressFn, with_element,
+};
 
 use super::{
     FLAT, FLAT_L2, FLAT_PRODUCT, HNSW_FLAT, HNSW_SCALAR, ID_MAP, ID_MAP_BOTH_WAYS, SCALAR, element_of_code,
@@ -17,9 +19,10 @@ use crate::{ImportError, ImportFault};
 use jasper_graph::Graph;
 
 /// Reads an `IndexHNSWFlat` or `IndexHNSWSQ`, alone or in an `IndexIDMap` or `IndexIDMap2`, that faiss wrote to `path`.
-/// `T` is the [`element`] of the file. The metric is that of the file; `cosine` may be given for an index of inner products
-/// whose vectors have unit length. `params` apply to later inserts; if `None`, `max_degree` is that of the base layer,
-/// which is 2 `M`.
+/// Its vectors are f32 in an `IndexHNSWFlat`; in an `IndexHNSWSQ`, f16 for `QT_fp16`, u8 for `QT_8bit_direct` and i8 for
+/// `QT_8bit_direct_signed`. The metric is that of the file; `cosine` may be given for an index of inner products whose
+/// vectors have unit length. `params` apply to later inserts; if `None`, `max_degree` is that of the base layer, which is
+/// 2 `M`.
 ///
 /// Keys are the ids of the id map, or else positions. The edges of a vector in upper layers are added to those of the base
 /// layer, as far as its row has room. Searches start at the entry point: `OpenOptions::import_graph` of the crate `jasper`
@@ -27,33 +30,13 @@ use jasper_graph::Graph;
 ///
 /// # Errors
 /// Returns [`ImportError`], naming the file and what is wrong with it.
-pub fn read<T: Element>(
+pub fn read(
     path: impl AsRef<Path>,
     metric: Option<Metric>,
     params: Option<BuildParams>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<T>, ImportError> {
+) -> Result<Graph, ImportError> {
     read_file(path.as_ref(), |file, size| read_from(file, size, metric, params, progress))
-}
-
-/// Returns the type of the vectors in an index that faiss wrote to `path`: f32 of an `IndexHNSWFlat`; of an
-/// `IndexHNSWSQ`, f16 for `QT_fp16`, u8 for `QT_8bit_direct` and i8 for `QT_8bit_direct_signed`.
-///
-/// Cost: reads the layers and keys of the vertices, 20 bytes each.
-///
-/// # Errors
-/// Returns [`ImportError`], naming the file and what is wrong with it.
-pub fn element(path: impl AsRef<Path>) -> Result<ElementKind, ImportError> {
-    read_file(path.as_ref(), element_of)
-}
-
-/// [`element`] of any source of `actual` bytes.
-///
-/// # Errors
-/// Returns [`ImportFault`].
-#[doc(hidden)]
-pub fn element_of(source: impl Read + Seek, actual: u64) -> Result<ElementKind, ImportFault> {
-    Ok(Parts::read(&mut Source::new(source, actual))?.element)
 }
 
 /// [`read`] from any source of `actual` bytes.
@@ -61,13 +44,13 @@ pub fn element_of(source: impl Read + Seek, actual: u64) -> Result<ElementKind, 
 /// # Errors
 /// Returns [`ImportFault`].
 #[doc(hidden)]
-pub fn read_from<T: Element>(
+pub fn read_from(
     source: impl Read + Seek,
     actual: u64,
     metric: Option<Metric>,
     params: Option<BuildParams>,
     progress: &mut ProgressFn<'_>,
-) -> Result<Graph<T>, ImportFault> {
+) -> Result<Graph, ImportFault> {
     let mut source = Source::new(source, actual);
     let parts = Parts::read(&mut source)?;
     let Header { rows, dimension, metric: held } = parts.header;
@@ -78,21 +61,18 @@ pub fn read_from<T: Element>(
         }
         given => given.unwrap_or(held),
     };
-    if parts.element != T::KIND {
-        return Err(ImportFault::Element { held: parts.element, asked: T::KIND });
-    }
-    let max_degree = parts.width_of(1);
+    let (element, max_degree) = (parts.element, parts.width_of(1));
     let params = params_of(params, max_degree as u64, parts.build_beam_width)?;
-    let mut import = Import::without_vectors(rows, dimension, metric, params, progress)?;
+    let mut import = Import::without_vectors(element, rows, dimension, metric, params, progress)?;
     source.go_to(parts.vectors_at)?;
-    import.add_vectors(|_, values: &mut [T]| {
+    with_element!(element, T => import.add_vectors(|_, values: &mut [T]| {
         source.fill(values)?;
         if T::KIND == ElementKind::I8 {
             // Stored as u8, with an offset of 128.
             bytemuck::cast_slice_mut(values).iter_mut().for_each(|byte: &mut u8| *byte ^= 0x80);
         }
         Ok(())
-    })?;
+    }))?;
     source.go_to(parts.neighbors_at)?;
     let mut neighbors: Vec<i32> = Vec::new();
     for (vertex, &layers) in parts.layers.iter().enumerate() {

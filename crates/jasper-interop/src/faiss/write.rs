@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bytemuck::NoUninit;
-use jasper_core::{Element, Metric, Slot};
+use jasper_core::{Metric, Slot};
 use jasper_data::AtomicFile;
 
 use super::{DUMMY, FLAT_L2, FLAT_PRODUCT, HNSW_FLAT, ID_MAP, INNER_PRODUCT, L2};
@@ -28,7 +28,7 @@ const LEAST_PROBABILITY: f64 = 1e-9;
 ///
 /// # Errors
 /// Returns [`ExportError`]. What was at `path` is unchanged, except after [`FileFault::NotSynced`](jasper_graph::FileFault).
-pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
+pub fn write(graph: &Graph, path: impl AsRef<Path>) -> Result<Vec<Slot>, ExportError> {
     let rows = Rows::new(graph)?;
     let path = path.as_ref();
     write_file(path, AtomicFile::create(path), |file| {
@@ -37,13 +37,13 @@ pub fn write<T: Element>(graph: &Graph<T>, path: impl AsRef<Path>) -> Result<Vec
     Ok(rows.into_slots())
 }
 
-struct FaissWriter<'a, T: 'static, W> {
-    graph: &'a Graph<T>,
-    rows: &'a Rows<'a, T>,
+struct FaissWriter<'a, W> {
+    graph: &'a Graph,
+    rows: &'a Rows<'a>,
     out: W,
 }
 
-impl<T: Element, W: Write> FaissWriter<'_, T, W> {
+impl<W: Write> FaissWriter<'_, W> {
     fn write(mut self) -> io::Result<()> {
         self.header(ID_MAP)?;
         self.header(HNSW_FLAT)?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, f16, no_progress};
+use jasper_core::{BuildParams, Element, ElementKind, MatrixView, Metric, Slot, f16, no_progress};
 use jasper_graph::Graph;
 use jasper_interop::{ExportError, ImportFault, diskann, faiss, hnswlib, parlay};
 
@@ -19,12 +19,12 @@ pub fn params(max_degree: usize) -> BuildParams {
     BuildParams::builder().max_degree(max_degree).build().unwrap()
 }
 
-pub fn neighbors(graph: &Graph<f32>) -> Vec<Vec<u32>> {
+pub fn neighbors(graph: &Graph) -> Vec<Vec<u32>> {
     let row = |i| graph.adjacency().neighbors(Slot::from_index(i)).iter().map(|n| n.get()).collect();
     (0..graph.slots()).map(row).collect()
 }
 
-fn read_diskann(bytes: &[u8], max_degree: usize) -> Result<Graph<f32>, ImportFault> {
+fn read_diskann(bytes: &[u8], max_degree: usize) -> Result<Graph, ImportFault> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ann");
     fs::write(&path, bytes).unwrap();
@@ -36,7 +36,7 @@ fn read_diskann(bytes: &[u8], max_degree: usize) -> Result<Graph<f32>, ImportFau
     })
 }
 
-fn read_parlay(bytes: &[u8]) -> Result<Graph<f32>, ImportFault> {
+fn read_parlay(bytes: &[u8]) -> Result<Graph, ImportFault> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("graph");
     fs::write(&path, bytes).unwrap();
@@ -55,7 +55,7 @@ fn a_diskann_graph_is_read() {
     assert_eq!((graph.keys().live(), graph.keys().tombstones()), (3, 1));
     assert_eq!(graph.keys().slot_of(1), Some(Slot::new(1)));
     assert_eq!(graph.keys().slot_of(3), None, "a frozen point has no key");
-    assert_eq!(graph.vectors().get(Slot::new(2)), [0.0, 2.0]);
+    assert_eq!(graph.vectors().get::<f32>(Slot::new(2)), [0.0, 2.0]);
     assert!(graph.check_structure().is_sound());
 }
 
@@ -120,8 +120,8 @@ fn a_parlay_graph_is_read_or_refused() {
 }
 
 /// Keys 30, 10, 20 in the slots 0, 2, 3; slot 1 is free. 30 -> 10, 10 -> 20 and 30, 20 -> 30.
-pub fn with_a_hole<T: Element>(metric: Metric) -> Graph<T> {
-    let mut graph = Graph::<T>::new(metric, 2, params(3)).unwrap();
+pub fn with_a_hole<T: Element>(metric: Metric) -> Graph {
+    let mut graph = Graph::new(T::KIND, metric, 2, params(3)).unwrap();
     let mut row = Vec::new();
     for (key, x) in [(30, 3.0), (5, 7.0), (10, 1.0), (20, 2.0)] {
         let vector = [T::from_f32(x), T::from_f32(x + 1.0)];
@@ -221,7 +221,7 @@ fn what_is_written_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ann");
     let slots = diskann::write(&graph, &path).unwrap();
-    let rows: Vec<f32> = slots.iter().flat_map(|&slot| graph.vectors().get(slot).to_vec()).collect();
+    let rows: Vec<f32> = slots.iter().flat_map(|&slot| graph.vectors().get::<f32>(slot).to_vec()).collect();
     let rows = MatrixView::new(&rows, 2).unwrap();
     let again = diskann::read(&path, &rows, Metric::InnerProduct, params(3), &mut no_progress).unwrap();
     assert_eq!(neighbors(&again), [vec![1, 2], vec![2], vec![0]]);
@@ -234,11 +234,11 @@ fn graphs_that_the_formats_cannot_hold_are_refused() {
     let path = folder.path().join("ann");
     let mut deleted = with_a_hole::<f32>(Metric::L2);
     deleted.keys_mut().delete(20).unwrap();
-    for write in [diskann::write::<f32>, hnswlib::write::<f32>, faiss::write::<f32>] {
+    for write in [diskann::write, hnswlib::write, faiss::write] {
         let error = write(&deleted, &path).unwrap_err();
         assert!(matches!(error, ExportError::Tombstones(1)), "{error}");
     }
-    let empty = Graph::<f32>::new(Metric::L2, 2, params(3)).unwrap();
+    let empty = Graph::new(ElementKind::F32, Metric::L2, 2, params(3)).unwrap();
     assert!(matches!(hnswlib::write(&empty, &path), Err(ExportError::Empty)));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     assert!(matches!(

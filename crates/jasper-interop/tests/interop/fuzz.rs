@@ -4,7 +4,7 @@
 
 use std::io::Cursor;
 
-use jasper_core::{BuildParams, Element, MatrixView, Metric, f16, no_progress};
+use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
 use jasper_graph::Graph;
 use jasper_interop::{ImportFault, diskann, faiss, hnswlib, parlay};
 
@@ -31,15 +31,12 @@ pub fn hnswlib(bytes: &[u8]) -> bool {
     is_sound(hnswlib::read_from(Cursor::new(bytes), bytes.len() as u64, Metric::L2, None, &mut no_progress))
 }
 
-/// Reads an index of faiss, of each element type.
+/// Reads an index of faiss.
 pub fn faiss(bytes: &[u8]) -> bool {
-    fn read<T: Element>(bytes: &[u8]) -> bool {
-        is_sound(faiss::read_from::<T>(Cursor::new(bytes), bytes.len() as u64, None, None, &mut no_progress))
-    }
-    read::<f32>(bytes) || read::<f16>(bytes) || read::<u8>(bytes) || read::<i8>(bytes)
+    is_sound(faiss::read_from(Cursor::new(bytes), bytes.len() as u64, None, None, &mut no_progress))
 }
 
-fn is_read(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph<f32>, ImportFault>) -> bool {
+fn is_read(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph, ImportFault>) -> bool {
     let params = BuildParams::builder().max_degree(5).build().expect("a valid degree");
     let rows = MatrixView::new(&ROWS, 2).expect("whole rows");
     let graph = read(&rows, params);
@@ -47,7 +44,7 @@ fn is_read(read: impl Fn(&MatrixView<'_, f32>, BuildParams) -> Result<Graph<f32>
     is_sound(graph)
 }
 
-fn is_sound<T: Element>(read: Result<Graph<T>, ImportFault>) -> bool {
+fn is_sound(read: Result<Graph, ImportFault>) -> bool {
     match read {
         Ok(graph) => {
             let report = graph.check_structure();

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Cursor;
-use std::path::Path;
 
 use jasper_core::{BuildParams, Element, Metric, Slot, f16, no_progress};
 use jasper_graph::Graph;
@@ -26,7 +25,7 @@ pub fn hnswlib_file() -> Vec<u8> {
     file
 }
 
-fn read_hnswlib(file: &[u8]) -> Result<Graph<f32>, ImportFault> {
+fn read_hnswlib(file: &[u8]) -> Result<Graph, ImportFault> {
     hnswlib::read_from(Cursor::new(file), file.len() as u64, Metric::L2, None, &mut no_progress)
 }
 
@@ -41,7 +40,7 @@ fn an_hnswlib_index_is_read() {
         [7, 9, u64::MAX - 1].map(|key| graph.keys().slot_of(key)),
         [1, 2, 3].map(|i| Some(Slot::new(i)))
     );
-    assert_eq!(graph.vectors().get(Slot::new(1)), [2.0, 1.0]);
+    assert_eq!(graph.vectors().get::<f32>(Slot::new(1)), [2.0, 1.0]);
     assert!(graph.check_structure().is_sound());
     let mut graph = graph;
     graph.keys_mut().restore(1 << 40).unwrap();
@@ -144,7 +143,7 @@ fn scalar(kind: i32, codes: &[u8]) -> Vec<u8> {
     [header, bytes!(codes.len() as u64 / 3, 0_u64, codes.len() as u64), codes.to_vec()].concat()
 }
 
-fn read_faiss<T: Element>(file: &[u8], metric: Option<Metric>) -> Result<Graph<T>, ImportFault> {
+fn read_faiss(file: &[u8], metric: Option<Metric>) -> Result<Graph, ImportFault> {
     faiss::read_from(Cursor::new(file), file.len() as u64, metric, None, &mut no_progress)
 }
 
@@ -153,54 +152,49 @@ fn a_faiss_index_is_read() {
     for (map, storage) in [(None, b"IxF2"), (Some(b"IxMp"), b"IxF2"), (Some(b"IxM2"), b"IxFl")] {
         let file = faiss_file(map, b"IHNf", 1, &flat(storage, 1));
         assert!(faiss::is_graph(&file));
-        let graph = read_faiss::<f32>(&file, None).unwrap();
+        let graph = read_faiss(&file, None).unwrap();
         assert_eq!(neighbors(&graph), [vec![1, 2], vec![0], vec![]]);
         assert_eq!(graph.adjacency().start_points(), [Slot::new(0)]);
         assert_eq!((graph.metric(), graph.params().max_degree()), (Metric::L2, 2));
         let keys = if map.is_some() { [30, 10, 1 << 50] } else { [0, 1, 2] };
         assert_eq!(keys.map(|key| graph.keys().slot_of(key).map(Slot::get)), [0, 1, 2].map(Some));
-        assert_eq!(graph.vectors().get(Slot::new(0)), [0.6, 0.8]);
+        assert_eq!(graph.vectors().get::<f32>(Slot::new(0)), [0.6, 0.8]);
         assert!(graph.check_structure().is_sound());
     }
     let products = faiss_file(None, b"IHNf", 0, &flat(b"IxFI", 0));
-    assert_eq!(read_faiss::<f32>(&products, None).unwrap().metric(), Metric::InnerProduct);
-    assert_eq!(read_faiss::<f32>(&products, Some(Metric::Cosine)).unwrap().metric(), Metric::Cosine);
-    let message = read_faiss::<f32>(&products, Some(Metric::L2)).unwrap_err().to_string();
+    assert_eq!(read_faiss(&products, None).unwrap().metric(), Metric::InnerProduct);
+    assert_eq!(read_faiss(&products, Some(Metric::Cosine)).unwrap().metric(), Metric::Cosine);
+    let message = read_faiss(&products, Some(Metric::L2)).unwrap_err().to_string();
     assert_eq!(message, "is of the metric ip, not l2; leave the metric out");
 }
 
 #[test]
 fn vectors_of_scalar_quantizers_are_read() {
-    let element = |file: &[u8]| faiss::element_of(Cursor::new(file), file.len() as u64).unwrap();
     let halves = [1.5, 2.0, 3.0, 4.0, 5.0, 6.0].map(f16::from_f32);
     let file = faiss_file(Some(b"IxMp"), b"IHNs", 1, &scalar(4, bytemuck::cast_slice(&halves)));
-    assert_eq!(element(&file), f16::KIND);
-    assert_eq!(read_faiss::<f16>(&file, None).unwrap().vectors().get(Slot::new(0)), &halves[..2]);
-    let message = read_faiss::<f32>(&file, None).unwrap_err().to_string();
-    assert_eq!(message, "holds vectors of f16, not f32; read them as f16");
+    assert_eq!(read_faiss(&file, None).unwrap().vectors().get::<f16>(Slot::new(0)), &halves[..2]);
+    assert_eq!(read_faiss(&file, None).unwrap().element(), f16::KIND);
 
     let file = faiss_file(None, b"IHNs", 1, &scalar(5, &[1, 2, 3, 4, 255, 6]));
-    assert_eq!(element(&file), u8::KIND);
-    assert_eq!(read_faiss::<u8>(&file, None).unwrap().vectors().get(Slot::new(2)), [255, 6]);
+    assert_eq!(read_faiss(&file, None).unwrap().vectors().get::<u8>(Slot::new(2)), [255, 6]);
     let file = faiss_file(None, b"IHNs", 1, &scalar(8, &[128, 0, 3, 4, 255, 129]));
-    assert_eq!(element(&file), i8::KIND);
-    assert_eq!(read_faiss::<i8>(&file, None).unwrap().vectors().get(Slot::new(0)), [0, -128]);
-    assert_eq!(read_faiss::<i8>(&file, None).unwrap().vectors().get(Slot::new(2)), [127, 1]);
+    assert_eq!(read_faiss(&file, None).unwrap().vectors().get::<i8>(Slot::new(0)), [0, -128]);
+    assert_eq!(read_faiss(&file, None).unwrap().vectors().get::<i8>(Slot::new(2)), [127, 1]);
 }
 
 #[test]
 fn a_faiss_index_that_cannot_be_is_refused() {
     let good = faiss_file(Some(b"IxMp"), b"IHNf", 1, &flat(b"IxF2", 1));
     for cut in 0..good.len() {
-        let fault = read_faiss::<f32>(&good[..cut], None).unwrap_err();
+        let fault = read_faiss(&good[..cut], None).unwrap_err();
         assert!(matches!(fault, ImportFault::Length { .. }), "{cut}: {fault}");
     }
     let longer = [&good[..], &[0]].concat();
-    assert!(matches!(read_faiss::<f32>(&longer, None), Err(ImportFault::Length { .. })));
+    assert!(matches!(read_faiss(&longer, None), Err(ImportFault::Length { .. })));
     let refused = |at: usize, word: u32, expected: &str| {
         let mut file = good.clone();
         file[at..at + 4].copy_from_slice(&word.to_le_bytes());
-        let message = read_faiss::<f32>(&file, None).unwrap_err().to_string();
+        let message = read_faiss(&file, None).unwrap_err().to_string();
         assert!(message.contains(expected), "at {at}: {message}");
     };
     refused(0, u32::from_le_bytes(*b"IxPT"), "its index is of faiss's type `IxPT`; IndexHNSWFlat (IHNf)");
@@ -237,10 +231,10 @@ fn a_faiss_index_that_cannot_be_is_refused() {
     refused(storage + 69, 2, "id_map.size() (2) must be 3");
     refused(storage + 77, 10, "vertices 0 and 1 have the same key (10)");
     let codes = faiss_file(None, b"IHNs", 1, &scalar(0, &[0; 6]));
-    let message = read_faiss::<u8>(&codes, None).unwrap_err().to_string();
+    let message = read_faiss(&codes, None).unwrap_err().to_string();
     assert!(message.contains("codes of the scalar quantizer 0; those of QT_fp16"), "{message}");
     let codes = faiss_file(None, b"IHNs", 1, &scalar(5, &[0; 12]));
-    let message = read_faiss::<u8>(&codes, None).unwrap_err().to_string();
+    let message = read_faiss(&codes, None).unwrap_err().to_string();
     assert!(message.contains("ScalarQuantizer.code_size (4) must be 2, from d"), "{message}");
 }
 
@@ -250,14 +244,14 @@ fn what_is_written_for_hnsw_is_read_again() {
     let path = folder.path().join("ann");
     for metric in Metric::ALL {
         let graph = with_a_hole::<f32>(metric);
-        let check = |again: Graph<f32>, format| {
+        let check = |again: Graph, format| {
             assert_eq!(GraphFormat::of_file(&path).unwrap(), Some(format));
             assert_eq!(neighbors(&again), [vec![1, 2], vec![2], vec![0]]);
             assert_eq!(again.adjacency().start_points(), [Slot::new(1)]);
             assert_eq!((again.metric(), again.params().max_degree()), (metric, 3));
             for key in [10, 20, 30] {
                 let vector =
-                    |graph: &Graph<f32>| graph.vectors().get(graph.keys().slot_of(key).unwrap()).to_vec();
+                    |graph: &Graph| graph.vectors().get::<f32>(graph.keys().slot_of(key).unwrap()).to_vec();
                 let [ours, theirs] = [&graph, &again].map(vector);
                 assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-6), "{ours:?} {theirs:?}");
             }
@@ -265,19 +259,18 @@ fn what_is_written_for_hnsw_is_read_again() {
         hnswlib::write(&graph, &path).unwrap();
         check(hnswlib::read(&path, metric, None, &mut no_progress).unwrap(), GraphFormat::Hnswlib);
         faiss::write(&graph, &path).unwrap();
-        assert_eq!(faiss::element(&path).unwrap(), f32::KIND);
         let given = (metric == Metric::Cosine).then_some(metric);
         check(faiss::read(&path, given, None, &mut no_progress).unwrap(), GraphFormat::Faiss);
     }
     fs::write(&path, [0; 300]).unwrap();
     assert_eq!(GraphFormat::of_file(&path).unwrap(), None);
-    let error = faiss::element(Path::new("none")).unwrap_err().to_string();
+    let error = faiss::read("none", None, None, &mut no_progress).unwrap_err().to_string();
     assert!(error.starts_with("none: cannot be read"), "{error}");
 }
 
 /// The default parameters, for what the file does not say.
 #[test]
 fn narrow_searches_of_a_build_are_not_taken_over() {
-    let graph = read_faiss::<f32>(&faiss_file(None, b"IHNf", 1, &flat(b"IxF2", 1)), None).unwrap();
+    let graph = read_faiss(&faiss_file(None, b"IHNf", 1, &flat(b"IxF2", 1)), None).unwrap();
     assert_eq!(graph.params().build_beam_width(), BuildParams::default().build_beam_width());
 }

@@ -22,7 +22,7 @@
 
 use std::mem;
 
-use jasper_core::{Element, Neighbor, Slot};
+use jasper_core::{Neighbor, Slot};
 use jasper_graph::{ComputeDistances, Graph};
 
 use super::frontier::Frontier;
@@ -51,10 +51,10 @@ pub(crate) struct SearchState {
 impl SearchState {
     /// Runs one search per distance computer, each with its own state, from the start points until every entry of the
     /// beam is expanded, or `max_hops` are. The searches do not affect each other; only their steps alternate.
-    pub(crate) fn search<T: Element>(
+    pub(crate) fn search(
         states: &mut [Self],
         computers: &[impl ComputeDistances],
-        graph: &Graph<T>,
+        graph: &Graph,
         size: BeamSize,
         max_hops: usize,
     ) {
@@ -63,10 +63,10 @@ impl SearchState {
     }
 
     /// [`Self::search`] from other vertices than the start points of the graph, by the index of a search.
-    pub(crate) fn search_from<'g, T: Element>(
+    pub(crate) fn search_from<'g>(
         states: &mut [Self],
         computers: &[impl ComputeDistances],
-        graph: &Graph<T>,
+        graph: &Graph,
         starts: impl Fn(usize) -> &'g [Slot],
         size: BeamSize,
         max_hops: usize,
@@ -96,13 +96,7 @@ impl SearchState {
         self.frontier.entries()
     }
 
-    fn begin<T: Element>(
-        &mut self,
-        graph: &Graph<T>,
-        computer: &impl ComputeDistances,
-        starts: &[Slot],
-        size: BeamSize,
-    ) {
+    fn begin(&mut self, graph: &Graph, computer: &impl ComputeDistances, starts: &[Slot], size: BeamSize) {
         self.frontier.reset(size);
         self.visited.reset(size.width, graph.slots());
         self.expanded.clear();
@@ -111,7 +105,7 @@ impl SearchState {
     }
 
     /// Expands the nearest unexpanded entry; returns false if there is none.
-    fn expand<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances) -> bool {
+    fn expand(&mut self, graph: &Graph, computer: &impl ComputeDistances) -> bool {
         let Some(nearest) = self.frontier.take_nearest() else { return false };
         self.expanded.push(nearest);
         self.cost.hops += 1;
@@ -135,7 +129,7 @@ impl SearchState {
     }
 
     /// Computes the distances of the remaining slots and inserts these into the frontier.
-    fn compute<T: Element>(&mut self, graph: &Graph<T>, computer: &impl ComputeDistances) {
+    fn compute(&mut self, graph: &Graph, computer: &impl ComputeDistances) {
         self.distances.resize(self.unvisited.len(), 0.0);
         computer.compute(&self.unvisited, &mut self.distances);
         self.frontier.insert(&self.unvisited, &self.distances);

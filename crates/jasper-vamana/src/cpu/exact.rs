@@ -1,6 +1,6 @@
 //! Exact nearest neighbors by brute force over all live vertices.
 
-use jasper_core::{Element, MatrixView, Neighbor, Progress, ProgressFn, Slot, Stage, padded_len};
+use jasper_core::{Element, Neighbor, Progress, ProgressFn, Slot, Stage, VectorView, with_element};
 use jasper_data::parallel;
 use jasper_graph::{DistanceComputer, Graph};
 
@@ -25,19 +25,35 @@ impl CpuExecutor {
     ///
     /// # Panics
     /// Panics if `k` is 0.
-    pub fn nearest<T: Element>(
+    pub fn nearest(
         &self,
-        graph: &Graph<T>,
-        queries: MatrixView<'_, T>,
+        graph: &Graph,
+        queries: &[VectorView<'_>],
         k: usize,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         assert!(k > 0, "k is at least 1");
         graph.require_vectors()?;
-        let prepared = graph.vectors().prepare_all(queries)?;
-        let rows = prepared.chunks_exact(padded_len::<T>(graph.dimension()));
+        let vectors = graph.vectors();
+        queries.iter().enumerate().try_for_each(|(row, &query)| vectors.check(row, query))?;
+        with_element!(graph.element(), T => self.nearest_of::<T>(graph, queries, k, progress))
+    }
+
+    /// [`Self::nearest`], for queries of the element type of the graph.
+    fn nearest_of<T: Element>(
+        &self,
+        graph: &Graph,
+        queries: &[VectorView<'_>],
+        k: usize,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
+        let vectors = graph.vectors();
+        let mut prepared = vec![Vec::new(); queries.len()];
+        for (row, (query, prepared)) in queries.iter().zip(&mut prepared).enumerate() {
+            vectors.prepare::<T>(row, query.of(), prepared)?;
+        }
         let mut lists: Vec<(DistanceComputer<'_, T>, TopK)> =
-            rows.map(|row| (graph.vectors().distance_computer(row), TopK::new(k))).collect();
+            prepared.iter().map(|query| (vectors.distance_computer(query), TopK::new(k))).collect();
         let total = graph.slots();
         for first in (0..total).step_by(SLOTS_PER_REPORT) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;

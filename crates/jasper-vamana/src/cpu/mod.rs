@@ -13,12 +13,11 @@ mod visited;
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, sync};
+use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot, sync, with_element};
 use jasper_data::{ThreadPool, parallel, pool_builder};
 use jasper_graph::{Graph, VectorTable};
 
 use crate::connectivity::{self, Vertices};
-use crate::ingest::bytes_of;
 use crate::threads;
 use crate::{BeamSize, CandidateSearch, ChunkEdges, Executor, PeerSampling, Published};
 use beam::{SEARCHES_PER_THREAD, SearchState};
@@ -164,22 +163,17 @@ impl CpuExecutor {
     }
 }
 
-/// Evaluates an expression with the vectors by which a graph is linked: its own, or those [quantized to
-/// bytes](VectorTable::sq8).
+/// Evaluates an expression with the vectors by which a graph is linked, its own or those [quantized to
+/// bytes](VectorTable::sq8), and with their type.
 macro_rules! link_by {
-    ($graph:ident, |$vectors:ident| $result:expr) => {
-        match $graph.vectors().sq8() {
-            Some($vectors) => $result,
-            None => {
-                let $vectors = $graph.vectors();
-                $result
-            }
-        }
-    };
+    ($graph:ident, |$vectors:ident, $V:ident| $result:expr) => {{
+        let $vectors = $graph.vectors().sq8().unwrap_or($graph.vectors());
+        with_element!($vectors.element(), $V => $result)
+    }};
 }
 
-impl<T: Element> Executor<T> for CpuExecutor {
-    type Graph = Graph<T>;
+impl Executor for CpuExecutor {
+    type Graph = Graph;
     type Error = Infallible;
     type Candidates = NeighborLists;
     type Edges = NeighborLists;
@@ -194,18 +188,18 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn find_candidates(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         chunk: &[Slot],
         search: CandidateSearch,
     ) -> Result<NeighborLists, Infallible> {
-        Ok(link_by!(graph, |vectors| {
-            let rows: Vec<_> = chunk.iter().map(|&vertex| vectors.padded(vertex)).collect();
+        Ok(link_by!(graph, |vectors, V| {
+            let rows: Vec<_> = chunk.iter().map(|&vertex| vectors.padded::<V>(vertex)).collect();
             let order = order_by_nearness(&self.pool, &rows);
             let vertices: Vec<_> = order.into_iter().map(|i| chunk[i as usize]).collect();
             NeighborLists::join(self.for_chunks(&vertices, |buffers, vertices| {
                 let mut candidates = NeighborLists::default();
                 for vertices in vertices.chunks(SEARCHES_PER_THREAD) {
-                    buffers.find_candidates(vectors, graph, vertices, search, &mut candidates);
+                    buffers.find_candidates::<V>(vectors, graph, vertices, search, &mut candidates);
                 }
                 candidates
             }))
@@ -225,48 +219,48 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn find_duplicates(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         mut candidates: NeighborLists,
     ) -> Result<NeighborLists, Infallible> {
-        link_by!(graph, |vectors| {
-            candidates.remove_duplicates(|vertex, found| duplicate_of(vectors, graph, vertex, found));
+        link_by!(graph, |vectors, V| {
+            candidates.remove_duplicates(|vertex, found| duplicate_of::<V>(vectors, graph, vertex, found));
         });
         Ok(candidates)
     }
 
     fn add_peers(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         candidates: NeighborLists,
         sampling: PeerSampling,
     ) -> Result<NeighborLists, Infallible> {
         let batch = candidates.batch();
         let params = graph.params();
-        Ok(link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), lists| {
-            lists.cost.distances += buffers.add_peers(vectors, params, vertex, &batch, sampling, found);
+        Ok(link_by!(graph, |vectors, V| self.map_lists(candidates, |buffers, &(vertex, found), lists| {
+            lists.cost.distances += buffers.add_peers::<V>(vectors, params, vertex, &batch, sampling, found);
             lists.push(vertex, &buffers.candidates);
         })))
     }
 
     fn prune(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         candidates: NeighborLists,
         with_rows: bool,
     ) -> Result<ChunkEdges<NeighborLists>, Infallible> {
         let params = graph.params();
         let mut edges =
-            link_by!(graph, |vectors| self.map_lists(candidates, |buffers, &(vertex, found), edges| {
+            link_by!(graph, |vectors, V| self.map_lists(candidates, |buffers, &(vertex, found), edges| {
                 buffers.candidates.clear();
                 if with_rows {
                     let row = graph.adjacency().neighbors(vertex);
-                    buffers.compute(vectors, vertex, row.iter().copied());
+                    buffers.compute::<V>(vectors, vertex, row.iter().copied());
                     edges.cost.prune_distances += row.len() as u64;
                 }
                 buffers.candidates.extend_from_slice(found);
                 buffers.order_candidates(params);
                 let ThreadBuffers { prune, candidates, .. } = buffers;
-                prune.keep(
+                prune.keep::<V>(
                     vectors,
                     vectors.origin(vertex),
                     candidates,
@@ -285,7 +279,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(ChunkEdges { edges, duplicates, cost })
     }
 
-    fn publish_edges(&self, graph: &mut Graph<T>, chunks: &[NeighborLists]) -> Result<(), Infallible> {
+    fn publish_edges(&self, graph: &mut Graph, chunks: &[NeighborLists]) -> Result<(), Infallible> {
         chunks.iter().for_each(|edges| edges.write(graph));
         Ok(())
     }
@@ -296,14 +290,14 @@ impl<T: Element> Executor<T> for CpuExecutor {
 
     fn merge(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         back_edges: &mut BackEdges,
         max_kept: Option<usize>,
     ) -> Result<Option<Vec<NewRows>>, Infallible> {
         let targets = back_edges.next(MERGE_CHUNK);
-        let new_rows = link_by!(graph, |vectors| {
+        let new_rows = link_by!(graph, |vectors, V| {
             self.for_items(&targets, |buffers, edges, out| {
-                buffers.merge(vectors, graph, edges, max_kept, out)
+                buffers.merge::<V>(vectors, graph, edges, max_kept, out)
             })
         });
         let merged = targets.into_iter().map(<[_]>::len).sum();
@@ -311,7 +305,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok((merged > 0).then_some(new_rows))
     }
 
-    fn publish_rows(&self, graph: &mut Graph<T>, new_rows: Vec<NewRows>) -> Result<Published, Infallible> {
+    fn publish_rows(&self, graph: &mut Graph, new_rows: Vec<NewRows>) -> Result<Published, Infallible> {
         let mut published = Published::default();
         for part in new_rows {
             part.write(graph);
@@ -321,31 +315,33 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(published)
     }
 
-    fn incoming_edges(&self, graph: &Graph<T>) -> Result<Vec<u32>, Infallible> {
+    fn incoming_edges(&self, graph: &Graph) -> Result<Vec<u32>, Infallible> {
         Ok(parallel::install(&self.pool, || connectivity::incoming_edges(graph)))
     }
 
-    fn rows_to_repair(&self, graph: &Graph<T>) -> Result<Vec<Slot>, Infallible> {
+    fn rows_to_repair(&self, graph: &Graph) -> Result<Vec<Slot>, Infallible> {
         Ok(parallel::install(&self.pool, || connectivity::rows_to_repair(graph)))
     }
 
-    fn repair_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<NewRows>, Infallible> {
-        Ok(link_by!(graph, |vectors| {
-            self.for_items(vertices, |buffers, &vertex, out| buffers.repair_row(vectors, graph, vertex, out))
+    fn repair_rows(&self, graph: &Graph, vertices: &[Slot]) -> Result<Vec<NewRows>, Infallible> {
+        Ok(link_by!(graph, |vectors, V| {
+            self.for_items(vertices, |buffers, &vertex, out| {
+                buffers.repair_row::<V>(vectors, graph, vertex, out)
+            })
         }))
     }
 
-    fn reachable(&self, graph: &Graph<T>, start: Slot, vertices: Vertices) -> Result<BitSet, Infallible> {
+    fn reachable(&self, graph: &Graph, start: Slot, vertices: Vertices) -> Result<BitSet, Infallible> {
         Ok(parallel::install(&self.pool, || connectivity::reachable(graph, start, vertices)))
     }
 
-    fn spanning_tree(&self, graph: &Graph<T>, start: Slot) -> Result<Vec<u32>, Infallible> {
+    fn spanning_tree(&self, graph: &Graph, start: Slot) -> Result<Vec<u32>, Infallible> {
         Ok(parallel::install(&self.pool, || connectivity::spanning_tree(graph, start)))
     }
 
     fn nearest_with_room(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         candidates: NeighborLists,
         reached: &BitSet,
     ) -> Result<Vec<(Slot, Neighbor)>, Infallible> {
@@ -357,13 +353,13 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(candidates.iter().filter_map(nearest).collect())
     }
 
-    fn edge_rows(&self, graph: &Graph<T>, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Infallible> {
+    fn edge_rows(&self, graph: &Graph, vertices: &[Slot]) -> Result<Vec<Vec<Slot>>, Infallible> {
         Ok(vertices.iter().map(|&vertex| graph.adjacency().neighbors(vertex).to_vec()).collect())
     }
 
     fn new_rows(
         &self,
-        _graph: &Graph<T>,
+        _graph: &Graph,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
     ) -> Result<Vec<NewRows>, Infallible> {
@@ -374,7 +370,7 @@ impl<T: Element> Executor<T> for CpuExecutor {
         Ok(vec![new_rows])
     }
 
-    fn sync_host_edges(&self, _graph: &mut Graph<T>) -> Result<(), Infallible> {
+    fn sync_host_edges(&self, _graph: &mut Graph) -> Result<(), Infallible> {
         Ok(())
     }
 }
@@ -382,10 +378,10 @@ impl<T: Element> Executor<T> for CpuExecutor {
 impl ThreadBuffers {
     /// Searches for the vectors of at most [`SEARCHES_PER_THREAD`] `vertices`. Their candidates are the expanded
     /// vertices.
-    fn find_candidates<V: Element, T: Element>(
+    fn find_candidates<V: Element>(
         &mut self,
-        vectors: &VectorTable<V>,
-        graph: &Graph<T>,
+        vectors: &VectorTable,
+        graph: &Graph,
         vertices: &[Slot],
         search: CandidateSearch,
         candidates: &mut NeighborLists,
@@ -396,7 +392,7 @@ impl ThreadBuffers {
             return;
         }
         let computers: Vec<_> =
-            vertices.iter().map(|&vertex| vectors.slot_distance_computer(vertex).sketched()).collect();
+            vertices.iter().map(|&vertex| vectors.slot_distance_computer::<V>(vertex).sketched()).collect();
         let starts = |i: usize| if from_vertex { &vertices[i..=i] } else { graph.adjacency().start_points() };
         let size = BeamSize::new(beam_width);
         SearchState::search_from(&mut self.searches, &computers, graph, starts, size, max_hops);
@@ -413,7 +409,7 @@ impl ThreadBuffers {
     /// and whether each is linked. Returns the number of distances computed.
     fn add_peers<V: Element>(
         &mut self,
-        vectors: &VectorTable<V>,
+        vectors: &VectorTable,
         params: &BuildParams,
         vertex: Slot,
         batch: &[(Slot, bool)],
@@ -430,7 +426,7 @@ impl ThreadBuffers {
             let sample = sampling.positions(round, batch.len()).map(|position| batch[position]);
             let others = sample.filter(|(slot, is_linked)| *is_linked && *slot != vertex);
             self.candidates.clear();
-            self.compute(vectors, vertex, others.map(|(slot, _)| slot));
+            self.compute::<V>(vectors, vertex, others.map(|(slot, _)| slot));
             distances += self.slots.len() as u64;
             near.extend(self.candidates.iter().filter(|near| bound.is_none_or(|bound| near < &bound)));
         }
@@ -447,10 +443,10 @@ impl ThreadBuffers {
 
     /// Merges back edges into the row of their target: appends them where they fit, else prunes old and new edges
     /// together to at most `max_kept`; appends what fits if that is `None`.
-    fn merge<V: Element, T: Element>(
+    fn merge<V: Element>(
         &mut self,
-        vectors: &VectorTable<V>,
-        graph: &Graph<T>,
+        vectors: &VectorTable,
+        graph: &Graph,
         edges: &[BackEdge],
         max_kept: Option<usize>,
         new_rows: &mut NewRows,
@@ -468,7 +464,7 @@ impl ThreadBuffers {
             return;
         };
         let new = self.candidates.len();
-        self.compute(vectors, target, old.iter().copied());
+        self.compute::<V>(vectors, target, old.iter().copied());
         let row = &mut self.candidates[new..];
         // A row holds first-round edges, nearest first, then second-round edges, nearest first, then appended edges.
         // Edges that an earlier prune kept are not compared again. Edges of its second round take part only in the
@@ -483,7 +479,7 @@ impl ThreadBuffers {
         let farthest = candidates.last().copied();
         deferred.retain(|&neighbor| Some(neighbor) <= farthest);
         candidates.retain(|neighbor| !deferred.contains(neighbor));
-        self.prune.keep(vectors, vectors.origin(target), candidates, deferred, max_kept, params.alpha());
+        self.prune.keep::<V>(vectors, vectors.origin(target), candidates, deferred, max_kept, params.alpha());
         let min_degree = params.min_degree(graph.metric()).min(max_kept);
         let kept = self.prune.fill(candidates, deferred, min_degree);
         new_rows.replace(target, kept.iter().map(|kept| kept.slot()));
@@ -514,17 +510,17 @@ impl ThreadBuffers {
     ///    are added later.
     /// 3. **Replacements join the part of the row** whose prune round kept them, so that later prunes find it as they
     ///    would find their own.
-    fn repair_row<V: Element, T: Element>(
+    fn repair_row<V: Element>(
         &mut self,
-        vectors: &VectorTable<V>,
-        graph: &Graph<T>,
+        vectors: &VectorTable,
+        graph: &Graph,
         vertex: Slot,
         new_rows: &mut NewRows,
     ) {
         let (params, old) = (graph.params(), graph.adjacency().neighbors(vertex));
         let is_tombstone = |&slot: &Slot| graph.keys().is_tombstone(slot);
         self.candidates.clear();
-        self.compute(vectors, vertex, old.iter().copied().filter(|slot| !is_tombstone(slot)));
+        self.compute::<V>(vectors, vertex, old.iter().copied().filter(|slot| !is_tombstone(slot)));
         let live_count = self.candidates.len();
         let tombstones = old.iter().copied().filter(is_tombstone);
         let mut replacements: Vec<_> =
@@ -532,7 +528,7 @@ impl ThreadBuffers {
         replacements.retain(|&slot| slot != vertex && graph.keys().is_live(slot) && !old.contains(&slot));
         replacements.sort_unstable();
         replacements.dedup();
-        self.compute(vectors, vertex, replacements.into_iter());
+        self.compute::<V>(vectors, vertex, replacements.into_iter());
         let (live, replacements) = self.candidates.split_at_mut(live_count);
         let [first, kept_before] = kept_prefixes(live, params.alpha());
         live.iter_mut().for_each(|neighbor| *neighbor = neighbor.kept_before());
@@ -541,7 +537,8 @@ impl ThreadBuffers {
         self.candidates.truncate(params.max_candidates());
         let max_len = old.len().max(params.max_degree() / 2);
         let origin = vectors.origin(vertex);
-        let kept = self.prune.keep(vectors, origin, &self.candidates, &[], max_len, params.alpha()).to_vec();
+        let kept =
+            self.prune.keep::<V>(vectors, origin, &self.candidates, &[], max_len, params.alpha()).to_vec();
         let (live, replacements) = kept.split_at(live_count);
         let (first_round, second_round) =
             replacements.split_at(self.prune.kept_first.max(live_count) - live_count);
@@ -562,14 +559,14 @@ impl ThreadBuffers {
     /// Adds `slots` and their distances from `vertex` to the candidates.
     fn compute<V: Element>(
         &mut self,
-        vectors: &VectorTable<V>,
+        vectors: &VectorTable,
         vertex: Slot,
         slots: impl Iterator<Item = Slot>,
     ) {
         self.slots.clear();
         self.slots.extend(slots);
         self.distances.resize(self.slots.len(), 0.0);
-        vectors.slot_distance_computer(vertex).compute(&self.slots, &mut self.distances);
+        vectors.slot_distance_computer::<V>(vertex).compute(&self.slots, &mut self.distances);
         let found = self.slots.iter().zip(&self.distances);
         self.candidates.extend(found.map(|(&slot, &distance)| Neighbor::new(distance, slot)));
     }
@@ -583,14 +580,15 @@ impl ThreadBuffers {
 }
 
 /// The first of `candidates` with the same vector as `vertex`. Its distance is that of the vertex from itself.
-fn duplicate_of<V: Element, T: Element>(
-    vectors: &VectorTable<V>,
-    graph: &Graph<T>,
+fn duplicate_of<V: Element>(
+    vectors: &VectorTable,
+    graph: &Graph,
     vertex: Slot,
     candidates: &[Neighbor],
 ) -> Option<Slot> {
-    let own = Neighbor::new(vectors.slot_distance_computer(vertex).distance_to(vertex), vertex).distance();
-    let vector = bytes_of(graph.vectors().padded(vertex));
+    let own =
+        Neighbor::new(vectors.slot_distance_computer::<V>(vertex).distance_to(vertex), vertex).distance();
+    let vector = graph.vectors().padded_bytes(vertex);
     let ties = candidates.iter().filter(|candidate| candidate.distance() == own);
-    ties.map(|candidate| candidate.slot()).find(|&slot| bytes_of(graph.vectors().padded(slot)) == vector)
+    ties.map(|candidate| candidate.slot()).find(|&slot| graph.vectors().padded_bytes(slot) == vector)
 }

@@ -1,6 +1,6 @@
 //! Candidates, edges and rows of a batch, before they are in the graph.
 
-use jasper_core::{Element, Neighbor, Slot};
+use jasper_core::{Neighbor, Slot};
 use jasper_graph::Graph;
 
 use crate::OperationCounts;
@@ -60,7 +60,7 @@ impl NeighborLists {
     }
 
     /// Makes each list the row of its vertex.
-    pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {
+    pub(crate) fn write(&self, graph: &mut Graph) {
         let mut slots = Vec::new();
         for (vertex, neighbors) in self.iter() {
             slots.clear();
@@ -136,7 +136,7 @@ impl NewRows {
         self.rows.push(NewRow { vertex, end: self.neighbors.len(), is_appended });
     }
 
-    pub(crate) fn write<T: Element>(&self, graph: &mut Graph<T>) {
+    pub(crate) fn write(&self, graph: &mut Graph) {
         let mut start = 0;
         for row in &self.rows {
             let neighbors = &self.neighbors[std::mem::replace(&mut start, row.end)..row.end];

@@ -77,7 +77,7 @@ impl Prune {
     /// in its second round are passed as `deferred`, and tested only in the second round.
     pub(crate) fn keep<T: Element>(
         &mut self,
-        vectors: &VectorTable<T>,
+        vectors: &VectorTable,
         origin: Origin,
         candidates: &[Neighbor],
         deferred: &[Neighbor],
@@ -95,10 +95,10 @@ impl Prune {
                 break;
             }
             if let Some(next) = candidates.get(i + 1) {
-                jasper_core::distance::prefetch(vectors.padded(next.slot()));
+                jasper_core::distance::prefetch(vectors.padded::<T>(next.slot()));
             }
             let mut candidate = fresh(candidate);
-            let is_deferred = self.try_keep(vectors, origin, &mut candidate, FIRST_ALPHA, alpha);
+            let is_deferred = self.try_keep::<T>(vectors, origin, &mut candidate, FIRST_ALPHA, alpha);
             if is_deferred {
                 second_round.push(candidate);
             }
@@ -109,7 +109,7 @@ impl Prune {
             if self.kept.len() == max_degree {
                 break;
             }
-            self.try_keep(vectors, origin, candidate, alpha, alpha);
+            self.try_keep::<T>(vectors, origin, candidate, alpha, alpha);
         }
         self.deferred = second_round;
         &self.kept
@@ -137,7 +137,7 @@ impl Prune {
     /// kept then either.
     fn try_keep<T: Element>(
         &mut self,
-        vectors: &VectorTable<T>,
+        vectors: &VectorTable,
         origin: Origin,
         candidate: &mut Candidate,
         round: f32,
@@ -145,7 +145,7 @@ impl Prune {
     ) -> bool {
         let Candidate { neighbor, compared } = candidate;
         let is_kept_before = neighbor.is_kept_before();
-        let computer = vectors.distance_computer_from(origin, neighbor.slot());
+        let computer = vectors.distance_computer_from::<T>(origin, neighbor.slot());
         let offset = vectors.alpha_offset(origin);
         let mut distances = [0.0; COMPARE_CHUNK];
         for set in if is_kept_before { OTHERS..=OTHERS } else { KEPT_BEFORE..=OTHERS } {
@@ -191,12 +191,12 @@ pub(crate) fn kept_prefixes(row: &[Neighbor], alpha: f32) -> [usize; 2] {
 mod tests {
     use super::*;
     use crate::start;
-    use jasper_core::{BuildParams, Metric, synthetic::Clusters};
+    use jasper_core::{BuildParams, ElementKind, Metric, synthetic::Clusters};
     use jasper_graph::Graph;
 
     /// The rule as the paper has it, for each alpha: take the nearest candidate, drop those that it occludes, repeat.
     fn naive(
-        graph: &Graph<f32>,
+        graph: &Graph,
         origin: Origin,
         candidates: &[Neighbor],
         max_degree: usize,
@@ -208,7 +208,7 @@ mod tests {
                 occludes(
                     graph.vectors().alpha_offset(origin),
                     alpha,
-                    graph.vectors().distance_computer_from(origin, kept).distance_to(c.slot()),
+                    graph.vectors().distance_computer_from::<f32>(origin, kept).distance_to(c.slot()),
                     c.distance(),
                 )
             };
@@ -227,7 +227,7 @@ mod tests {
     fn keeps_what_the_paper_keeps() {
         for metric in Metric::ALL {
             let rows: Vec<f32> = Clusters::new(8, 5).rows(200, 0);
-            let mut graph = Graph::new(metric, 8, BuildParams::default()).unwrap();
+            let mut graph = Graph::new(ElementKind::F32, metric, 8, BuildParams::default()).unwrap();
             let mut prepared = Vec::new();
             for row in rows.chunks_exact(8) {
                 let norm = graph.vectors().prepare(0, row, &mut prepared).unwrap();
@@ -237,7 +237,7 @@ mod tests {
             start::set_center(&mut graph, &mean);
             for (point, max_degree, alpha) in [(0, 64, 1.2), (3, 5, 1.0), (9, 64, 1.0), (50, 12, 2.0)] {
                 let origin = graph.vectors().origin(Slot::new(point));
-                let computer = graph.vectors().slot_distance_computer(Slot::new(point));
+                let computer = graph.vectors().slot_distance_computer::<f32>(Slot::new(point));
                 let mut candidates: Vec<_> = (0..200)
                     .filter(|&slot| slot != point)
                     .map(|slot| Neighbor::new(computer.distance_to(Slot::new(slot)), Slot::new(slot)))
@@ -245,7 +245,8 @@ mod tests {
                 candidates.sort_unstable();
                 let mut prune = Prune::default();
                 let slots = |kept: &[Neighbor]| kept.iter().map(|n| n.slot()).collect::<Vec<_>>();
-                let kept = slots(prune.keep(graph.vectors(), origin, &candidates, &[], max_degree, alpha));
+                let kept =
+                    slots(prune.keep::<f32>(graph.vectors(), origin, &candidates, &[], max_degree, alpha));
                 assert_eq!(kept, naive(&graph, origin, &candidates, max_degree, alpha));
                 let full = prune.take_distances();
                 assert!(full > 0 && kept.len() <= max_degree);
@@ -253,12 +254,13 @@ mod tests {
                 // far, the result is the same, for fewer distances.
                 let (more, rest): (Vec<_>, Vec<_>) =
                     candidates.iter().partition(|c| c.is_same(candidates[candidates.len() - 1]));
-                let first = prune.keep(graph.vectors(), origin, &rest, &[], max_degree, alpha).to_vec();
+                let first =
+                    prune.keep::<f32>(graph.vectors(), origin, &rest, &[], max_degree, alpha).to_vec();
                 let len = first.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
                 let kept_before = |run: &[Neighbor]| run.iter().map(|n| n.kept_before()).collect::<Vec<_>>();
                 let (again, deferred) = (kept_before(&first[..len]), kept_before(&first[len..]));
                 prune.take_distances();
-                let kept_before = slots(prune.keep(
+                let kept_before = slots(prune.keep::<f32>(
                     graph.vectors(),
                     origin,
                     &[&again[..], &more].concat(),
@@ -269,7 +271,8 @@ mod tests {
                 let pruned_cost = prune.take_distances();
                 let mut plain: Vec<_> = first.iter().chain(&more).copied().collect();
                 plain.sort_unstable();
-                let from_scratch = slots(prune.keep(graph.vectors(), origin, &plain, &[], max_degree, alpha));
+                let from_scratch =
+                    slots(prune.keep::<f32>(graph.vectors(), origin, &plain, &[], max_degree, alpha));
                 assert_eq!(kept_before, from_scratch);
                 assert!(pruned_cost <= prune.take_distances());
             }

@@ -25,7 +25,7 @@ impl CpuExecutor {
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn search_batch<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
@@ -39,7 +39,7 @@ impl CpuExecutor {
     /// Searches for each of `queries` with its own filter.
     fn search_each<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         queries: &[&[T]],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
@@ -50,7 +50,7 @@ impl CpuExecutor {
             let mut sum = SearchReport::default();
             for query in queries {
                 let plan = SearchPlan::new(graph, params.of_query(query.row), 1, CostModel::CPU)?;
-                sum += buffers.search_task(&plan, std::slice::from_mut(query))?;
+                sum += buffers.search_task::<T>(&plan, std::slice::from_mut(query))?;
             }
             Ok(sum)
         })
@@ -63,13 +63,13 @@ impl CpuExecutor {
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn search_planned<T: Element>(
         &self,
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         queries: &[&[T]],
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         check(plan.graph, plan.params.k, queries, &matches)?;
-        let search = |buffers: &mut ThreadBuffers, queries: &mut [PendingQuery<'_, T>]| {
-            buffers.search_task(plan, queries)
+        let search = |buffers: &mut ThreadBuffers, queries: &mut [PendingQuery<'_>]| {
+            buffers.search_task::<T>(plan, queries)
         };
         self.search_tasks(plan.params.k, queries, matches, search)
     }
@@ -80,15 +80,14 @@ impl CpuExecutor {
         k: usize,
         queries: &[&[T]],
         matches: MatchesMut<'_>,
-        search: impl Fn(&mut ThreadBuffers, &mut [PendingQuery<'_, T>]) -> Result<SearchReport, SearchError>
-        + Sync,
+        search: impl Fn(&mut ThreadBuffers, &mut [PendingQuery<'_>]) -> Result<SearchReport, SearchError> + Sync,
     ) -> Result<SearchReport, SearchError> {
         let order = order_by_nearness(self.search_pool(), queries);
         let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(k).map(Some).collect();
-        let mut tasks: Vec<PendingQuery<'_, T>> = order
+        let mut tasks: Vec<PendingQuery<'_>> = order
             .into_iter()
             .map(|row| row as usize)
-            .filter_map(|row| Some(PendingQuery::new(row, queries[row], outputs[row].take()?)))
+            .filter_map(|row| Some(PendingQuery::new(row, queries[row].into(), outputs[row].take()?)))
             .collect();
         if let [query] = &mut tasks[..] {
             return self.with_buffers(|buffers| search(buffers, std::slice::from_mut(query)));
@@ -114,22 +113,22 @@ impl CpuExecutor {
     /// Returns [`SearchError`].
     pub fn search_one<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         query: &[T],
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         params.check_filters(1)?;
         let plan = SearchPlan::new(graph, params.of_query(0), 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
-        let mut query = [PendingQuery::new(0, query, matches.as_mut())];
-        self.with_buffers(|buffers| buffers.search_task(&plan, &mut query))?;
+        let mut query = [PendingQuery::new(0, query.into(), matches.as_mut())];
+        self.with_buffers(|buffers| buffers.search_task::<T>(&plan, &mut query))?;
         Ok(matches.hits(0).collect())
     }
 }
 
 /// Checks the lengths of all queries, and of the arrays for their results.
 fn check<T: Element>(
-    graph: &Graph<T>,
+    graph: &Graph,
     k: usize,
     queries: &[&[T]],
     matches: &MatchesMut<'_>,
@@ -146,13 +145,13 @@ impl ThreadBuffers {
     /// Searches for the queries of one task, and again for those with too few hits. Orders the queries as it likes.
     fn search_task<T: Element>(
         &mut self,
-        plan: &SearchPlan<'_, T>,
-        queries: &mut [PendingQuery<'_, T>],
+        plan: &SearchPlan<'_>,
+        queries: &mut [PendingQuery<'_>],
     ) -> Result<SearchReport, SearchError> {
         let graph = plan.graph;
         let mut prepared = vec![Vec::new(); queries.len()];
         for (prepared, query) in prepared.iter_mut().zip(&*queries) {
-            graph.vectors().prepare(query.row, query.vector, prepared)?;
+            graph.vectors().prepare(query.row, query.vector.of::<T>(), prepared)?;
         }
         let is_estimated = plan.strategy != Strategy::Scan || !graph.has_vectors();
         let codes = plan.rerank.filter(|_| is_estimated).and_then(|_| graph.vectors().codes());
@@ -188,23 +187,23 @@ impl ThreadBuffers {
             }
         }
         let needs_scan =
-            |query: &PendingQuery<'_, T>| plan.strategy != Strategy::Scan && plan.needs_scan(query.filled);
+            |query: &PendingQuery<'_>| plan.strategy != Strategy::Scan && plan.needs_scan(query.filled);
         queries.sort_by_key(|query| !needs_scan(query));
         let short = queries.partition_point(needs_scan);
         if short > 0 {
-            report += self.search_task(&plan.as_scan(), &mut queries[..short])?;
+            report += self.search_task::<T>(&plan.as_scan(), &mut queries[..short])?;
         }
         Ok(report)
     }
 
     /// Writes the results of the interleaved search `i`, or of a scan. `computer` computes exact distances, or estimates
     /// if there are no vectors.
-    fn finish<T: Element>(
+    fn finish(
         &mut self,
-        plan: &SearchPlan<'_, T>,
+        plan: &SearchPlan<'_>,
         i: usize,
         computer: &impl ComputeDistances,
-        query: &mut PendingQuery<'_, T>,
+        query: &mut PendingQuery<'_>,
     ) -> SearchReport {
         let mut report = SearchReport::default();
         if plan.strategy == Strategy::Scan {
@@ -251,8 +250,8 @@ fn pairs(found: &[Neighbor]) -> impl Iterator<Item = (Slot, f32)> {
 }
 
 /// The nearest `k` vertices with a key that may be returned, by brute force.
-fn scan<T: Element>(
-    plan: &SearchPlan<'_, T>,
+fn scan(
+    plan: &SearchPlan<'_>,
     computer: &impl ComputeDistances,
     cost: &mut OperationCounts,
 ) -> Vec<Neighbor> {

@@ -3,7 +3,7 @@
 mod free;
 mod plan;
 
-use jasper_core::{BuildParams, Element, Key, Metric, Neighbor, Slot, padded_len};
+use jasper_core::{BuildParams, ElementKind, Key, Metric, Neighbor, Slot};
 use jasper_graph::{Graph, needs_terms};
 
 use crate::bulk_linker::largest_batch;
@@ -19,10 +19,10 @@ pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, Plan
 ///
 /// ```
 /// use jasper_vamana::{BuildSpec, MemorySpace};
-/// use jasper_core::{BuildParams, Metric};
+/// use jasper_core::{BuildParams, ElementKind, Metric};
 /// let params = BuildParams::builder().max_degree(64).build()?;
-/// let spec = BuildSpec { rows: 100_000_000, dimension: 96, metric: Metric::L2, params };
-/// let plan = spec.plan_on_host::<f32>();
+/// let spec = BuildSpec { rows: 100_000_000, element: ElementKind::F32, dimension: 96, metric: Metric::L2, params };
+/// let plan = spec.plan_on_host();
 /// assert_eq!((plan.parts()[0].name, plan.parts()[0].bytes), ("vectors", 38_400_000_000));
 /// assert!(plan.total(MemorySpace::Host) > 64_000_000_000);
 /// # Ok::<(), jasper_core::ParamError>(())
@@ -31,6 +31,8 @@ pub use plan::{Bytes, MemoryPlan, MemorySpace, ParseMemorySpaceError, Part, Plan
 pub struct BuildSpec {
     /// Number of vectors. Identical ones take less memory than planned.
     pub rows: usize,
+    /// Type of a coordinate.
+    pub element: ElementKind,
     /// Coordinates per vector.
     pub dimension: usize,
     /// The metric.
@@ -53,9 +55,10 @@ const PROCESS_BYTES: usize = 12 << 20;
 
 impl BuildSpec {
     /// The shape of a build of `graph`, with all its slots.
-    pub fn of<T: Element>(graph: &Graph<T>) -> Self {
+    pub fn of(graph: &Graph) -> Self {
         Self {
             rows: graph.slots(),
+            element: graph.element(),
             dimension: graph.dimension(),
             metric: graph.metric(),
             params: *graph.params(),
@@ -72,61 +75,61 @@ impl BuildSpec {
     /// | scratch | the larger of the table that finds identical vectors, the largest batch and, if vectors are to be quantized, the training; temporary |
     /// | sketches | lower bounds of distances for the searches of the build; temporary |
     /// | process | code, threads and stacks, and the rounding to huge pages |
-    pub fn plan_on_host<T: Element>(&self) -> MemoryPlan {
-        let plan = self.plan_index::<T>(self.linking_bytes());
-        plan.part(MemorySpace::Host, SKETCHES, self.sketches::<T>().1 as u64)
+    pub fn plan_on_host(&self) -> MemoryPlan {
+        let plan = self.plan_index(self.linking_bytes());
+        plan.part(MemorySpace::Host, SKETCHES, self.sketches().1 as u64)
     }
 
     /// [`Self::plan_on_host`] of a build that links vectors quantized to bytes, which are part of the scratch memory.
     /// There are no sketches.
-    pub fn plan_sq8_on_host<T: Element>(&self) -> MemoryPlan {
-        self.plan_index::<T>(self.linking_bytes() + self.sq8().vector_bytes::<i8>())
+    pub fn plan_sq8_on_host(&self) -> MemoryPlan {
+        self.plan_index(self.linking_bytes() + self.sq8().vector_bytes())
     }
 
     /// Peak host memory of a build on a device: that of [`Self::plan_on_host`] without batches and sketches.
-    pub fn plan_host_for_device<T: Element>(&self) -> MemoryPlan {
-        self.plan_index::<T>(self.rows * size_of::<Slot>() + overlooked_bytes(self.rows))
+    pub fn plan_host_for_device(&self) -> MemoryPlan {
+        self.plan_index(self.rows * size_of::<Slot>() + overlooked_bytes(self.rows))
     }
 
     /// The largest shape of the same graph over vectors of bytes, as [quantized linking](crate::ScalarQuantizer) links it.
     #[must_use]
     pub fn sq8(self) -> Self {
         let dimension = ScalarQuantizer::largest_dimension(self.dimension);
-        Self { metric: sq8_metric(self.metric), dimension, ..self }
+        Self { element: ElementKind::I8, metric: sq8_metric(self.metric), dimension, ..self }
     }
 
     /// Bytes of the vectors, padded, and of their terms where the metric needs them.
-    pub(crate) fn vector_bytes<T: Element>(&self) -> usize {
-        let term = if self.has_terms::<T>() { size_of::<f32>() } else { 0 };
-        self.rows * (padded_len::<T>(self.dimension) * size_of::<T>() + term)
+    pub(crate) fn vector_bytes(&self) -> usize {
+        let term = if self.has_terms() { size_of::<f32>() } else { 0 };
+        self.rows * (self.element.padded_len(self.dimension) * self.element.size() + term)
     }
 
     /// Whether a term of each vector is stored with it.
-    pub fn has_terms<T: Element>(&self) -> bool {
-        needs_terms(self.metric, T::EXACT_SUMS)
+    pub fn has_terms(&self) -> bool {
+        needs_terms(self.metric, self.element.is_integer())
     }
 
     /// How many vectors a build on the CPU sketches, if it has the memory, and the bytes of their sketches.
-    pub(crate) fn sketches<T: Element>(&self) -> (usize, usize) {
-        let plan = self.plan_index::<T>(self.linking_bytes());
+    pub(crate) fn sketches(&self) -> (usize, usize) {
+        let plan = self.plan_index(self.linking_bytes());
         let bytes = |name| plan.parts().iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
         let spare = |part: f32| (part * (bytes("vectors") + bytes("graph")) as f32) as u64;
         let taken = plan.total(MemorySpace::Host) - bytes("vectors") - bytes("graph") + spare(MARGIN);
-        self.sketches_within::<T>(spare(SPARE).saturating_sub(taken))
+        self.sketches_within(spare(SPARE).saturating_sub(taken))
     }
 
     /// How many sketches fit into `bytes`, and the bytes they take.
-    pub(crate) fn sketches_within<T: Element>(&self, bytes: u64) -> (usize, usize) {
+    pub(crate) fn sketches_within(&self, bytes: u64) -> (usize, usize) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        jasper_graph::VectorTable::<T>::sketches_within(bytes, self.rows, self.dimension)
+        jasper_graph::VectorTable::sketches_within(self.element, bytes, self.rows, self.dimension)
     }
 
     /// The index, and the temporary memory of a build that needs `linking` bytes while it links.
-    fn plan_index<T: Element>(&self, linking: usize) -> MemoryPlan {
-        let vectors = self.vector_bytes::<T>();
+    fn plan_index(&self, linking: usize) -> MemoryPlan {
+        let vectors = self.vector_bytes();
         let edges = self.params.max_degree() * size_of::<Slot>() + size_of::<u16>();
         // Pages of the adjacency table are first touched when edges are written, after ingesting.
-        let is_padded = padded_len::<T>(self.dimension) != self.dimension;
+        let is_padded = self.element.padded_len(self.dimension) != self.dimension;
         let ingesting = ingest_bytes(self.rows, vectors, is_padded).saturating_sub(self.rows * edges);
         let parts = [
             ("vectors", vectors),
@@ -170,8 +173,9 @@ mod tests {
     fn vectors_without_padding_are_staged_once() {
         let params = BuildParams::builder().max_degree(32).build_beam_width(40).build().unwrap();
         let scratch = |dimension| {
-            let spec = BuildSpec { rows: 20_000, dimension, metric: Metric::L2, params };
-            let plan = spec.plan_on_host::<u8>();
+            let spec =
+                BuildSpec { rows: 20_000, element: ElementKind::U8, dimension, metric: Metric::L2, params };
+            let plan = spec.plan_on_host();
             plan.parts().iter().find(|part| part.name == SCRATCH).unwrap().bytes
         };
         let (without, with, bytes) = (scratch(784), scratch(783), 20_000 * 784);

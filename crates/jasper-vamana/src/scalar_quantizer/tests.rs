@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, MatrixView, no_progress};
+use jasper_core::{BuildParams, ElementKind, MatrixView, no_progress};
 
 use super::*;
-use crate::{CpuExecutor, bulk_build, ingest, link_on_host};
+use crate::{CpuExecutor, Ingested, bulk_build, ingest, link_on_host};
 
 #[test]
 fn bytes_are_the_nearest() {
@@ -25,18 +25,33 @@ fn sq4_values_are_the_nearest() {
     }
 }
 
-fn by_trial<T: Element>(executor: &CpuExecutor, graph: &Graph<T>) -> Option<ScalarQuantizer> {
+/// Vectors of this dimension, as a bulk build has them before it links them.
+fn ingested(
+    executor: &CpuExecutor,
+    values: &[f32],
+    dimension: usize,
+    metric: Metric,
+    params: BuildParams,
+) -> Ingested {
+    let vectors = MatrixView::new(values, dimension).unwrap().into();
+    ingest(executor, vectors, ElementKind::F32, None, metric, params, &mut no_progress).unwrap()
+}
+
+/// The graph of such vectors, without edges.
+fn graph_of(executor: &CpuExecutor, values: &[f32], dimension: usize, metric: Metric) -> Graph {
+    ingested(executor, values, dimension, metric, BuildParams::default()).graph
+}
+
+fn by_trial(executor: &CpuExecutor, graph: &Graph) -> Option<ScalarQuantizer> {
     ScalarQuantizer::by_trial(graph, executor.pool(), &mut no_progress).unwrap()
 }
 
 /// Clusters, and their quantizer; the first `wide` dimensions are wider, yet not so much that they are rotated.
-fn by_trial_of(dimension: usize, wide: usize) -> (Graph<f32>, ScalarQuantizer) {
+fn by_trial_of(dimension: usize, wide: usize) -> (Graph, ScalarQuantizer) {
     let mut values: Vec<f32> = Clusters::new(dimension, 3).rows(400, 0);
     values.chunks_mut(dimension).for_each(|row| row[..wide].iter_mut().for_each(|x| *x *= 1.9));
-    let rows = MatrixView::new(&values, dimension).unwrap();
     let cpu = CpuExecutor::new(2).unwrap();
-    let ingested = ingest(&cpu, &rows, None, Metric::L2, BuildParams::default(), &mut no_progress);
-    let graph = ingested.unwrap().graph;
+    let graph = graph_of(&cpu, &values, dimension, Metric::L2);
     let quantizer = by_trial(&cpu, &graph);
     (graph, quantizer.unwrap())
 }
@@ -70,9 +85,7 @@ fn few_large_coordinates_are_spread_by_a_rotation() {
     let even = values.clone();
     values.chunks_mut(DIMENSION).for_each(|row| row[..3].iter_mut().for_each(|x| *x *= 300.0));
     for (metric, values) in Metric::ALL.into_iter().flat_map(|metric| [(metric, &even), (metric, &values)]) {
-        let rows = MatrixView::new(values, DIMENSION).unwrap();
-        let ingested = ingest(&cpu, &rows, None, metric, BuildParams::default(), &mut no_progress);
-        let mut graph = ingested.unwrap().graph;
+        let mut graph = graph_of(&cpu, values, DIMENSION, metric);
         let quantizer = by_trial(&cpu, &graph).unwrap();
         let is_even = *values == even;
         assert_eq!(quantizer.rotation().is_none(), is_even, "{metric}");
@@ -85,10 +98,11 @@ fn few_large_coordinates_are_spread_by_a_rotation() {
         let sq8 = graph.vectors().sq8().unwrap();
         let slots = [5, 900].map(Slot::from_index);
         let bytes = quantizer.quantize_slots(&graph, &slots);
-        assert!(slots.iter().flat_map(|&slot| sq8.padded(slot)).eq(&bytes));
+        assert!(slots.iter().flat_map(|&slot| sq8.padded::<i8>(slot)).eq(&bytes));
         // Distances are kept, in steps.
-        let exact = graph.vectors().distance_computer_from(Origin::Center, slots[0]).distance_to(slots[1]);
-        let by_bytes = sq8.distance_computer_from(Origin::Center, slots[0]).distance_to(slots[1]);
+        let exact =
+            graph.vectors().distance_computer_from::<f32>(Origin::Center, slots[0]).distance_to(slots[1]);
+        let by_bytes = sq8.distance_computer_from::<i8>(Origin::Center, slots[0]).distance_to(slots[1]);
         let factor = if metric == Metric::Cosine { 2.0 } else { 1.0 };
         let error = by_bytes / quantizer.scale().powi(2) / factor - exact;
         let relative = error / exact.abs().max(graph.vectors().alpha_offset(Origin::Center));
@@ -97,7 +111,7 @@ fn few_large_coordinates_are_spread_by_a_rotation() {
 }
 
 /// Edges that two graphs share, of those of the first.
-fn shared(a: &Graph<f32>, b: &Graph<f32>) -> f64 {
+fn shared(a: &Graph, b: &Graph) -> f64 {
     let rows =
         || a.keys().vertices().map(|slot| (a.adjacency().neighbors(slot), b.adjacency().neighbors(slot)));
     let same: usize = rows().map(|(a, b)| a.iter().filter(|id| b.contains(id)).count()).sum();
@@ -113,8 +127,8 @@ fn sq8_links_are_nearly_those_by_rows() {
     let view = MatrixView::new(&rows, 24).unwrap();
     let params = BuildParams::builder().max_degree(16).build_beam_width(32).build().unwrap();
     for metric in Metric::ALL {
-        let exact = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap().0;
-        let ingested = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap();
+        let exact = bulk_build(&executor, view, None, metric, params, &mut no_progress).unwrap().0;
+        let ingested = ingested(&executor, &rows, 24, metric, params);
         let quantizer = by_trial(&executor, &ingested.graph);
         assert!(quantizer.is_some(), "{metric}: bytes tell these vectors apart");
         let linked = link_on_host(&executor, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
@@ -128,7 +142,6 @@ fn sq8_links_are_nearly_those_by_rows() {
 #[test]
 fn vectors_that_bytes_do_not_tell_apart_are_not_quantized() {
     let executor = CpuExecutor::new(2).unwrap();
-    let params = BuildParams::builder().build().unwrap();
     let clusters: Vec<f32> = Clusters::new(24, 3).rows(1500, 0);
     // Clusters so narrow that the vectors of one are rounded to nearly the same bytes.
     let narrow: Vec<f32> = (0..1500 * 24)
@@ -136,8 +149,7 @@ fn vectors_that_bytes_do_not_tell_apart_are_not_quantized() {
         .collect();
     for (rows, is_bytes) in [(&clusters, true), (&narrow, false)] {
         for metric in [Metric::L2, Metric::InnerProduct] {
-            let view = MatrixView::new(rows, 24).unwrap();
-            let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+            let graph = graph_of(&executor, rows, 24, metric);
             assert_eq!(by_trial(&executor, &graph).is_some(), is_bytes, "{metric}");
         }
     }
@@ -152,10 +164,7 @@ fn a_tight_cluster_among_other_vectors_is_not_quantized() {
         let value = |i: usize| wide[i % 24] + wide[i] * width;
         let rows: Vec<f32> =
             (0..wide.len()).map(|i| if is_tight(i / 24) { value(i) } else { wide[i] }).collect();
-        let view = MatrixView::new(&rows, 24).unwrap();
-        let params = BuildParams::default();
-        let graph = ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph;
-        by_trial(&executor, &graph).is_none()
+        by_trial(&executor, &graph_of(&executor, &rows, 24, Metric::L2)).is_none()
     };
     assert!(!refuses(&|_| false, 0.0));
     assert!(refuses(&|row| row < 100, 1e-3));
@@ -168,10 +177,8 @@ fn a_tight_cluster_among_other_vectors_is_not_quantized() {
 fn the_trial_finds_the_nearest_by_definition() {
     let executor = CpuExecutor::new(2).unwrap();
     let rows: Vec<f32> = Clusters::new(5, 8).rows(700, 0);
-    let view = MatrixView::new(&rows, 5).unwrap();
     for metric in Metric::ALL {
-        let params = BuildParams::default();
-        let graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
+        let graph = graph_of(&executor, &rows, 5, metric);
         let quantizer = ScalarQuantizer::new(&graph);
         let slots: Vec<Slot> = graph.keys().vertices().collect();
         let sample = [3, 400, 699].map(Slot::from_index);
@@ -199,9 +206,7 @@ fn the_trial_finds_the_nearest_by_definition() {
 fn a_trial_is_cancelled_between_its_passes() {
     let executor = CpuExecutor::new(2).unwrap();
     let rows: Vec<f32> = Clusters::new(5, 8).rows(700, 0);
-    let view = MatrixView::new(&rows, 5).unwrap();
-    let params = BuildParams::default();
-    let graph = ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph;
+    let graph = graph_of(&executor, &rows, 5, Metric::L2);
     let quantizer = ScalarQuantizer::new(&graph);
     for last in [0, 300, 600, 700] {
         let mut stop = |progress: Progress| match progress.done == last {
@@ -220,12 +225,8 @@ fn vectors_of_another_range_do_not_suit() {
     let rows: Vec<f32> = Clusters::new(8, 8).rows(500, 0);
     let far: Vec<f32> = rows[..80].iter().enumerate().map(|(i, x)| x + f32::from(i % 8 == 3) * 1e3).collect();
     for metric in [Metric::L2, Metric::InnerProduct] {
-        let all = [&rows[..], &far].concat();
-        let view = MatrixView::new(&all, 8).unwrap();
-        let params = BuildParams::default();
-        let mut graph = ingest(&executor, &view, None, metric, params, &mut no_progress).unwrap().graph;
-        let near = MatrixView::new(&rows, 8).unwrap();
-        let before = ingest(&executor, &near, None, metric, params, &mut no_progress).unwrap().graph;
+        let mut graph = graph_of(&executor, &[&rows[..], &far].concat(), 8, metric);
+        let before = graph_of(&executor, &rows, 8, metric);
         // New vectors leave the center where it is.
         let center = before.vectors().center_coordinates();
         graph.set_center(center, |chunks| chunks.into_iter().for_each(VectorChunk::update_terms));
@@ -241,13 +242,8 @@ fn a_tight_cluster_of_new_vectors_does_not_suit() {
     let executor = CpuExecutor::new(2).unwrap();
     let wide: Vec<f32> = Clusters::new(24, 3).rows(1000, 0);
     let tight: Vec<f32> = (0..200 * 24).map(|i| wide[i % 24] + wide[i] * 1e-3).collect();
-    let graph_of = |rows: &[f32]| {
-        let view = MatrixView::new(rows, 24).unwrap();
-        let params = BuildParams::default();
-        ingest(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap().graph
-    };
-    let graph = graph_of(&[&wide[..], &tight].concat());
-    let quantizer = by_trial(&executor, &graph_of(&wide)).unwrap();
+    let graph = graph_of(&executor, &[&wide[..], &tight].concat(), 24, Metric::L2);
+    let quantizer = by_trial(&executor, &graph_of(&executor, &wide, 24, Metric::L2)).unwrap();
     let slots: Vec<Slot> = graph.keys().vertices().collect();
     assert!(quantizer.suits(&graph, &slots[..1000]));
     assert!(!quantizer.suits(&graph, &slots[700..]));

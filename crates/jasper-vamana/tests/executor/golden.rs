@@ -17,7 +17,7 @@ use jasper_vamana::{
 const FILE: &str = "tests/executor/golden.txt";
 
 /// One line about a graph: statistics that show in which direction it changed, and a hash.
-fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: OperationCounts) {
+fn describe(out: &mut String, what: &str, graph: &Graph, cost: OperationCounts) {
     let edges: usize = graph.keys().vertices().map(|slot| graph.adjacency().neighbors(slot).len()).sum();
     // FNV-1a over degrees and edges.
     let words = graph.keys().vertices().flat_map(|slot| {
@@ -34,7 +34,7 @@ fn describe<T: Element>(out: &mut String, what: &str, graph: &Graph<T>, cost: Op
     .unwrap();
 }
 
-fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph<T>, queries: &[T]) {
+fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph, queries: &[T]) {
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     for beam_width in [8, 32] {
         let mut matches = Matches::new(queries.len(), 8).unwrap();
@@ -66,12 +66,12 @@ fn life<T: Element>(
     let (first, rest) = rows.split_at(rows.len() / d / 4 * 3 * d);
     let (first, rest) = (MatrixView::new(first, d).unwrap(), MatrixView::new(rest, d).unwrap());
     let (mut graph, InsertReport { cost, .. }) =
-        bulk_build(&executor, &first, None, metric, params, &mut no_progress).unwrap();
+        bulk_build(&executor, first, None, metric, params, &mut no_progress).unwrap();
     writeln!(out, "{name}, {} {metric}", T::KIND).unwrap();
     describe(out, "built", &graph, cost);
     answers(out, &executor, &graph, queries);
     let keys: Vec<u64> = (0..rest.len() as u64).map(|key| 10_000 + key).collect();
-    let new = NewVectors::new(&rest, &keys, OnConflict::Refuse);
+    let new = NewVectors::new(rest, &keys, OnConflict::Refuse);
     let cost = insert(&executor, &mut graph, new, ChangeHooks::new(&mut no_progress)).unwrap().cost;
     describe(out, "inserted", &graph, cost);
     for key in (0..first.len() as u64).step_by(5) {

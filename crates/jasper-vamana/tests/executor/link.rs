@@ -22,12 +22,12 @@ fn params(max_degree: usize, build_beam_width: usize, alpha: f32) -> BuildParams
         .unwrap()
 }
 
-fn rows<T: Element>(graph: &Graph<T>) -> BTreeMap<u32, Vec<u32>> {
+fn rows(graph: &Graph) -> BTreeMap<u32, Vec<u32>> {
     graph.keys().vertices().map(|vertex| (vertex.get(), row(graph, vertex.get()))).collect()
 }
 
 /// Links a batch as the executor does and as the reference does.
-fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Slot], mode: LinkMode) {
+fn compare(executor: &CpuExecutor, graph: &mut Graph, batch: &[Slot], mode: LinkMode) {
     let ids: Vec<u32> = batch.iter().map(|vertex| vertex.get()).collect();
     let expected = link(graph, &ids, mode);
     let mut all = rows(graph);
@@ -37,7 +37,7 @@ fn compare<T: Element>(executor: &CpuExecutor, graph: &mut Graph<T>, batch: &[Sl
     assert_eq!(identical, expected.identical);
     let found = rows(graph);
     for (vertex, row) in &found {
-        assert_eq!(row, &all[vertex], "row of {vertex}: {} {}", T::KIND, graph.metric());
+        assert_eq!(row, &all[vertex], "row of {vertex}: {} {}", graph.element(), graph.metric());
     }
 }
 
@@ -115,7 +115,7 @@ fn on_any_graph<T: Element>(
         graph.keys_mut().delete(key * 2 % n as u64).unwrap();
     }
     let Ok(touched) = executor.rows_to_repair(&graph);
-    let live = |graph: &Graph<T>| -> Vec<u32> { graph.keys().live_slots().map(Slot::get).collect() };
+    let live = |graph: &Graph| -> Vec<u32> { graph.keys().live_slots().map(Slot::get).collect() };
     let expected: Vec<(u32, Vec<u32>)> =
         live(&graph).into_iter().map(|id| (id, repair(&graph, id))).collect();
     let Ok(new_rows) = executor.repair_rows(&graph, &touched);

@@ -24,7 +24,7 @@ fn rows(count: usize, seed: u64) -> Vec<f32> {
 /// A graph in use, checked after every change.
 struct Checked {
     executor: CpuExecutor,
-    graph: Graph<f32>,
+    graph: Graph,
     next_seed: u64,
 }
 
@@ -35,7 +35,7 @@ impl Checked {
             BuildParams::builder().max_degree(max_degree).build_beam_width(build_beam_width).build().unwrap();
         let rows = rows(800, seed);
         let view = MatrixView::new(&rows, DIMENSION).unwrap();
-        let (graph, _) = bulk_build(&executor, &view, None, metric, params, &mut no_progress).unwrap();
+        let (graph, _) = bulk_build(&executor, view, None, metric, params, &mut no_progress).unwrap();
         let checked = Self { executor, graph, next_seed: 1000 * (seed + 1) };
         checked.check("build");
         checked
@@ -57,7 +57,7 @@ impl Checked {
     fn insert(&mut self, keys: &[Key]) {
         self.next_seed += 1;
         let rows = rows(keys.len(), self.next_seed);
-        let vectors = &MatrixView::new(&rows, DIMENSION).unwrap();
+        let vectors = MatrixView::new(&rows, DIMENSION).unwrap();
         let new = NewVectors::new(vectors, keys, OnConflict::Replace);
         insert(&self.executor, &mut self.graph, new, ChangeHooks::new(&mut no_progress)).unwrap();
         self.check("insert");
@@ -153,7 +153,7 @@ fn most_vertices_are_reconnected_by_few_edges() {
     let params = BuildParams::builder().max_degree(8).build_beam_width(32).build().unwrap();
     for deleted in [0, 50] {
         let executor = CpuExecutor::new(2).unwrap();
-        let (graph, _) = bulk_build(&executor, &view, None, Metric::L2, params, &mut no_progress).unwrap();
+        let (graph, _) = bulk_build(&executor, view, None, Metric::L2, params, &mut no_progress).unwrap();
         let mut checked = Checked { executor, graph, next_seed: 9000 };
         checked.graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
         for slot in 0..4000 {
@@ -196,7 +196,7 @@ fn vectors_of_any_norm_are_reachable_under_inner_products() {
         let params = BuildParams::builder().max_degree(max_degree).build_beam_width(16).build().unwrap();
         let executor = CpuExecutor::new(2).unwrap();
         let (graph, report) =
-            bulk_build(&executor, &view, None, Metric::InnerProduct, params, &mut no_progress).unwrap();
+            bulk_build(&executor, view, None, Metric::InnerProduct, params, &mut no_progress).unwrap();
         assert!(report.reconnected > 1024, "{}", report.reconnected);
         let mut checked = Checked { executor, graph, next_seed: 11_000 };
         checked.check("build");

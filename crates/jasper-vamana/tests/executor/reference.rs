@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jasper_core::{BuildParams, Element, Metric, Slot, defaults};
-use jasper_graph::{DistanceComputer, Graph};
+use jasper_core::{BuildParams, Element, Metric, Slot, defaults, with_element};
+use jasper_graph::Graph;
 use jasper_vamana::PeerSampling;
 use jasper_vamana::pipeline::LinkMode;
 
@@ -27,15 +27,17 @@ fn slot(id: u32) -> Slot {
 }
 
 /// Distances of one vector.
-pub fn with_distances<T: Element>(
-    computer: &DistanceComputer<'_, T>,
-    ids: impl IntoIterator<Item = u32>,
-) -> Vec<Near> {
+pub fn with_distances(distance_to: &dyn Fn(Slot) -> f32, ids: impl IntoIterator<Item = u32>) -> Vec<Near> {
     // Adding zero removes the sign of a zero, as the order of neighbors does.
-    ids.into_iter().map(|id| Near { distance: computer.distance_to(slot(id)) + 0.0, id }).collect()
+    ids.into_iter().map(|id| Near { distance: distance_to(slot(id)) + 0.0, id }).collect()
 }
 
-pub fn row<T: Element>(graph: &Graph<T>, id: u32) -> Vec<u32> {
+/// Computes distances of a vertex.
+fn distance_from(graph: &Graph, vertex: u32) -> impl Fn(Slot) -> f32 {
+    move |other| graph.vectors().slot_distances(slot(vertex), &[other])[0]
+}
+
+pub fn row(graph: &Graph, id: u32) -> Vec<u32> {
     graph.adjacency().neighbors(slot(id)).iter().map(|neighbor| neighbor.get()).collect()
 }
 
@@ -51,26 +53,21 @@ pub struct Walk {
 
 /// Keeps the nearest `beam_width` of all visited vertices, and expands the nearest unexpanded one of these until all
 /// are expanded.
-pub fn walk<T: Element>(graph: &Graph<T>, computer: &DistanceComputer<'_, T>, beam_width: usize) -> Walk {
-    walk_from(graph, computer, beam_width, graph.adjacency().start_points())
+pub fn walk(graph: &Graph, distance_to: &dyn Fn(Slot) -> f32, beam_width: usize) -> Walk {
+    walk_from(graph, distance_to, beam_width, graph.adjacency().start_points())
 }
 
 /// [`walk`] from other start points than those of the graph.
-fn walk_from<T: Element>(
-    graph: &Graph<T>,
-    computer: &DistanceComputer<'_, T>,
-    beam_width: usize,
-    starts: &[Slot],
-) -> Walk {
+fn walk_from(graph: &Graph, distance_to: &dyn Fn(Slot) -> f32, beam_width: usize, starts: &[Slot]) -> Walk {
     let mut visited: BTreeSet<u32> = starts.iter().map(|start| start.get()).collect();
-    let mut found = sorted(with_distances(computer, visited.iter().copied()));
+    let mut found = sorted(with_distances(distance_to, visited.iter().copied()));
     found.truncate(beam_width);
     let (mut expanded, mut is_expanded) = (Vec::new(), BTreeSet::new());
     while let Some(&next) = found.iter().find(|near| !is_expanded.contains(&near.id)) {
         expanded.push(next);
         is_expanded.insert(next.id);
         let new: Vec<u32> = row(graph, next.id).into_iter().filter(|&id| visited.insert(id)).collect();
-        found.extend(with_distances(computer, new));
+        found.extend(with_distances(distance_to, new));
         found = sorted(found);
         found.truncate(beam_width);
     }
@@ -88,8 +85,8 @@ fn ordered(candidates: Vec<Near>) -> Vec<Near> {
 /// Keeps every candidate that no kept one occludes: in the first round with an alpha of 1, in the second with that of
 /// the graph, among the candidates not kept and those `waiting`. Two candidates that are both `settled` are not
 /// compared. Returns what each round kept.
-pub fn robust_prune<T: Element>(
-    graph: &Graph<T>,
+pub fn robust_prune(
+    graph: &Graph,
     owner: u32,
     candidates: Vec<Near>,
     most: usize,
@@ -102,12 +99,16 @@ pub fn robust_prune<T: Element>(
         let mut rest = Vec::new();
         for candidate in candidates {
             // The distance of a kept c* from c, as from c: with cosine on bytes, the two may differ by a rounding.
-            let computer = graph.vectors().distance_computer_from(origin, slot(candidate.id));
+            let between = |kept: Slot| {
+                with_element!(graph.element(), T => {
+                    let computer = graph.vectors().distance_computer_from::<T>(origin, slot(candidate.id));
+                    computer.distance_to(kept)
+                })
+            };
             let leads = |kept: &Near| {
                 let are_settled = settled.contains(kept) && settled.contains(&candidate);
-                let between = computer.distance_to(slot(kept.id));
                 let offset = if alpha > 1.0 { graph.vectors().alpha_offset(origin) } else { 0.0 };
-                !are_settled && alpha * (offset + between) <= offset + candidate.distance
+                !are_settled && alpha * (offset + between(slot(kept.id))) <= offset + candidate.distance
             };
             if kept.len() == most || kept.iter().any(leads) {
                 rest.push(candidate);
@@ -128,8 +129,8 @@ pub fn robust_prune<T: Element>(
 }
 
 /// What a [prune](robust_prune) keeps, and the nearest other candidates if these are fewer than the minimum.
-fn filled_prune<T: Element>(
-    graph: &Graph<T>,
+fn filled_prune(
+    graph: &Graph,
     owner: u32,
     candidates: Vec<Near>,
     most: usize,
@@ -146,7 +147,7 @@ fn filled_prune<T: Element>(
 
 /// The ends of the parts of a row that the rounds of a prune wrote. Each part ascends; edges appended since usually do
 /// not.
-fn settled_ends<T: Element>(graph: &Graph<T>, row: &[Near]) -> [usize; 2] {
+fn settled_ends(graph: &Graph, row: &[Near]) -> [usize; 2] {
     let rising = |run: &[Near]| {
         let pairs = run.windows(2).take_while(|pair| pair[0] != pair[1] && sorted(pair.to_vec()) == *pair);
         run.len().min(pairs.count() + 1)
@@ -160,7 +161,7 @@ fn ids(all: Vec<Near>) -> Vec<u32> {
 }
 
 /// The neighbor of `target` that `near` is, whose neighbor it is. If their origins differ, as sums of two terms do.
-fn reversed<T: Element>(graph: &Graph<T>, target: u32, near: Near) -> Near {
+fn reversed(graph: &Graph, target: u32, near: Near) -> Near {
     let vectors = graph.vectors();
     let [from, to] = [near.id, target].map(|id| vectors.origin(slot(id)) as usize);
     let weights = vectors.center().term_weights();
@@ -179,7 +180,7 @@ pub struct Linked {
 /// Searches for every vertex of a batch in the unchanged graph, prunes the expanded vertices, and adds the back edges
 /// to their targets, pruning rows that overflow. In an insert, peers in the batch are candidates of each other if they
 /// are nearer than the expanded vertices that would fill a row.
-pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Linked {
+pub fn link(graph: &Graph, batch: &[u32], mode: LinkMode) -> Linked {
     let params = graph.params();
     let half = if graph.metric() == Metric::InnerProduct {
         params.build_beam_width()
@@ -196,15 +197,17 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     let mut candidates: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     let mut identical = BTreeMap::new();
     for &vertex in batch {
-        let computer = graph.vectors().slot_distance_computer(slot(vertex));
+        let distance_to = distance_from(graph, vertex);
         let expanded = match mode {
-            LinkMode::Bulk | LinkMode::Incoming => walk(graph, &computer, half).expanded,
-            LinkMode::Refine => walk_from(graph, &computer, half, &[slot(vertex)]).expanded,
+            LinkMode::Bulk | LinkMode::Incoming => walk(graph, &distance_to, half).expanded,
+            LinkMode::Refine => walk_from(graph, &distance_to, half, &[slot(vertex)]).expanded,
             LinkMode::Reverse => Vec::new(),
-            _ => walk(graph, &computer, params.build_beam_width()).expanded,
+            _ => walk(graph, &distance_to, params.build_beam_width()).expanded,
         };
         let expanded = sorted(expanded.into_iter().filter(|near| near.id != vertex).collect());
-        let is_same = |near: &&Near| graph.vectors().get(slot(near.id)) == graph.vectors().get(slot(vertex));
+        let is_same = |near: &&Near| {
+            graph.vectors().padded_bytes(slot(near.id)) == graph.vectors().padded_bytes(slot(vertex))
+        };
         match sampling.and_then(|_| expanded.iter().find(is_same)) {
             Some(same) => drop(identical.insert(vertex, same.id)),
             None => drop(candidates.insert(vertex, expanded)),
@@ -214,7 +217,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
     let mut rows = BTreeMap::new();
     let mut back_edges: BTreeMap<u32, Vec<Near>> = BTreeMap::new();
     for (&vertex, expanded) in &candidates {
-        let computer = graph.vectors().slot_distance_computer(slot(vertex));
+        let distance_to = distance_from(graph, vertex);
         let bound = expanded.get(params.max_degree() - 1);
         let is_nearer =
             |near: &Near, than: &Near| near.id != than.id && sorted(vec![*near, *than])[0] == *near;
@@ -226,13 +229,13 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
             let part = sampling.positions(round, in_order.len()).map(|position| in_order[position]);
             let linked = part.filter(|other| *other != vertex && candidates.contains_key(other));
             let nearer = |near: &Near| bound.is_none_or(|bound| is_nearer(near, bound));
-            all.extend(with_distances(&computer, linked).into_iter().filter(nearer));
+            all.extend(with_distances(&distance_to, linked).into_iter().filter(nearer));
         }
         let mut all = sorted(all);
         all.truncate(params.max_degree());
         all.extend(expanded);
         if !matches!(mode, LinkMode::Bulk | LinkMode::Insert(_)) {
-            all.extend(with_distances(&computer, row(graph, vertex)));
+            all.extend(with_distances(&distance_to, row(graph, vertex)));
         }
         let kept = filled_prune(graph, vertex, ordered(all), params.max_degree(), &[], &[]);
         for near in &kept {
@@ -249,7 +252,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
         let changed = if old.len() + new.len() <= params.max_degree() || mode == LinkMode::Incoming {
             old.into_iter().chain(ids(new)).take(params.max_degree()).collect()
         } else {
-            let old = with_distances(&graph.vectors().slot_distance_computer(slot(target)), old);
+            let old = with_distances(&distance_from(graph, target), old);
             let [first, settled] = settled_ends(graph, &old);
             let (settled, second) = (old[..settled].to_vec(), old[first..settled].to_vec());
             let all = ordered(new.into_iter().chain(old).collect());
@@ -264,7 +267,7 @@ pub fn link<T: Element>(graph: &Graph<T>, batch: &[u32], mode: LinkMode) -> Link
 
 /// The row of a live vertex without its tombstones: live neighbors stay, and neighbors of the tombstones are added if
 /// no kept one occludes them.
-pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
+pub fn repair(graph: &Graph, vertex: u32) -> Vec<u32> {
     let old = row(graph, vertex);
     let (hidden, live): (Vec<u32>, Vec<u32>) =
         old.iter().copied().partition(|&id| graph.keys().is_tombstone(slot(id)));
@@ -274,9 +277,9 @@ pub fn repair<T: Element>(graph: &Graph<T>, vertex: u32) -> Vec<u32> {
     let heirs: BTreeSet<u32> = hidden.into_iter().flat_map(|id| row(graph, id)).collect();
     let heirs =
         heirs.into_iter().filter(|id| graph.keys().is_live(slot(*id)) && *id != vertex && !live.contains(id));
-    let computer = graph.vectors().slot_distance_computer(slot(vertex));
-    let stay = with_distances(&computer, live.iter().copied());
-    let candidates = stay.iter().copied().chain(sorted(with_distances(&computer, heirs))).collect();
+    let distance_to = distance_from(graph, vertex);
+    let stay = with_distances(&distance_to, live.iter().copied());
+    let candidates = stay.iter().copied().chain(sorted(with_distances(&distance_to, heirs))).collect();
     let [first, settled] = settled_ends(graph, &stay);
     // The row gets as long as it was, or half full.
     let most = old.len().max(graph.params().max_degree() / 2);
@@ -296,8 +299,8 @@ pub fn any_graph<T: Element>(
     params: BuildParams,
     neighbors: impl Fn(usize) -> Vec<usize>,
     start_points: &[usize],
-) -> Graph<T> {
-    let mut graph = Graph::new(metric, dimension, params).expect("a valid dimension");
+) -> Graph {
+    let mut graph = Graph::new(T::KIND, metric, dimension, params).expect("a valid dimension");
     let mut prepared = Vec::new();
     for (key, row) in rows.chunks_exact(dimension).enumerate() {
         let squared_norm = graph.vectors().prepare(key, row, &mut prepared).expect("a sound row");

@@ -5,7 +5,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, Slot, VectorView, no_progress};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_vamana::{
     BeamSize, CostModel, CpuExecutor, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchPlan,
@@ -18,7 +18,7 @@ use crate::for_each_element;
 use crate::reference::{any_graph, sorted, walk, with_distances};
 
 /// Compares the results of all queries together, and of each alone, with hops and distances.
-fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {
+fn compare<T: Element>(graph: &Graph, executor: &CpuExecutor, queries: &[T], k: usize, beam_width: usize) {
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     let params = SearchParams::new(k).beam_width(beam_width);
     let mut all = Matches::new(queries.len(), k).unwrap();
@@ -28,7 +28,8 @@ fn compare<T: Element>(graph: &Graph<T>, executor: &CpuExecutor, queries: &[T], 
     let mut prepared = Vec::new();
     for (query, hits) in queries.rows().zip(all.iter()) {
         graph.vectors().prepare(0, query, &mut prepared).unwrap();
-        let expected = walk(graph, &graph.vectors().distance_computer(&prepared), beam_width);
+        let computer = graph.vectors().distance_computer(&prepared);
+        let expected = walk(graph, &|slot| computer.distance_to(slot), beam_width);
         hops += expected.expanded.len() as u64;
         distances += expected.visited as u64;
         let nearest: Vec<Hit> = expected
@@ -58,7 +59,7 @@ fn searches_do_not_wait_for_the_threads_of_changes() {
     let rows: Vec<f32> = Clusters::new(19, 61).rows(300, 0);
     let view = MatrixView::new(&rows, 19).unwrap();
     let (graph, _) =
-        bulk_build(&executor, &view, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
+        bulk_build(&executor, view, None, Metric::L2, BuildParams::default(), &mut no_progress).unwrap();
     let (end, ended) = mpsc::channel::<()>();
     let ended = Mutex::new(ended);
     thread::scope(|scope| {
@@ -72,7 +73,7 @@ fn searches_do_not_wait_for_the_threads_of_changes() {
     });
 }
 
-fn sketch<T: Element>(graph: &mut Graph<T>, executor: &CpuExecutor, slots: Option<&[Slot]>) {
+fn sketch(graph: &mut Graph, executor: &CpuExecutor, slots: Option<&[Slot]>) {
     let sketches = make_sketches(executor, graph.vectors(), slots).unwrap();
     graph.vectors_mut().set_sketches(sketches);
 }
@@ -84,7 +85,7 @@ fn built<T: Element>(threads: usize) {
     let rows = MatrixView::new(&rows, 19).unwrap();
     let params = BuildParams::builder().max_degree(10).build_beam_width(20).build().unwrap();
     for metric in Metric::ALL {
-        let (mut graph, _) = bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
+        let (mut graph, _) = bulk_build(&executor, rows, None, metric, params, &mut no_progress).unwrap();
         for (k, beam_width) in [(1, 1), (2, 3), (10, 10), (10, 33), (64, 200), (5, 2000)] {
             compare(&graph, &executor, &queries, k, beam_width);
         }
@@ -170,8 +171,7 @@ fn sketches_change_no_answer() {
             let (rows, queries) = (spread(0, 400), spread(1, 40));
             let params = BuildParams::builder().max_degree(12).build_beam_width(24).build().unwrap();
             let rows = MatrixView::new(&rows, dimension).unwrap();
-            let (mut graph, _) =
-                bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
+            let (mut graph, _) = bulk_build(&executor, rows, None, metric, params, &mut no_progress).unwrap();
             sketch(&mut graph, &executor, None);
             compare(&graph, &executor, &queries, 5, 12);
             let third: Vec<_> = graph.keys().live_slots().step_by(3).collect();
@@ -187,24 +187,23 @@ fn the_nearest_are_those_of_all() {
         let set = Clusters::new(11, 3);
         let (rows, queries): (Vec<T>, Vec<T>) = (set.rows(1500, 0), set.rows(40, 1));
         let (rows, queries) = (MatrixView::new(&rows, 11).unwrap(), MatrixView::new(&queries, 11).unwrap());
+        let views: Vec<_> = queries.rows().map(VectorView::from).collect();
         let executor = CpuExecutor::new(2).unwrap();
         for metric in Metric::ALL {
             let params = BuildParams::builder().max_degree(4).build_beam_width(4).build().unwrap();
-            let (mut graph, _) =
-                bulk_build(&executor, &rows, None, metric, params, &mut no_progress).unwrap();
+            let (mut graph, _) = bulk_build(&executor, rows, None, metric, params, &mut no_progress).unwrap();
             for key in (0..1500).step_by(3) {
                 graph.keys_mut().delete(key).unwrap();
             }
             let live: Vec<u32> = graph.keys().live_slots().map(Slot::get).collect();
             for k in [1, 7, 300, 5000] {
-                let found = executor.nearest(&graph, queries, k, &mut no_progress).unwrap();
+                let found = executor.nearest(&graph, &views, k, &mut no_progress).unwrap();
                 for (query, found) in queries.rows().zip(found) {
                     let mut prepared = Vec::new();
                     graph.vectors().prepare(0, query, &mut prepared).unwrap();
-                    let mut expected = sorted(with_distances(
-                        &graph.vectors().distance_computer(&prepared),
-                        live.iter().copied(),
-                    ));
+                    let computer = graph.vectors().distance_computer(&prepared);
+                    let distance_to = |slot| computer.distance_to(slot);
+                    let mut expected = sorted(with_distances(&distance_to, live.iter().copied()));
                     expected.truncate(k);
                     let found: Vec<_> =
                         found.iter().map(|near| (near.slot().get(), near.distance())).collect();
@@ -212,7 +211,7 @@ fn the_nearest_are_those_of_all() {
                     assert_eq!(found, expected, "{} {metric} {k}", T::KIND);
                 }
             }
-            let stopped = executor.nearest(&graph, queries, 1, &mut |_| ControlFlow::Break(()));
+            let stopped = executor.nearest(&graph, &views, 1, &mut |_| ControlFlow::Break(()));
             assert!(matches!(stopped, Err(SearchError::Cancelled(_))));
         }
     }
@@ -227,7 +226,7 @@ fn what_a_beam_leaves_short_its_frontier_holds() {
     let (rows, queries): (Vec<f32>, Vec<f32>) = (set.rows(2000, 0), set.rows(100, 1));
     let [rows, queries] = [&rows, &queries].map(|values| MatrixView::new(values, 16).unwrap());
     let params = BuildParams::builder().max_degree(16).build_beam_width(40).build().unwrap();
-    let (graph, _) = bulk_build(&executor, &rows, None, Metric::L2, params, &mut no_progress).unwrap();
+    let (graph, _) = bulk_build(&executor, rows, None, Metric::L2, params, &mut no_progress).unwrap();
     let filter = KeyFilter::from_iter((0..2000).filter(|key| key * 7919 % 5 < 2));
     let params = SearchParams::new(10).beam_width(10).filter(&filter);
     // Scans cost so much that none is planned.

@@ -1,14 +1,14 @@
 //! An index on a CUDA device.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jasper_core::{DeviceError, Element, MatrixView, ProgressFn, Slot, sync};
-pub(crate) use jasper_cuda::DeviceGraph;
+use jasper_core::{DeviceError, Element, ProgressFn, Slot, VectorView, sync, with_element};
 use jasper_cuda::{
-    Context, DeviceBatch, DeviceExecutor, DeviceSearcher, ErrorKind, GraphSnapshot, HostAndDeviceGraph,
-    KernelPreload, KernelSet, PoolRetention, QuantizedVectors, SearchedGraph, Stream,
+    Buffer, Context, DeviceBatch, DeviceExecutor, DeviceHit, DeviceSearcher, ErrorKind, GraphSnapshot,
+    HostAndDeviceGraph, KernelPreload, KernelSet, PoolRetention, QuantizedVectors, SearchedGraph, Stream,
 };
 use jasper_data::parallel;
 use jasper_graph::Graph;
@@ -35,63 +35,106 @@ pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
 }
 
 /// Memory of a build on a device, which need not exist.
-pub(crate) fn plan_build<T: Element>(
+pub(crate) fn plan_build(
     spec: &BuildSpec,
     exact_linking: bool,
     ordinal: usize,
 ) -> Result<MemoryPlan, DeviceError> {
-    Ok(jasper_cuda::plan_build::<T>(spec, exact_linking).map_err(|kind| kind.on(ordinal))?)
+    Ok(jasper_cuda::plan_build(spec, exact_linking).map_err(|kind| kind.on(ordinal))?)
 }
 
 /// Memory of an index on a device, which need not exist.
-pub(crate) fn plan_graph<T: Element>(graph: &Graph<T>, storage: MemorySpace) -> Option<MemoryPlan> {
-    Some(DeviceGraph::<T>::plan(graph, storage))
+pub(crate) fn plan_graph(graph: &Graph, storage: MemorySpace) -> Option<MemoryPlan> {
+    Some(jasper_cuda::plan_graph(graph, storage))
+}
+
+/// A copy of a graph on a device.
+pub(crate) struct DeviceGraph(Box<dyn DeviceCopy>);
+
+trait DeviceCopy: Send {
+    /// See [`cuda_backend`].
+    fn into_backend(
+        self: Box<Self>,
+        graph: Graph,
+        executor: Arc<CpuExecutor>,
+        exact_linking: bool,
+        writer: Arc<Mutex<()>>,
+    ) -> Arc<dyn Backend>;
 }
 
 /// Copies a graph to a device.
-pub(crate) fn upload_graph<T: Element>(
-    graph: &Graph<T>,
+pub(crate) fn upload_graph(
+    graph: &Graph,
     executor: &CpuExecutor,
     ordinal: usize,
     storage: Option<MemorySpace>,
-) -> Result<DeviceGraph<T>, DeviceError> {
+) -> Result<DeviceGraph, DeviceError> {
     let context = Context::open(ordinal)?;
-    let plan = DeviceGraph::<T>::plan_within(graph, storage, context.free_memory()?);
+    let plan = jasper_cuda::plan_graph_within(graph, storage, context.free_memory()?);
     let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
     let stream = Stream::new(&context)?;
-    let copy = parallel::install(executor.pool(), || DeviceGraph::upload(&stream, graph, storage))?;
-    copy.check_search(&context)?;
-    context.synchronize()?;
-    Ok(copy)
+    with_element!(graph.element(), T => {
+        let upload = || jasper_cuda::DeviceGraph::<T>::upload(&stream, graph, storage);
+        let copy = parallel::install(executor.pool(), upload)?;
+        copy.check_search(&context)?;
+        context.synchronize()?;
+        Ok(DeviceGraph(Box::new(copy)))
+    })
 }
 
 /// The backend of a graph and its copy on a device. Starts to compile the kernels of searches. `writer` is the lock that
 /// callers hold while they change the graph.
-pub(crate) fn cuda_backend<T: Element>(
-    graph: Graph<T>,
-    copy: DeviceGraph<T>,
+pub(crate) fn cuda_backend(
+    graph: Graph,
+    copy: DeviceGraph,
     executor: Arc<CpuExecutor>,
     exact_linking: bool,
     writer: Arc<Mutex<()>>,
-) -> Arc<dyn Backend<T>> {
-    let graph = HostAndDeviceGraph::new(graph, copy);
-    let stream = graph.stream().clone();
-    let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
-    let kernels = KernelSet::for_query(stream.context(), graph.host());
-    let graph = Arc::new(SearchedGraph::new(graph));
-    let shared = Arc::clone(&graph);
-    let kernels = KernelPreload::new(kernels, move || {
-        // As every change: whoever reads the graph for long holds the lock, and a write that waits delays searches.
-        let _writer = sync::lock(&writer);
-        shared.write(HostAndDeviceGraph::free_uploaded_edges);
-    });
-    Arc::new(CudaBackend {
-        searcher: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
-        device_executor: device_executor.exact_linking(exact_linking),
-        kernels,
-        graph,
-        executor,
-    })
+) -> Arc<dyn Backend> {
+    copy.0.into_backend(graph, executor, exact_linking, writer)
+}
+
+impl<T: Element> DeviceCopy for jasper_cuda::DeviceGraph<T> {
+    fn into_backend(
+        self: Box<Self>,
+        graph: Graph,
+        executor: Arc<CpuExecutor>,
+        exact_linking: bool,
+        writer: Arc<Mutex<()>>,
+    ) -> Arc<dyn Backend> {
+        let graph = HostAndDeviceGraph::new(graph, *self);
+        let stream = graph.stream().clone();
+        let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
+        let kernels = KernelSet::for_query(stream.context(), graph.host());
+        let graph = Arc::new(SearchedGraph::new(graph));
+        let shared = Arc::clone(&graph);
+        let kernels = KernelPreload::new(kernels, move || {
+            // As every change: whoever reads the graph for long holds the lock, and a write that waits delays searches.
+            let _writer = sync::lock(&writer);
+            shared.write(HostAndDeviceGraph::free_uploaded_edges);
+        });
+        Arc::new(CudaBackend {
+            searcher: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
+            device_executor: device_executor.exact_linking(exact_linking),
+            kernels,
+            graph,
+            executor,
+        })
+    }
+}
+
+/// The arrays of a search for queries in device memory: [`DeviceBatch`] of whatever element type.
+pub(crate) struct DeviceArrays<'a> {
+    /// A [`Buffer`] of this type.
+    queries: &'a dyn Any,
+    results: &'a mut Buffer<DeviceHit>,
+    costs: &'a mut Buffer<u32>,
+}
+
+impl<'a, T: Element> From<DeviceBatch<'a, T>> for DeviceArrays<'a> {
+    fn from(DeviceBatch { queries, results, costs }: DeviceBatch<'a, T>) -> Self {
+        Self { queries, results, costs }
+    }
 }
 
 /// A thread that opens a device, while another reads the index that is moved there.
@@ -147,7 +190,7 @@ impl<T: Element> CudaBackend<T> {
         graph: &'a GraphSnapshot<T>,
         queries: usize,
         params: SearchParams<'_>,
-    ) -> Option<&'a Graph<T>> {
+    ) -> Option<&'a Graph> {
         let widest = params.k.max(params.effective_beam_width());
         let is_small = queries <= MAX_QUERIES_ON_HOST && widest <= jasper_cuda::MAX_BEAM_WIDTH as usize;
         let is_on_host = is_small && params.launch.is_none() && !self.kernels.is_complete();
@@ -166,7 +209,7 @@ impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
     }
 }
 
-impl<T: Element> Backend<T> for CudaBackend<T> {
+impl<T: Element> Backend for CudaBackend<T> {
     fn device(&self) -> Device {
         Device::cuda(self.searcher.context().device().ordinal)
     }
@@ -187,11 +230,11 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         jasper_cuda::MAX_BEAM_WIDTH as usize
     }
 
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph)) {
         self.graph.read(|graph| read(graph.host()));
     }
 
-    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
         let tables = |graph: &HostAndDeviceGraph<T>| {
             let vectors = graph.host().vectors();
@@ -215,7 +258,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         Ok(HostAndDeviceGraph::sync_host_edges_while_searched(&mut &*self.graph, self.executor.pool())?)
     }
 
-    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph> {
         let Self { kernels, graph, .. } = Arc::into_inner(self).expect("the caller holds the only reference");
         // Waits for the thread, which holds the graph. Searches that hold it end before the backend has one reference.
         drop(kernels);
@@ -242,28 +285,31 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         })
     }
 
-    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_one(&self, query: VectorView<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.graph.search(params.filter, |graph| match self.searched_on_host(graph, 1, params) {
-            Some(graph) => self.executor.search_one(graph, query, params),
+            Some(graph) => self.executor.search_one::<T>(graph, query.of(), params),
             None => self.searcher.search_one(graph.view()?, query, params),
         })
     }
 
     fn search_batch(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.graph.search(params.filter, |graph| match self.searched_on_host(graph, queries.len(), params) {
-            Some(graph) => self.executor.search_batch(graph, queries, params, matches),
+            Some(graph) => {
+                let queries: Vec<&[T]> = queries.iter().map(|query| query.of()).collect();
+                self.executor.search_batch(graph, &queries, params, matches)
+            }
             None => self.searcher.search_batch(graph.view()?, queries, params, matches),
         })
     }
 
     fn search_queue(
         &self,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.graph.search(params.filter, |graph| self.searcher.search_queue(graph.view()?, queue, params))
@@ -271,7 +317,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
 
     fn start_search(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
         let is_on_host = |graph: &_| self.searched_on_host(graph, queries.len(), params).is_some();
@@ -282,7 +328,7 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         Ok(started.map(|search| Box::new(search) as Box<dyn StartedSearch>))
     }
 
-    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         let _retention = self.prepare_linking()?;
         insert(&self.device_executor, &mut &*self.graph, new, hooks)
     }
@@ -305,14 +351,16 @@ impl<T: Element> Backend<T> for CudaBackend<T> {
         &self,
         stream: &Stream,
         params: SearchParams<'_>,
-        arrays: DeviceBatch<'_, T>,
+        DeviceArrays { queries, results, costs }: DeviceArrays<'_>,
     ) -> Result<(), SearchError> {
+        let queries = queries.downcast_ref().expect("queries of the element type of the index");
+        let arrays = DeviceBatch::<T> { queries, results, costs };
         self.graph.search(params.filter, |graph| self.searcher.enqueue(graph.view()?, stream, params, arrays))
     }
 
     fn profile(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         self.graph
@@ -347,8 +395,8 @@ impl BuildDevice {
 
     /// Starts to compile the kernels that [`Self::quantize`] launches, and those of [`Self::link`], by bytes unless
     /// `exact_linking` and by the vectors themselves.
-    pub(crate) fn preload_kernels<T: Element>(&self, spec: &BuildSpec, exact_linking: bool) {
-        self.preload(KernelSet::for_build::<T>(&self.context, spec, exact_linking));
+    pub(crate) fn preload_kernels(&self, spec: &BuildSpec, exact_linking: bool) {
+        self.preload(KernelSet::for_build(&self.context, spec, exact_linking));
     }
 
     /// Starts to compile these kernels, and no others any more.
@@ -359,23 +407,23 @@ impl BuildDevice {
     }
 
     /// Quantizes the vectors of a bulk build to bytes, if a trial finds that these tell them apart.
-    pub(crate) fn quantize<T: Element>(
+    pub(crate) fn quantize(
         &self,
         executor: &CpuExecutor,
-        graph: &Graph<T>,
+        graph: &Graph,
     ) -> Result<Option<QuantizedVectors>, DeviceError> {
         Ok(jasper_cuda::quantize_on_device(&self.context, executor, graph)?)
     }
 
     /// Links the vertices of a bulk build, by the bytes of `quantized` vectors if there are some.
-    pub(crate) fn link<T: Element>(
+    pub(crate) fn link(
         &self,
         executor: &Arc<CpuExecutor>,
-        ingested: Ingested<T>,
+        ingested: Ingested,
         quantized: Option<QuantizedVectors>,
         checkpoints: Option<Checkpoints<'_>>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<Linked<T>, UpdateError> {
+    ) -> Result<Linked, UpdateError> {
         self.preload(KernelSet::for_linking(&self.context, &ingested.graph, quantized.as_ref()));
         jasper_cuda::link_on_device(&self.context, executor, ingested, quantized, checkpoints, progress)
     }

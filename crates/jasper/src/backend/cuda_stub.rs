@@ -1,10 +1,9 @@
 //! CUDA devices without the feature `cuda`: there are none.
 
 use std::convert::Infallible;
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
-use jasper_core::{DeviceError, Element, ProgressFn};
+use jasper_core::{DeviceError, ProgressFn};
 use jasper_graph::Graph;
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, Ingested, Linked, MemoryPlan, MemorySpace, UpdateError,
@@ -21,37 +20,32 @@ pub(crate) fn ordinals() -> Result<Vec<usize>, DeviceError> {
     Ok(Vec::new())
 }
 
-#[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-pub(crate) fn plan_build<T: Element>(
-    _: &BuildSpec,
-    _: bool,
-    ordinal: usize,
-) -> Result<MemoryPlan, DeviceError> {
+pub(crate) fn plan_build(_: &BuildSpec, _: bool, ordinal: usize) -> Result<MemoryPlan, DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
 
-pub(crate) fn plan_graph<T: Element>(_: &Graph<T>, _: MemorySpace) -> Option<MemoryPlan> {
+pub(crate) fn plan_graph(_: &Graph, _: MemorySpace) -> Option<MemoryPlan> {
     None
 }
 
-pub(crate) struct DeviceGraph<T>(Infallible, PhantomData<T>);
+pub(crate) struct DeviceGraph(Infallible);
 
-pub(crate) fn upload_graph<T: Element>(
-    _: &Graph<T>,
+pub(crate) fn upload_graph(
+    _: &Graph,
     _: &CpuExecutor,
     ordinal: usize,
     _: Option<MemorySpace>,
-) -> Result<DeviceGraph<T>, DeviceError> {
+) -> Result<DeviceGraph, DeviceError> {
     Err(DeviceError::NotCompiled(ordinal))
 }
 
-pub(crate) fn cuda_backend<T: Element>(
-    _: Graph<T>,
-    copy: DeviceGraph<T>,
+pub(crate) fn cuda_backend(
+    _: Graph,
+    copy: DeviceGraph,
     _: Arc<CpuExecutor>,
     _: bool,
     _: Arc<Mutex<()>>,
-) -> Arc<dyn Backend<T>> {
+) -> Arc<dyn Backend> {
     match copy.0 {}
 }
 
@@ -82,27 +76,22 @@ impl BuildDevice {
         match *self {}
     }
 
-    #[expect(clippy::extra_unused_type_parameters, reason = "the signature of the CUDA backend")]
-    pub(crate) fn preload_kernels<T: Element>(&self, _: &BuildSpec, _: bool) {
+    pub(crate) fn preload_kernels(&self, _: &BuildSpec, _: bool) {
         match *self {}
     }
 
-    pub(crate) fn quantize<T: Element>(
-        &self,
-        _: &CpuExecutor,
-        _: &Graph<T>,
-    ) -> Result<Option<Infallible>, DeviceError> {
+    pub(crate) fn quantize(&self, _: &CpuExecutor, _: &Graph) -> Result<Option<Infallible>, DeviceError> {
         match *self {}
     }
 
-    pub(crate) fn link<T: Element>(
+    pub(crate) fn link(
         &self,
         _: &Arc<CpuExecutor>,
-        _: Ingested<T>,
+        _: Ingested,
         _: Option<Infallible>,
         _: Option<Checkpoints<'_>>,
         _: &mut ProgressFn<'_>,
-    ) -> Result<Linked<T>, UpdateError> {
+    ) -> Result<Linked, UpdateError> {
         match *self {}
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use jasper_core::sync::lock;
-use jasper_core::{DeviceError, Slot};
+use jasper_core::{DeviceError, Slot, VectorView};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, MatchesMut,
@@ -20,7 +20,7 @@ use crate::Device;
 
 /// A backend whose device may fault, be slow, or be out of memory for changes.
 pub(crate) struct Faulty {
-    inner: Arc<dyn Backend<u8>>,
+    inner: Arc<dyn Backend>,
     number: usize,
     controls: Arc<Controls>,
 }
@@ -82,11 +82,11 @@ impl StartedSearch for StartedByOne {
 impl Faulty {
     /// A backend that claims to be the CUDA device of this number.
     pub(crate) fn backend(
-        graph: Graph<u8>,
+        graph: Graph,
         executor: &Arc<CpuExecutor>,
         number: usize,
         controls: &Arc<Controls>,
-    ) -> Arc<dyn Backend<u8>> {
+    ) -> Arc<dyn Backend> {
         let inner = Arc::new(HostBackend::new(graph, Arc::clone(executor)));
         Arc::new(Self { inner, number, controls: Arc::clone(controls) })
     }
@@ -106,7 +106,7 @@ impl Faulty {
     }
 }
 
-impl Backend<u8> for Faulty {
+impl Backend for Faulty {
     fn device(&self) -> Device {
         Device::cuda(self.number)
     }
@@ -126,11 +126,11 @@ impl Backend<u8> for Faulty {
         self.inner.max_beam_width()
     }
 
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<u8>)) {
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph)) {
         self.inner.read_graph(read);
     }
 
-    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<u8>)) -> Result<(), DeviceError> {
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         self.check()?;
         let unavailable =
             || DeviceError::Unavailable { device: self.number, source: "as the test wants".into() };
@@ -153,7 +153,7 @@ impl Backend<u8> for Faulty {
         self.check()
     }
 
-    fn into_graphs(self: Arc<Self>) -> Vec<Graph<u8>> {
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph> {
         Arc::into_inner(self).unwrap().inner.into_graphs()
     }
 
@@ -161,14 +161,14 @@ impl Backend<u8> for Faulty {
         self.inner.explain(params, queries)
     }
 
-    fn search_one(&self, query: &[u8], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_one(&self, query: VectorView<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.note(1)?;
         self.inner.search_one(query, params)
     }
 
     fn search_batch(
         &self,
-        queries: &[&[u8]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -178,17 +178,17 @@ impl Backend<u8> for Faulty {
 
     fn start_search(
         &self,
-        queries: &[&[u8]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
         self.note(queries.len())?;
         let answers: Result<_, _> =
-            queries.iter().map(|query| self.inner.search_one(query, params)).collect();
+            queries.iter().map(|&query| self.inner.search_one(query, params)).collect();
         let controls = Arc::clone(&self.controls);
         Ok(Some(Box::new(StartedByOne { answers: answers?, number: self.number, controls })))
     }
 
-    fn insert(&self, new: NewVectors<'_, u8>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         self.check()?;
         self.inner.insert(new, hooks)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jasper_core::{DeviceError, Element, Slot};
+use jasper_core::{DeviceError, Slot, VectorView};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, HostGraph, InsertReport,
@@ -14,18 +14,18 @@ use super::Backend;
 use crate::Device;
 
 /// A graph in host memory, searched and changed by the CPU.
-pub(crate) struct HostBackend<T: Element> {
-    graph: HostGraph<T>,
+pub(crate) struct HostBackend {
+    graph: HostGraph,
     executor: Arc<CpuExecutor>,
 }
 
-impl<T: Element> HostBackend<T> {
-    pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>) -> Self {
+impl HostBackend {
+    pub(crate) fn new(graph: Graph, executor: Arc<CpuExecutor>) -> Self {
         Self { graph: HostGraph::new(graph), executor }
     }
 }
 
-impl<T: Element> Backend<T> for HostBackend<T> {
+impl Backend for HostBackend {
     fn device(&self) -> Device {
         Device::CPU
     }
@@ -42,16 +42,16 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         usize::MAX
     }
 
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph)) {
         self.graph.read(read);
     }
 
-    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         self.graph.write(change);
         Ok(())
     }
 
-    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
         vec![this.graph.into_inner()]
     }
@@ -60,20 +60,20 @@ impl<T: Element> Backend<T> for HostBackend<T> {
         self.graph.explain(params, queries)
     }
 
-    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_one(&self, query: VectorView<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.graph.search_one(&self.executor, query, params)
     }
 
     fn search_batch(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.graph.search_batch(&self.executor, queries, params, matches)
     }
 
-    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         self.graph.insert(&self.executor, new, hooks)
     }
 

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{DeviceError, Element, Key, MatrixView, ProgressFn, Slot};
+use jasper_core::{DeviceError, Key, ProgressFn, Slot, VectorView};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
 use jasper_vamana::{
@@ -31,6 +31,8 @@ use jasper_vamana::{
 
 use crate::Device;
 use crate::error::Error;
+#[cfg(feature = "cuda")]
+pub(crate) use cuda::DeviceArrays;
 pub(crate) use cuda::{
     BuildDevice, DeviceGraph, OpeningDevice, check_device, cuda_backend, ordinals, plan_build, plan_graph,
     upload_graph,
@@ -38,7 +40,7 @@ pub(crate) use cuda::{
 pub(crate) use host::HostBackend;
 pub(crate) use replicated::Replicated;
 pub(crate) use sharded::{MAX_SHARDS, Sharded, shard_of};
-pub(crate) use sources::{RowsByShard, ShardVectors, SharedRows};
+pub(crate) use sources::{RowsByShard, ShardVectors, in_memory};
 pub(crate) use vote::Vote;
 
 /// A search that has begun.
@@ -51,7 +53,7 @@ pub(crate) trait StartedSearch: Send {
 
 /// The graph of an index, and the operations that search and change it. Callers of methods that change it hold the
 /// writer lock.
-pub(crate) trait Backend<T: Element>: Send + Sync {
+pub(crate) trait Backend: Send + Sync {
     /// Where the graph is.
     fn device(&self) -> Device;
 
@@ -99,20 +101,20 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
 
     /// The backends of the shards, if the vectors are in several graphs. Methods that read one graph then read that of
     /// the first shard.
-    fn shards(&self) -> &[Arc<dyn Backend<T>>] {
+    fn shards(&self) -> &[Arc<dyn Backend>] {
         &[]
     }
 
     /// Calls `read` once, with the host's graph. Its edges are meaningless unless
     /// [synced](Self::sync_host_edges).
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>));
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph));
 
     /// Calls `change` once for each [replica](Self::replicas) of each shard, in their order, to change vectors, keys or
     /// codes on the host, and updates the devices.
     ///
     /// # Errors
     /// Returns [`DeviceError`]; the change is undone.
-    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError>;
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError>;
 
     /// Copies edges from the device to the host's graph, unless they are there already.
     ///
@@ -124,7 +126,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
 
     /// The graph, or that of each shard. The caller holds the only reference, and has [synced](Self::sync_host_edges)
     /// the edges.
-    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>>;
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph>;
 
     /// Waits until a device searches, and not the host in its place.
     ///
@@ -144,12 +146,12 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     fn explain(&self, params: SearchParams<'_>, queries: usize) -> Result<Explanation, SearchError>;
 
     /// Searches for one query.
-    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
+    fn search_one(&self, query: VectorView<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError>;
 
     /// Searches for several queries. Writes all entries of `matches`.
     fn search_batch(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError>;
@@ -158,7 +160,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// none. After an error, those that it took and did not answer are in the queue again.
     fn search_queue(
         &self,
-        queue: &QueryQueue<'_, T>,
+        queue: &QueryQueue<'_>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
         let mut sum = SearchReport::default();
@@ -168,7 +170,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
             if chunk.is_empty() {
                 return Ok(sum);
             }
-            let vectors: Vec<&[T]> = chunk.iter().map(|query| query.vector).collect();
+            let vectors: Vec<_> = chunk.iter().map(|query| query.vector).collect();
             let filters: Vec<Filter<'_>> = match params.filter {
                 Some(Filter::PerQuery(all)) => chunk.iter().map(|query| all[query.row]).collect(),
                 _ => Vec::new(),
@@ -193,7 +195,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// [`Self::search_batch`].
     fn start_search(
         &self,
-        _queries: &[&[T]],
+        _queries: &[VectorView<'_>],
         _params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
         Ok(None)
@@ -203,7 +205,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     ///
     /// # Errors
     /// Returns [`UpdateError`]; the index is unchanged.
-    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError>;
+    fn insert(&self, new: NewVectors<'_>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError>;
 
     /// Removes tombstones from the graph, and repairs the edges of their neighbors.
     ///
@@ -229,7 +231,7 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
         &self,
         _stream: &jasper_cuda::Stream,
         _params: SearchParams<'_>,
-        _arrays: jasper_cuda::DeviceBatch<'_, T>,
+        _arrays: DeviceArrays<'_>,
     ) -> Result<(), SearchError> {
         Err(DeviceError::OnCpu.into())
     }
@@ -237,16 +239,16 @@ pub(crate) trait Backend<T: Element>: Send + Sync {
     /// The time of a batch on a device, without transfers, and the cost of each query. `None` on the CPU.
     fn profile(
         &self,
-        _queries: MatrixView<'_, T>,
+        _queries: &[VectorView<'_>],
         _params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         Ok(None)
     }
 }
 
-impl<T: Element> dyn Backend<T> + '_ {
+impl dyn Backend + '_ {
     /// The backends of single graphs: those of the shards, or this one, which is then the only shard.
-    pub(crate) fn shards_or_self(&self) -> Vec<&dyn Backend<T>> {
+    pub(crate) fn shards_or_self(&self) -> Vec<&dyn Backend> {
         match self.shards() {
             [] => vec![self],
             shards => shards.iter().map(|shard| &**shard).collect(),
@@ -262,7 +264,7 @@ impl<T: Element> dyn Backend<T> + '_ {
     }
 
     /// Calls `read` with the graph that has a key, or would have it.
-    pub(crate) fn read_with<R>(&self, key: Key, read: impl FnOnce(&Graph<T>) -> R) -> R {
+    pub(crate) fn read_with<R>(&self, key: Key, read: impl FnOnce(&Graph) -> R) -> R {
         self.shards_or_self()[self.shard_of(key)].read(read)
     }
 
@@ -271,25 +273,15 @@ impl<T: Element> dyn Backend<T> + '_ {
         if self.shards().is_empty() { Ok(()) } else { Err(DeviceError::Sharded(what)) }
     }
 
-    /// [`Self::search_batch`] of a matrix.
-    pub(crate) fn search_matrix(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        matches: MatchesMut<'_>,
-    ) -> Result<SearchReport, SearchError> {
-        self.search_batch(&queries.rows().collect::<Vec<_>>(), params, matches)
-    }
-
     /// [`Self::read_graph`] with a result.
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> R {
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&Graph) -> R) -> R {
         let (mut read, mut result) = (Some(read), None);
         self.read_graph(&mut |graph| result = read.take().map(|read| read(graph)));
         result.expect("the backend has a graph")
     }
 
     /// As [`Self::change_graph`], with a result.
-    pub(crate) fn change<R>(&self, mut change: impl FnMut(&mut Graph<T>) -> R) -> Result<R, DeviceError> {
+    pub(crate) fn change<R>(&self, mut change: impl FnMut(&mut Graph) -> R) -> Result<R, DeviceError> {
         let mut result = None;
         self.change_graph(&mut |graph| result = Some(change(graph)))?;
         Ok(result.expect("the backend makes the change"))
@@ -297,7 +289,7 @@ impl<T: Element> dyn Backend<T> + '_ {
 }
 
 /// The names of the devices of several backends, each once.
-fn joined_names<'a, T: Element>(backends: impl Iterator<Item = &'a dyn Backend<T>>) -> String {
+fn joined_names<'a>(backends: impl Iterator<Item = &'a dyn Backend>) -> String {
     let names: BTreeSet<String> = backends.map(Backend::device_name).collect();
     Vec::from_iter(names).join(" and ")
 }

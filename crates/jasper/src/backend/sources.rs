@@ -3,37 +3,12 @@
 use std::ops::Range;
 use std::{io, iter};
 
-use jasper_core::{Element, Key, MatrixView, VectorSource};
+use jasper_core::{ConcurrentVectors, Element, Key, VectorBuffer, VectorSource, Vectors};
 use jasper_data::parallel;
-use jasper_graph::VectorError;
 use jasper_vamana::UpdateError;
 
 use super::sharded::shard_of;
-
-/// All vectors of a source, in memory.
-pub(crate) struct SharedRows<'a, T> {
-    source: &'a dyn VectorSource<T>,
-    read: Vec<T>,
-}
-
-impl<'a, T: Element> SharedRows<'a, T> {
-    /// Reads the vectors, unless they are in memory.
-    pub(crate) fn new(source: &'a dyn VectorSource<T>) -> Result<Self, UpdateError> {
-        let mut read = Vec::new();
-        if source.in_memory().is_none() {
-            let coordinates = source.len() * source.dimension();
-            read.try_reserve_exact(coordinates).map_err(|error| VectorError::Memory(error.into()))?;
-            read.resize(coordinates, T::zeroed());
-            source.read(0..source.len(), &mut read).map_err(UpdateError::Read)?;
-        }
-        Ok(Self { source, read })
-    }
-
-    pub(crate) fn view(&self) -> Result<MatrixView<'_, T>, UpdateError> {
-        let read = || MatrixView::new(&self.read, self.source.dimension());
-        Ok(self.source.in_memory().map_or_else(read, Ok).map_err(VectorError::from)?)
-    }
-}
+use crate::index::update_error;
 
 /// The rows of each shard, in ascending order: those whose keys hash to it. Their numbers are not stored, which would
 /// take 8 bytes each. They are computed from the keys whenever rows are read: each shard then hashes all keys, about a
@@ -104,20 +79,30 @@ impl<'a> RowsByShard<'a> {
     }
 }
 
+/// Vectors in memory, which are read into `buffer` unless they are there: whatever becomes of their source, all who are
+/// given them insert the same.
+pub(crate) fn in_memory<'a>(
+    vectors: Vectors<'a>,
+    buffer: &'a mut Option<VectorBuffer>,
+) -> Result<ConcurrentVectors<'a>, UpdateError> {
+    let vectors = if vectors.is_in_memory() {
+        vectors
+    } else {
+        buffer.insert(VectorBuffer::read(vectors, vectors.element()).map_err(update_error)?).vectors()
+    };
+    Ok(vectors.concurrent().expect("memory can be read by several threads"))
+}
+
 /// The vectors of a shard.
-pub(crate) struct ShardVectors<'a, T> {
-    source: &'a (dyn VectorSource<T> + Sync),
+pub(crate) struct ShardVectors<'a, 'v> {
+    all: &'a ConcurrentVectors<'v>,
     rows: &'a RowsByShard<'a>,
     shard: usize,
 }
 
-impl<'a, T> ShardVectors<'a, T> {
-    pub(crate) fn new(
-        source: &'a (dyn VectorSource<T> + Sync),
-        rows: &'a RowsByShard<'a>,
-        shard: usize,
-    ) -> Self {
-        Self { source, rows, shard }
+impl<'a, 'v> ShardVectors<'a, 'v> {
+    pub(crate) fn new(all: &'a ConcurrentVectors<'v>, rows: &'a RowsByShard<'a>, shard: usize) -> Self {
+        Self { all, rows, shard }
     }
 
     /// The row in the source of a vector of the shard, for errors.
@@ -126,18 +111,18 @@ impl<'a, T> ShardVectors<'a, T> {
     }
 }
 
-impl<T: Element> VectorSource<T> for ShardVectors<'_, T> {
+impl<T: Element> VectorSource<T> for ShardVectors<'_, '_> {
     fn len(&self) -> usize {
         self.rows.len(self.shard)
     }
 
     fn dimension(&self) -> usize {
-        self.source.dimension()
+        (self.all)().dimension()
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
         let rows: Vec<usize> = self.rows.rows_from(self.shard, range.start).take(range.len()).collect();
-        self.source.gather(&rows, out)
+        (self.all)().with_source(|source| source.gather(&rows, out)).map_err(io::Error::other)?
     }
 
     fn concurrent(&self) -> Option<&(dyn VectorSource<T> + Sync)> {

@@ -29,7 +29,7 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 
 use jasper_attributes::Expression;
-use jasper_core::Element;
+use jasper_core::{VectorBuffer, VectorView};
 use jasper_graph::KeyFilter;
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams};
 
@@ -45,8 +45,8 @@ const SEARCH_THREADS: usize = 4;
 pub(crate) type Answer = Result<Vec<Hit>, SearchError>;
 
 /// A search that may wait for others.
-pub(crate) struct Query<T> {
-    vector: Vec<T>,
+pub(crate) struct Query {
+    vector: VectorBuffer,
     /// The parameters without the filter.
     params: SearchParams<'static>,
     filter: Option<OwnedFilter>,
@@ -58,9 +58,9 @@ enum OwnedFilter {
     Where(Expression),
 }
 
-impl<T: Element> Query<T> {
+impl Query {
     /// `None` if the filter is a predicate, which the query cannot own.
-    fn new(vector: &[T], params: SearchParams<'_>) -> Option<Self> {
+    fn new(query: VectorView<'_>, params: SearchParams<'_>) -> Option<Self> {
         let (params, filter) = params.of_query(0).split_filter();
         let filter = match filter {
             None => None,
@@ -68,7 +68,9 @@ impl<T: Element> Query<T> {
             Some(Filter::Where(expression)) => Some(OwnedFilter::Where(expression.clone())),
             Some(Filter::Predicate(_) | Filter::PerQuery(_)) => return None,
         };
-        Some(Self { vector: vector.to_vec(), params, filter })
+        let mut vector = VectorBuffer::new(query.element(), query.len()).ok()?;
+        vector.extend([query]);
+        Some(Self { vector, params, filter })
     }
 
     fn filter(&self) -> Option<Filter<'_>> {
@@ -87,7 +89,7 @@ impl<T: Element> Query<T> {
 struct BatchFilters<'a>(Vec<Filter<'a>>);
 
 impl<'a> BatchFilters<'a> {
-    fn new<T: Element>(batch: &[&'a Query<T>]) -> Self {
+    fn new(batch: &[&'a Query]) -> Self {
         let mut filters: Vec<_> = batch.iter().filter_map(|query| query.filter()).collect();
         if filters.iter().all(|filter| *filter == filters[0]) {
             filters.truncate(1);
@@ -106,21 +108,21 @@ impl<'a> BatchFilters<'a> {
 }
 
 /// Runs batches on the backend of an index.
-struct Runner<T: Element>(Arc<dyn Backend<T>>);
+struct Runner(Arc<dyn Backend>);
 
-impl<T: Element> BatchRunner for Runner<T> {
-    type Query = Query<T>;
+impl BatchRunner for Runner {
+    type Query = Query;
     type Answer = Answer;
     type Started = Box<dyn StartedSearch>;
 
-    fn are_compatible(&self, first: &Query<T>, other: &Query<T>) -> bool {
+    fn are_compatible(&self, first: &Query, other: &Query) -> bool {
         first.params == other.params
             && first.filter.is_some() == other.filter.is_some()
-            && first.vector.len() == other.vector.len()
+            && first.vector.dimension() == other.vector.dimension()
     }
 
     /// Where the search cannot be started, `run` reports the error.
-    fn start(&self, batch: &[&Query<T>]) -> Option<Box<dyn StartedSearch>> {
+    fn start(&self, batch: &[&Query]) -> Option<Box<dyn StartedSearch>> {
         let filters = BatchFilters::new(batch);
         self.0.start_search(&vectors(batch), filters.params(batch[0].params)).ok().flatten()
     }
@@ -130,7 +132,7 @@ impl<T: Element> BatchRunner for Runner<T> {
         started.poll(&mut |query, hits| answer(query, Ok(hits))).unwrap_or(true)
     }
 
-    fn run(&self, batch: &[&Query<T>], answer: &mut dyn FnMut(usize, Answer)) {
+    fn run(&self, batch: &[&Query], answer: &mut dyn FnMut(usize, Answer)) {
         let filters = BatchFilters::new(batch);
         let params = filters.params(batch[0].params);
         let together = (batch.len() > 1).then(|| {
@@ -143,7 +145,7 @@ impl<T: Element> BatchRunner for Runner<T> {
         }
         // A filter that does not fit the attributes is an error of its query alone: the others are searched for together.
         let fits = |&number: &usize| self.0.explain(batch[number].params(), 1).is_ok();
-        let search_one = |query: &Query<T>| self.0.search_one(&query.vector, query.params());
+        let search_one = |query: &Query| self.0.search_one(query.vector.row(0), query.params());
         let (fitting, others): (Vec<usize>, Vec<usize>) = (0..batch.len()).partition(fits);
         if others.is_empty() || fitting.is_empty() {
             // Each caller gets its own error.
@@ -155,29 +157,29 @@ impl<T: Element> BatchRunner for Runner<T> {
     }
 }
 
-fn vectors<'a, T>(batch: &[&'a Query<T>]) -> Vec<&'a [T]> {
-    batch.iter().map(|query| &*query.vector).collect()
+fn vectors<'a>(batch: &[&'a Query]) -> Vec<VectorView<'a>> {
+    batch.iter().map(|query| query.vector.row(0)).collect()
 }
 
 /// The queue of an index, and the threads that answer submitted searches.
-pub(crate) struct SearchBatcher<T: Element> {
-    queue: Arc<Queue<Query<T>, Answer>>,
-    runner: Arc<Runner<T>>,
+pub(crate) struct SearchBatcher {
+    queue: Arc<Queue<Query, Answer>>,
+    runner: Arc<Runner>,
     /// Started by the first queued search.
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Whether `threads` has any; read without its lock.
     has_threads: AtomicBool,
 }
 
-impl<T: Element> SearchBatcher<T> {
-    pub(crate) fn new(backend: Arc<dyn Backend<T>>) -> Self {
+impl SearchBatcher {
+    pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
         let queue = Arc::new(Queue::new(backend.replicas()));
         let runner = Arc::new(Runner(backend));
         Self { queue, runner, threads: Mutex::default(), has_threads: AtomicBool::new(false) }
     }
 
     /// Searches directly, or where many callers search, in one launch with those that arrive at the same time.
-    pub(crate) fn search(&self, vector: &[T], params: SearchParams<'_>) -> Answer {
+    pub(crate) fn search(&self, vector: VectorView<'_>, params: SearchParams<'_>) -> Answer {
         let permit = self.queue.try_direct();
         match permit.is_none().then(|| self.submit(vector, params)) {
             Some(Ok(submitted)) => submitted.wait(),
@@ -189,9 +191,9 @@ impl<T: Element> SearchBatcher<T> {
     /// Queues a search.
     pub(crate) fn submit(
         &self,
-        vector: &[T],
+        vector: VectorView<'_>,
         params: SearchParams<'_>,
-    ) -> Result<Submitted<Query<T>, Answer>, SearchError> {
+    ) -> Result<Submitted<Query, Answer>, SearchError> {
         let query = Query::new(vector, params).ok_or(SearchError::SubmittedPredicate)?;
         self.start_threads().map_err(SearchError::Thread)?;
         Ok(self.queue.submit(query))
@@ -221,7 +223,7 @@ impl<T: Element> SearchBatcher<T> {
     }
 }
 
-impl<T: Element> Drop for SearchBatcher<T> {
+impl Drop for SearchBatcher {
     /// Waits until submitted searches are answered.
     fn drop(&mut self) {
         self.queue.close();
@@ -235,7 +237,7 @@ impl<T: Element> Drop for SearchBatcher<T> {
     }
 }
 
-impl<T: Element> fmt::Debug for SearchBatcher<T> {
+impl fmt::Debug for SearchBatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SearchBatcher")
     }

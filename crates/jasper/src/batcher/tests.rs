@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use shuttle::thread;
 
 use jasper_attributes::{Expression, Frame, column};
-use jasper_core::{MatrixView, Metric, no_progress};
+use jasper_core::{MatrixView, Metric, VectorView, no_progress};
 use jasper_vamana::{CpuExecutor, SearchError, SearchParams};
 
 use super::{Query, Runner};
@@ -368,14 +368,15 @@ fn a_filter_that_does_not_fit_fails_alone() {
     let years = Frame::new(4).column("year", [1, 2, 3, 4]).unwrap();
     let builder = IndexBuilder::new(Metric::L2).threads(1).device(crate::Device::CPU).attributes(&years);
     let rows = [1_u8, 0, 2, 0, 3, 0, 4, 0];
-    let index = builder.build_typed(&MatrixView::new(&rows, 2).unwrap(), &mut no_progress).unwrap();
+    let index = builder.build_on_host(MatrixView::new(&rows, 2).unwrap().into(), &mut no_progress).unwrap();
     let graph = index.backend.read(|graph| graph.try_clone().unwrap());
     let (controls, executor) = (Arc::<Controls>::default(), Arc::new(CpuExecutor::new(1).unwrap()));
     let runner = Runner(Faulty::backend(graph, &executor, 0, &controls));
     let filters: Vec<Expression> =
         (1..=4).map(|year| column(if year == 3 { "yeer" } else { "year" }).eq(year)).collect();
-    let query = |filter| Query::new(&[0, 0], SearchParams::new(1).filter(filter)).unwrap();
-    let queries: Vec<Query<u8>> = filters.iter().map(query).collect();
+    let query =
+        |filter| Query::new(VectorView::from(&[0_u8, 0][..]), SearchParams::new(1).filter(filter)).unwrap();
+    let queries: Vec<Query> = filters.iter().map(query).collect();
     let mut answers: [_; 4] = std::array::from_fn(|_| None);
     super::BatchRunner::run(&runner, &queries.iter().collect::<Vec<_>>(), &mut |query, answer| {
         answers[query] = Some(answer)

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use jasper_attributes::{Attributes, Frame};
 use jasper_core::{
-    BuildParams, BuildParamsBuilder, Effort, Element, ElementKind, Key, Metric, ParamError, Progress,
-    ProgressFn, VectorSource, Vectors, with_element,
+    BuildParams, BuildParamsBuilder, Effort, ElementKind, Key, Metric, ParamError, Progress, ProgressFn,
+    Vectors, with_element,
 };
 use jasper_graph::Graph;
 use jasper_quant::{Quantization, TrainError};
@@ -30,7 +30,7 @@ use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, plan_build};
 use crate::error::{Result, built};
 use crate::index::Callback;
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 use crate::{Device, Index, QuantizeMode};
 pub(crate) use error::BuildError;
 use plan::BuildPlan;
@@ -109,7 +109,7 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// A builder with the metric and the parameters of a graph.
-    pub(crate) fn like<T: Element>(graph: &Graph<T>) -> Self {
+    pub(crate) fn like(graph: &Graph) -> Self {
         Self { params: (*graph.params()).into(), ..Self::new(graph.metric()) }
     }
 
@@ -353,29 +353,30 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Builds one graph.
-    pub(super) fn build_graph<T: Element>(
+    pub(super) fn build_graph(
         &self,
         executor: &Arc<CpuExecutor>,
-        vectors: &dyn VectorSource<T>,
+        vectors: Vectors<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(Graph<T>, BuildReport)> {
-        let spec = self.spec(vectors.len(), vectors.dimension())?;
-        let BuildPlan { exact_linking, cuda, .. } = self.choose::<T>(&spec)?;
+    ) -> Result<(Graph, BuildReport)> {
+        let spec = self.spec(vectors.element(), vectors.len(), vectors.dimension())?;
+        let BuildPlan { exact_linking, cuda, .. } = self.choose(&spec)?;
         if let Some(checkpoints) = self.checkpoints {
-            checkpoints.check::<T>(spec.metric, spec.dimension, &spec.params)?;
+            checkpoints.check(spec.element, spec.metric, spec.dimension, &spec.params)?;
         }
         // The driver compiles while vectors are read.
         if let Some(cuda) = &cuda {
-            cuda.preload_kernels::<T>(&spec, exact_linking);
+            cuda.preload_kernels(&spec, exact_linking);
         }
-        let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
+        let ingested =
+            ingest(executor, vectors, spec.element, self.keys, spec.metric, spec.params, progress)?;
         let quantized = match &cuda {
             Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
             _ => None,
         };
         let is_refused = cuda.is_some() && !exact_linking && quantized.is_none();
         let cuda = match &cuda {
-            Some(cuda) if is_refused => self.if_exact_linking_fits::<T>(&spec, cuda)?,
+            Some(cuda) if is_refused => self.if_exact_linking_fits(&spec, cuda)?,
             cuda => cuda.as_ref(),
         };
         let mut exact_linking = exact_linking || is_refused;
@@ -413,13 +414,13 @@ impl<'a> IndexBuilder<'a> {
 
     /// The device, if the vectors themselves can be linked there: they take more of its memory than bytes. Otherwise
     /// `None`, for the CPU, if the device was to be chosen automatically.
-    fn if_exact_linking_fits<'c, T: Element>(
+    fn if_exact_linking_fits<'c>(
         &self,
         spec: &BuildSpec,
         device: &'c BuildDevice,
     ) -> Result<Option<&'c BuildDevice>> {
         let free = Bytes { host: u64::MAX, device: device.free_memory()?.device };
-        match plan_build::<T>(spec, true, device.ordinal())?.check(free) {
+        match plan_build(spec, true, device.ordinal())?.check(free) {
             Ok(()) => Ok(Some(device)),
             Err(_) if self.device.is_auto() => Ok(None),
             Err(error) => Err(error.into()),
@@ -458,13 +459,7 @@ impl<'a> IndexBuilder<'a> {
     /// Not generic, so that this crate has the only copy of the machine code of builds.
     fn build_any(&self, vectors: Vectors<'_>) -> Result<Index> {
         vectors.require_matrix()?;
-        let index = with_element!(vectors.element(), T => {
-            let build = |vectors: &dyn VectorSource<T>| {
-                self.build_typed(vectors, &mut self.progress.report())
-            };
-            Index::from(vectors.with_source(build)??)
-        });
-        self.placed(index)
+        self.placed(self.build_on_host(vectors, &mut self.progress.report())?.into())
     }
 
     /// Creates an index without vectors, for [`Index::insert`], where [`Self::build`] would leave it.
@@ -482,19 +477,18 @@ impl<'a> IndexBuilder<'a> {
             return Err(BuildError::Empty(option).into());
         }
         self.device.find()?;
-        let index = with_element!(element, T => Index::from(self.empty_typed::<T>(dimension)?));
-        self.placed(index)
+        self.placed(self.empty_on_host(element, dimension)?.into())
     }
 
-    pub(crate) fn empty_typed<T: Element>(&self, dimension: usize) -> Result<TypedIndex<T>> {
+    pub(crate) fn empty_on_host(&self, element: ElementKind, dimension: usize) -> Result<IndexInner> {
         let params = self.params.build()?;
         let executor = Arc::new(CpuExecutor::new(self.threads)?);
-        let graph = || Graph::new(self.metric, dimension, params);
+        let graph = || Graph::new(element, self.metric, dimension, params);
         let index = match self.shard_count()? {
-            1 => TypedIndex::new(graph()?, executor, self.exact_linking),
+            1 => IndexInner::new(graph()?, executor, self.exact_linking),
             shards => {
                 let graphs = (0..shards).map(|_| graph()).collect::<Result<Vec<_>, _>>()?;
-                TypedIndex::from_shards(graphs, executor, self.exact_linking)
+                IndexInner::from_shards(graphs, executor, self.exact_linking)
             }
         };
         if let Some(columns) = self.attributes {
@@ -511,31 +505,27 @@ impl<'a> IndexBuilder<'a> {
         index.moved_to_device(self.device).map_err(built)
     }
 
-    fn spec(&self, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
-        Ok(BuildSpec { rows, dimension, metric: self.metric, params: self.params.build()? })
+    fn spec(&self, element: ElementKind, rows: usize, dimension: usize) -> Result<BuildSpec, ParamError> {
+        Ok(BuildSpec { rows, element, dimension, metric: self.metric, params: self.params.build()? })
     }
 }
 
 impl IndexBuilder<'_> {
     /// Builds an index in host memory.
-    pub(crate) fn build_typed<T: Element>(
+    pub(crate) fn build_on_host(
         &self,
-        vectors: &dyn VectorSource<T>,
+        vectors: Vectors<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>> {
+    ) -> Result<IndexInner> {
         if self.skip_zero_vectors && self.metric == Metric::Cosine {
-            self.build_nonzero(vectors, progress)
+            with_element!(vectors.element(), T => self.build_nonzero::<T>(vectors, progress))
         } else {
             self.build_all(vectors, progress)
         }
     }
 
     /// Builds an index of all vectors.
-    fn build_all<T: Element>(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>> {
+    fn build_all(&self, vectors: Vectors<'_>, progress: &mut ProgressFn<'_>) -> Result<IndexInner> {
         let next;
         let entries = match (self.attributes, self.keys) {
             (Some(attributes), Some(keys)) => Some((keys, attributes)),
@@ -552,7 +542,7 @@ impl IndexBuilder<'_> {
         let (mut index, report) = match self.shard_count()? {
             1 => {
                 let (graph, report) = self.build_graph(&executor, vectors, progress)?;
-                (TypedIndex::new(graph, executor, self.exact_linking), report)
+                (IndexInner::new(graph, executor, self.exact_linking), report)
             }
             shards => self.build_shards(&executor, vectors, shards, progress)?,
         };

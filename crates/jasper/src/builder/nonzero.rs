@@ -4,12 +4,13 @@ use std::io;
 use std::ops::Range;
 
 use jasper_attributes::AttributeError;
-use jasper_core::{Element, Key, ProgressFn, VectorSource};
+use jasper_core::{Element, Key, ProgressFn, VectorSource, Vectors};
+use jasper_graph::VectorError;
 use jasper_vamana::UpdateError;
 
 use super::IndexBuilder;
 use crate::error::Result;
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 
 /// Vectors read at a time to find those of length zero.
 const CHUNK: usize = 1024;
@@ -18,10 +19,21 @@ impl IndexBuilder<'_> {
     /// Builds an index of the vectors that are not zero.
     pub(super) fn build_nonzero<T: Element>(
         &self,
-        vectors: &dyn VectorSource<T>,
+        vectors: Vectors<'_>,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<TypedIndex<T>> {
-        let nonzero = Nonzero::new(vectors).map_err(UpdateError::Read)?;
+    ) -> Result<IndexInner> {
+        vectors
+            .with_source::<T, _>(|source| self.build_nonzero_of(vectors, source, progress))
+            .map_err(VectorError::from)?
+    }
+
+    fn build_nonzero_of<T: Element>(
+        &self,
+        vectors: Vectors<'_>,
+        source: &dyn VectorSource<T>,
+        progress: &mut ProgressFn<'_>,
+    ) -> Result<IndexInner> {
+        let nonzero = Nonzero::new(source).map_err(UpdateError::Read)?;
         let skipped = vectors.len() - nonzero.len();
         if skipped == 0 {
             return self.build_all(vectors, progress);
@@ -35,7 +47,7 @@ impl IndexBuilder<'_> {
         }
         let attributes = self.attributes.map(|all| all.select(&nonzero.rows));
         let builder = IndexBuilder { attributes: attributes.as_ref(), ..self.clone().keys(&keys) };
-        let mut index = builder.build_all(&nonzero, progress)?;
+        let mut index = builder.build_all(Vectors::from_source(&nonzero), progress)?;
         if let Some(report) = &mut index.build_report {
             report.skipped = skipped;
         }

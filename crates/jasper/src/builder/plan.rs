@@ -1,6 +1,6 @@
 //! Where a build runs, and the memory that it takes.
 
-use jasper_core::{DeviceError, Element, ElementKind, with_element};
+use jasper_core::{DeviceError, ElementKind};
 use jasper_graph::KeyMap;
 use jasper_quant::Quantization;
 use jasper_vamana::{
@@ -27,19 +27,15 @@ impl IndexBuilder<'_> {
     /// # Errors
     /// Fails with [`ErrorKind::InvalidParameter`] if a parameter is out of bounds.
     pub fn memory_plan(&self, element: ElementKind, count: usize, dimension: usize) -> Result<MemoryPlan> {
-        Ok(with_element!(element, T => self.plan_typed::<T>(count, dimension))?)
-    }
-
-    pub(super) fn plan_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan> {
         let shards = self.shard_count()?;
         if shards > 1 {
-            return self.plan_shards::<T>(count, dimension, shards);
+            return self.plan_shards(element, count, dimension, shards);
         }
-        let spec = self.spec(count, dimension)?;
-        let exact_linking = self.links_exactly::<T>();
+        let spec = self.spec(element, count, dimension)?;
+        let exact_linking = self.links_exactly(spec.element);
         match self.device.cuda_ordinals()[..] {
-            [ordinal] => self.plan::<T>(&spec, exact_linking, Some(ordinal)),
-            _ => self.choose_device::<T>(&spec, exact_linking).map(|plan| plan.memory),
+            [ordinal] => self.plan(&spec, exact_linking, Some(ordinal)),
+            _ => self.choose_device(&spec, exact_linking).map(|plan| plan.memory),
         }
     }
 
@@ -49,61 +45,53 @@ impl IndexBuilder<'_> {
     /// # Errors
     /// Fails with [`ErrorKind::OutOfMemory`] if there is not enough memory, or as [`Self::memory_plan`].
     pub fn check_memory(&self, element: ElementKind, count: usize, dimension: usize) -> Result<MemoryPlan> {
-        Ok(with_element!(element, T => self.check_typed::<T>(count, dimension))?)
-    }
-
-    fn check_typed<T: Element>(&self, count: usize, dimension: usize) -> Result<MemoryPlan> {
         match self.shard_count()? {
-            1 => Ok(self.choose::<T>(&self.spec(count, dimension)?)?.memory),
-            shards => self.check_shards::<T>(count, dimension, shards),
+            1 => Ok(self.choose(&self.spec(element, count, dimension)?)?.memory),
+            shards => self.check_shards(element, count, dimension, shards),
         }
     }
 }
 
 impl IndexBuilder<'_> {
     /// Whether edges are chosen by exact distances, without a trial of SQ8 vectors.
-    pub(super) fn links_exactly<T: Element>(&self) -> bool {
-        // `EXACT_SUMS` is true of integer elements: there is nothing to quantize.
-        self.exact_linking || T::EXACT_SUMS
+    pub(super) fn links_exactly(&self, element: ElementKind) -> bool {
+        // There is nothing to quantize.
+        self.exact_linking || element.is_integer()
     }
 
     /// Where a build runs, and whether by exact distances, because there is no memory for SQ8 vectors.
-    pub(super) fn choose<T: Element>(&self, spec: &BuildSpec) -> Result<BuildPlan> {
+    pub(super) fn choose(&self, spec: &BuildSpec) -> Result<BuildPlan> {
         let choose = |exact_linking| {
-            let plan = self.choose_device::<T>(spec, exact_linking)?;
+            let plan = self.choose_device(spec, exact_linking)?;
             check_free(&plan.memory, plan.cuda.as_ref()).map(|()| plan)
         };
-        match choose(self.links_exactly::<T>()) {
-            Err(error) if error.is::<PlanError>() && !self.links_exactly::<T>() => choose(true),
+        match choose(self.links_exactly(spec.element)) {
+            Err(error) if error.is::<PlanError>() && !self.links_exactly(spec.element) => choose(true),
             chosen => chosen,
         }
     }
 
     /// The plan of a build on the device that the options name or, if they leave it open, on the first with room.
-    pub(super) fn choose_device<T: Element>(
-        &self,
-        spec: &BuildSpec,
-        exact_linking: bool,
-    ) -> Result<BuildPlan> {
+    pub(super) fn choose_device(&self, spec: &BuildSpec, exact_linking: bool) -> Result<BuildPlan> {
         let cuda = match self.device.find()? {
             Some(ordinals) => ordinals.first().copied().map(BuildDevice::open).transpose()?,
             None => first_available(|ordinal| {
                 let cuda = BuildDevice::open(ordinal)?;
                 // Without a plan, the parameters are out of range, for this device or for the CPU as well; the plan
                 // below reports the latter.
-                let Ok(plan) = self.plan::<T>(spec, exact_linking, Some(ordinal)) else { return Ok(None) };
+                let Ok(plan) = self.plan(spec, exact_linking, Some(ordinal)) else { return Ok(None) };
                 match check_free(&plan, Some(&cuda)) {
                     Ok(()) => Ok(Some(cuda)),
                     Err(error) => error.downcast::<DeviceError>().map_or(Ok(None), Err),
                 }
             })?,
         };
-        let memory = self.plan::<T>(spec, exact_linking, cuda.as_ref().map(BuildDevice::ordinal))?;
+        let memory = self.plan(spec, exact_linking, cuda.as_ref().map(BuildDevice::ordinal))?;
         Ok(BuildPlan { exact_linking, cuda, memory })
     }
 
     /// Memory of a build on a CUDA device, or on the CPU.
-    pub(super) fn plan<T: Element>(
+    pub(super) fn plan(
         &self,
         spec: &BuildSpec,
         exact_linking: bool,
@@ -115,9 +103,9 @@ impl IndexBuilder<'_> {
         let widest = widest_build_beam(&spec.params, spec.rows);
         let spec = &BuildSpec { params: spec.params.with_effort(widest, spec.params.alpha()), ..*spec };
         let plan = match cuda {
-            Some(ordinal) => plan_build::<T>(spec, exact_linking, ordinal)?,
-            None if exact_linking => spec.plan_on_host::<T>(),
-            None => spec.plan_sq8_on_host::<T>(),
+            Some(ordinal) => plan_build(spec, exact_linking, ordinal)?,
+            None if exact_linking => spec.plan_on_host(),
+            None => spec.plan_sq8_on_host(),
         };
         // Attributes are assigned by key.
         let plan = if self.attributes.is_some() && self.keys.is_some_and(|keys| !keys.is_sorted()) {
@@ -131,7 +119,7 @@ impl IndexBuilder<'_> {
         let codes = candidates.iter().map(|candidate| candidate.bytes(spec.dimension) as u64).max();
         let codes = spec.rows as u64 * codes.unwrap_or(0);
         let training =
-            |&candidate: &Quantization| training_bytes::<T>(candidate, spec.rows, spec.dimension) as u64;
+            |&candidate: &Quantization| training_bytes(candidate, spec.rows, spec.dimension) as u64;
         let training = candidates.iter().map(training).max().unwrap_or(0);
         // Training comes after linking and before there are codes.
         let plan = plan.at_least(MemorySpace::Host, SCRATCH, training.saturating_sub(codes));

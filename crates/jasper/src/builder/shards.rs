@@ -3,19 +3,19 @@
 use std::io;
 use std::sync::Arc;
 
-use jasper_core::{DeviceError, Element, Key, ProgressFn, VectorSource};
+use jasper_core::{DeviceError, ElementKind, Key, ProgressFn, Vectors, with_element};
 use jasper_data::parallel;
 use jasper_graph::{Graph, VectorError};
 use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
 
 use super::{BuildDevice, BuildError, BuildReport, IndexBuilder, QuantizeStep};
-use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, SharedRows, Vote, at_once};
+use crate::backend::{MAX_SHARDS, RowsByShard, ShardVectors, Vote, at_once, in_memory};
 use crate::error::{Error, Result};
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 use crate::{Device, ErrorKind, QuantizeMode};
 
 /// The graph of a shard.
-type Built<T> = (Graph<T>, BuildReport);
+type Built = (Graph, BuildReport);
 
 impl IndexBuilder<'_> {
     /// Number of shards.
@@ -49,36 +49,38 @@ impl IndexBuilder<'_> {
     }
 
     /// The memory of a build of shards, of all devices together.
-    pub(super) fn plan_shards<T: Element>(
+    pub(super) fn plan_shards(
         &self,
+        element: ElementKind,
         count: usize,
         dimension: usize,
         shards: usize,
     ) -> Result<MemoryPlan> {
         let rows = (0..shards).map(|shard| (count + shard) / shards);
         let devices = self.build_devices()?.into_iter().cycle();
-        let plans = rows
-            .zip(devices)
-            .map(|(rows, device)| self.clone().device(device).unsharded().plan_typed::<T>(rows, dimension));
+        let plans = rows.zip(devices).map(|(rows, device)| {
+            self.clone().device(device).unsharded().memory_plan(element, rows, dimension)
+        });
         plans.reduce(|sum, plan| Ok(sum?.plus(&plan?))).expect("there is a shard")
     }
 
     /// Checks that the host has memory for all shards, and each device for its share, before anything is read.
-    pub(super) fn check_shards<T: Element>(
+    pub(super) fn check_shards(
         &self,
+        element: ElementKind,
         count: usize,
         dimension: usize,
         shards: usize,
     ) -> Result<MemoryPlan> {
         let devices = self.build_devices()?;
-        let plan = self.plan_shards::<T>(count, dimension, shards)?;
+        let plan = self.plan_shards(element, count, dimension, shards)?;
         let host = Bytes { host: free_host_memory(), device: u64::MAX };
         plan.clone().without(SKETCHES).check(host)?;
         // Shards of one device are built one after another, and hash to shares that differ by little.
         let check = |device: Device| {
             if let [ordinal] = device.cuda_ordinals()[..] {
                 let share = self.clone().device(device).unsharded();
-                let share = share.plan_typed::<T>(count.div_ceil(shards), dimension)?;
+                let share = share.memory_plan(element, count.div_ceil(shards), dimension)?;
                 share.check(Bytes { host: u64::MAX, ..BuildDevice::open(ordinal)?.free_memory()? })?;
             }
             Ok(())
@@ -96,40 +98,34 @@ impl IndexBuilder<'_> {
     }
 
     /// Builds all shards: each device builds one after another, and all devices at the same time.
-    pub(super) fn build_shards<T: Element>(
+    pub(super) fn build_shards(
         &self,
         executor: &Arc<CpuExecutor>,
-        vectors: &dyn VectorSource<T>,
+        vectors: Vectors<'_>,
         shards: usize,
         progress: &mut ProgressFn<'_>,
-    ) -> Result<(TypedIndex<T>, BuildReport)> {
-        self.check_shards::<T>(vectors.len(), vectors.dimension(), shards)?;
+    ) -> Result<(IndexInner, BuildReport)> {
+        self.check_shards(vectors.element(), vectors.len(), vectors.dimension(), shards)?;
         let given = self.keys.map_or(vectors.len(), <[Key]>::len);
         if given != vectors.len() {
             return Err(UpdateError::KeyCount { keys: given, vectors: vectors.len() }.into());
         }
-        let shared = match vectors.concurrent() {
-            Some(_) => None,
-            None => Some(SharedRows::new(vectors)?),
-        };
-        let view = shared.as_ref().map(SharedRows::view).transpose()?;
-        let all: &(dyn VectorSource<T> + Sync) = match (vectors.concurrent(), &view) {
-            (Some(vectors), _) => vectors,
-            (None, Some(view)) => view,
-            (None, None) => unreachable!("vectors are read if several threads cannot"),
-        };
+        let mut buffer = None;
+        let all = vectors.concurrent().map_or_else(|| in_memory(vectors, &mut buffer), Ok)?;
         let pool = executor.pool();
-        let rows = parallel::install(pool, || RowsByShard::new(self.keys, all.len(), shards));
+        let (element, len) = (vectors.element(), vectors.len());
+        let rows = parallel::install(pool, || RowsByShard::new(self.keys, len, shards));
         let devices = self.build_devices()?;
         let build = |shard: usize, progress: &mut ProgressFn<'_>| {
-            let vectors = ShardVectors::new(all, &rows, shard);
+            let vectors = ShardVectors::new(&all, &rows, shard);
             let keys = parallel::install(pool, || rows.keys(shard));
             let builder = IndexBuilder {
                 keys: Some(&keys),
                 attributes: None,
                 ..self.clone().device(devices[shard % devices.len()])
             };
-            let built = builder.build_graph(executor, &vectors, progress);
+            let of_shard = with_element!(element, T => Vectors::from_source::<T>(&vectors));
+            let built = builder.build_graph(executor, of_shard, progress);
             built.map_err(|error| match error.downcast::<VectorError>() {
                 Ok(error) => error.map_row(|row| vectors.row_in_source(row)).into(),
                 Err(error) => error,
@@ -141,7 +137,7 @@ impl IndexBuilder<'_> {
             shards.map(|shard| build(shard, hooks.progress)).collect::<Result<Vec<_>, _>>()
         };
         let results = Vote::make_all(device_count, true, ChangeHooks::new(progress), build_all);
-        let results: Vec<Result<Vec<Built<T>>>> = results.map_err(refused_thread)?;
+        let results: Vec<Result<Vec<Built>>> = results.map_err(refused_thread)?;
         // One device's error cancels the others.
         let is_cancelled = |error: &Error| error.kind() == ErrorKind::Cancelled;
         let (mut built, mut failed) = (Vec::new(), None);
@@ -158,7 +154,7 @@ impl IndexBuilder<'_> {
         let in_order = (0..shards).filter_map(|shard| built[shard % device_count].next());
         let (graphs, reports): (Vec<_>, Vec<_>) = in_order.unzip();
         let report = reports.into_iter().reduce(BuildReport::merge).expect("there is a shard");
-        Ok((TypedIndex::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))
+        Ok((IndexInner::from_shards(graphs, Arc::clone(executor), self.exact_linking), report))
     }
 }
 

@@ -20,17 +20,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use jasper_attributes::{AttributeError, Attributes, ColumnKind, Frame, Value};
-use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, no_progress, sync};
-use jasper_graph::{FileError, FileFault, Graph, KeyError, KeyMap, SaveStats};
+use jasper_core::{
+    Element, Key, ProgressFn, Slot, VectorBuffer, VectorSource, Vectors, no_progress, sync, with_element,
+};
+use jasper_graph::{FileError, FileFault, Graph, KeyError, KeyMap, SaveStats, VectorError};
 use jasper_vamana::{
     ChangeHooks, CpuExecutor, InsertReport, NewVectors, OnConflict, UpdateError, check_insert,
     free_host_memory,
 };
 
-use crate::backend::{Backend, SharedRows};
-use crate::index::NewKeys;
+use crate::backend::Backend;
+use crate::index::{NewKeys, update_error};
+use crate::inner::{IndexInner, shard_files};
 use crate::journal::{Change, Digest, Follower, GROUP_BYTES, Journal, JournalError, JournalFault, Record};
-use crate::typed::{TypedIndex, shard_files};
 
 /// The keys of an insert.
 #[derive(Clone, Copy)]
@@ -60,32 +62,32 @@ impl<'a> InsertEntries<'a> {
 pub(crate) type KeyChange = fn(&mut KeyMap, &[Key]) -> Result<(), KeyError>;
 
 /// Bytes that a copy of a graph takes, at most: attributes are shared until they change.
-fn copy_bytes<T: Element>(graph: &Graph<T>) -> usize {
+fn copy_bytes(graph: &Graph) -> usize {
     let vectors = graph.vectors().bytes() + graph.vectors().code_bytes();
     let keys = graph.slots() * size_of::<Key>() + graph.keys().attributes().memory();
     vectors + graph.adjacency().bytes() + keys
 }
 
 /// What changes an index.
-pub(crate) struct Changes<T: Element> {
-    pub(crate) backend: Arc<dyn Backend<T>>,
+pub(crate) struct Changes {
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) executor: Arc<CpuExecutor>,
     /// Held while the graph is changed, from the first check to the last write.
     pub(crate) writer: Arc<Mutex<()>>,
     /// The journal of a durable index.
     pub(crate) journal: OnceLock<Journal>,
     /// Makes the changes of an index that follows another, and which accepts no others.
-    pub(crate) follower: OnceLock<Follower<T>>,
+    pub(crate) follower: OnceLock<Follower>,
 }
 
-impl<T: Element> Changes<T> {
-    pub(crate) fn new(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>) -> Self {
+impl Changes {
+    pub(crate) fn new(backend: Arc<dyn Backend>, executor: Arc<CpuExecutor>) -> Self {
         Self::with_writer(backend, executor, Arc::default())
     }
 
     /// Changes of a backend that others change as well, under the same lock.
     pub(crate) fn with_writer(
-        backend: Arc<dyn Backend<T>>,
+        backend: Arc<dyn Backend>,
         executor: Arc<CpuExecutor>,
         writer: Arc<Mutex<()>>,
     ) -> Self {
@@ -93,7 +95,7 @@ impl<T: Element> Changes<T> {
     }
 
     /// Takes everything from here to another backend. A follower stops meanwhile.
-    pub(crate) fn without_backend(self, exact_linking: bool) -> impl FnOnce(Arc<dyn Backend<T>>) -> Self {
+    pub(crate) fn without_backend(self, exact_linking: bool) -> impl FnOnce(Arc<dyn Backend>) -> Self {
         let Self { executor, writer, journal, follower, .. } = self;
         let follower = follower.into_inner().and_then(Follower::stop);
         move |backend| {
@@ -106,16 +108,16 @@ impl<T: Element> Changes<T> {
     }
 
     /// The index in which a follower makes its changes.
-    pub(crate) fn follower_index(&self, exact_linking: bool) -> TypedIndex<T> {
+    pub(crate) fn follower_index(&self, exact_linking: bool) -> IndexInner {
         let (backend, executor) = (Arc::clone(&self.backend), Arc::clone(&self.executor));
-        TypedIndex::with_changes(
+        IndexInner::with_changes(
             Self::with_writer(backend, executor, Arc::clone(&self.writer)),
             exact_linking,
         )
     }
 
     /// Accepts changes of this follower only.
-    pub(crate) fn set_follower(&self, follower: Follower<T>) {
+    pub(crate) fn set_follower(&self, follower: Follower) {
         assert!(self.follower.set(follower).is_ok(), "an index follows one other");
     }
 
@@ -131,7 +133,7 @@ impl<T: Element> Changes<T> {
     /// Changes all keys if all of them pass the check, and none otherwise.
     pub(crate) fn change_keys(
         &self,
-        record: &Record<'_, T>,
+        record: &Record<'_>,
         keys: &[Key],
         change_and_undo: [KeyChange; 2],
     ) -> Result<(), UpdateError> {
@@ -171,26 +173,28 @@ impl<T: Element> Changes<T> {
     /// many, which would take too much memory, are compared.
     pub(crate) fn insert(
         &self,
-        vectors: &dyn VectorSource<T>,
+        vectors: Vectors<'_>,
         entries: InsertEntries<'_>,
         progress: &mut ProgressFn<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        if self.journal.get().is_none() || vectors.in_memory().is_some() {
+        if self.journal.get().is_none() || vectors.is_in_memory() {
             return self.insert_logged(vectors, vectors, entries, progress, &mut || true);
         }
-        if (vectors.len() * vectors.dimension() * size_of::<T>()) as u64 <= GROUP_BYTES {
-            let read = SharedRows::new(vectors)?;
-            let vectors = read.view()?;
-            return self.insert_logged(&vectors, &vectors, entries, progress, &mut || true);
+        let element = vectors.element();
+        if (vectors.len() * vectors.dimension() * element.size()) as u64 <= GROUP_BYTES {
+            let read = VectorBuffer::read(vectors, element).map_err(update_error)?;
+            let vectors = read.vectors();
+            return self.insert_logged(vectors, vectors, entries, progress, &mut || true);
         }
-        match vectors.concurrent() {
-            Some(vectors) => self.insert_compared(vectors, entries, progress),
-            None => self.insert_compared(vectors, entries, progress),
-        }
+        let made = with_element!(element, T => vectors.with_source::<T, _>(|source| match source.concurrent() {
+            Some(source) => self.insert_compared::<T, _>(source, entries, progress),
+            None => self.insert_compared::<T, _>(source, entries, progress),
+        }));
+        made.map_err(VectorError::from)?
     }
 
     /// Inserts the vectors of a source that is read for the log, and again to be inserted.
-    fn insert_compared<S: ?Sized>(
+    fn insert_compared<T: Element, S: ?Sized>(
         &self,
         source: &S,
         entries: InsertEntries<'_>,
@@ -205,7 +209,8 @@ impl<T: Element> Changes<T> {
             is_same = logged.sum() == inserted.sum();
             is_same
         };
-        let made = self.insert_logged(&logged, &inserted, entries, progress, &mut compare);
+        let [from_log, from_insert] = [&logged, &inserted].map(|source| Vectors::from_source::<T>(source));
+        let made = self.insert_logged(from_log, from_insert, entries, progress, &mut compare);
         if !is_same {
             let reason = "the source gave other vectors when they were read again";
             return Err(UpdateError::Read(io::Error::new(io::ErrorKind::InvalidData, reason)));
@@ -220,8 +225,8 @@ impl<T: Element> Changes<T> {
     /// both are read, is false.
     fn insert_logged(
         &self,
-        logged: &dyn VectorSource<T>,
-        inserted: &dyn VectorSource<T>,
+        logged: Vectors<'_>,
+        inserted: Vectors<'_>,
         entries: InsertEntries<'_>,
         progress: &mut ProgressFn<'_>,
         compare: &mut dyn FnMut() -> bool,
@@ -261,7 +266,7 @@ impl<T: Element> Changes<T> {
     /// `None`, `make` logs the change itself. `make` checks the change again.
     pub(crate) fn change<R, E: From<UpdateError>>(
         &self,
-        record: Option<&Record<'_, T>>,
+        record: Option<&Record<'_>>,
         progress: &mut ProgressFn<'_>,
         make: impl FnOnce(&mut Change<'_>, ChangeHooks<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
@@ -281,7 +286,7 @@ impl<T: Element> Changes<T> {
     }
 
     /// Checks what can be checked of a change before it is made.
-    pub(crate) fn check_change(&self, record: &Record<'_, T>) -> Result<(), UpdateError> {
+    pub(crate) fn check_change(&self, record: &Record<'_>) -> Result<(), UpdateError> {
         let check_keys = |keys: &[Key], check: fn(&KeyMap, Key) -> Result<Slot, KeyError>| {
             let mut seen = HashSet::with_capacity(keys.len());
             if let Some(&key) = keys.iter().find(|&&key| !seen.insert(key)) {
@@ -304,7 +309,7 @@ impl<T: Element> Changes<T> {
             Record::SetAttributes(keys, attributes) => {
                 check_keys(keys, KeyMap::live_slot)?;
                 self.check_ids(keys, attributes)?;
-                let check = |graph: &Graph<T>| graph.keys().attributes().check(keys, attributes, true);
+                let check = |graph: &Graph| graph.keys().attributes().check(keys, attributes, true);
                 Ok(self.backend.shards_or_self().into_iter().try_for_each(|shard| shard.read(check))?)
             }
             Record::Delete(keys) => check_keys(keys, KeyMap::live_slot),
@@ -323,7 +328,7 @@ impl<T: Element> Changes<T> {
         for &key in keys {
             let own = shards[self.backend.shard_of(key)];
             let Some(id) = own.read(|graph| graph.keys().attributes().removed_id(key)) else { continue };
-            let has_id = |graph: &Graph<T>| graph.keys().attributes().key_of_id(&id).is_some();
+            let has_id = |graph: &Graph| graph.keys().attributes().key_of_id(&id).is_some();
             if shards.iter().any(|shard| shard.read(has_id)) || !seen.insert(id) {
                 return Err(KeyError::IdTaken(key).into());
             }
@@ -372,12 +377,12 @@ impl<T: Element> Changes<T> {
                 let keys: Vec<Key> = rows.iter().map(|&row| keys[row]).collect();
                 let before = shard.read(|graph| graph.keys().attributes().clone());
                 let of_shard = attributes.select(&rows);
-                let set = |graph: &mut Graph<T>| graph.keys_mut().set_attributes(&keys, &of_shard);
+                let set = |graph: &mut Graph| graph.keys_mut().set_attributes(&keys, &of_shard);
                 let set = shard.change(set).map_err(UpdateError::from);
                 if let Err(error) = set.and_then(|set| Ok(set?)) {
                     // Only a device can fail: the attributes were checked.
                     for (shard, before) in shards.iter().zip(undo) {
-                        let _ = shard.change(|graph: &mut Graph<T>| {
+                        let _ = shard.change(|graph: &mut Graph| {
                             graph.keys_mut().put_back_attributes(Attributes::clone(&before))
                         });
                     }
@@ -411,7 +416,7 @@ impl<T: Element> Changes<T> {
         match self.backend.shards() {
             [] => self.backend.read(|graph| graph.save(path, progress)),
             shards => shard_files::save(path, shards.len(), |shard, path| {
-                shards[shard].read(|graph: &Graph<T>| graph.save(path, progress))
+                shards[shard].read(|graph: &Graph| graph.save(path, progress))
             }),
         }
     }
@@ -443,7 +448,7 @@ impl<T: Element> Changes<T> {
     }
 
     /// Copies of the graphs, if they take at most half of the free memory.
-    fn copy_graphs(&self) -> Option<Vec<Graph<T>>> {
+    fn copy_graphs(&self) -> Option<Vec<Graph>> {
         let graphs = self.backend.shards_or_self();
         let bytes: usize = graphs.iter().map(|graph| graph.read(copy_bytes)).sum();
         if bytes as u64 > free_host_memory() / 2 {
@@ -485,8 +490,8 @@ mod tests {
         let index = IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2).unwrap();
         index.insert(&[1_u8, 2], &[7]).unwrap();
         let bytes = |count_all: bool| {
-            let graph_bytes = |graph: &Graph<u8>| graph.vectors().bytes() + graph.adjacency().bytes();
-            index.of().unwrap().backend.read(if count_all { copy_bytes } else { graph_bytes })
+            let graph_bytes = |graph: &Graph| graph.vectors().bytes() + graph.adjacency().bytes();
+            index.inner.backend.read(if count_all { copy_bytes } else { graph_bytes })
         };
         let before = bytes(true);
         assert!(before >= bytes(false) + size_of::<Key>());

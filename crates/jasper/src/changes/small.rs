@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use jasper_attributes::Frame;
-use jasper_core::{Element, Key, MatrixView, no_progress};
+use jasper_core::{Key, VectorBuffer, no_progress};
 use jasper_graph::KeyMap;
 use jasper_vamana::{InsertReport, NewVectors, OnConflict, UpdateError};
 
@@ -25,11 +25,9 @@ const MAX_BATCH: usize = 4096;
 const LOOKS: usize = 256;
 
 /// A change that may be made together with others.
-pub(crate) enum SmallChange<T> {
+pub(crate) enum SmallChange {
     Insert {
-        /// `[vectors][dimension]`
-        vectors: Vec<T>,
-        dimension: usize,
+        vectors: VectorBuffer,
         keys: SmallKeys,
         attributes: Option<Frame>,
     },
@@ -84,15 +82,13 @@ impl Made {
     }
 }
 
-impl<T: Element> SmallChange<T> {
-    pub(crate) fn insert(vectors: MatrixView<'_, T>, entries: InsertEntries<'_>) -> Self {
+impl SmallChange {
+    pub(crate) fn insert(vectors: VectorBuffer, entries: InsertEntries<'_>) -> Self {
         let keys = match entries.keys {
             InsertKeys::Given(keys, on_conflict) => SmallKeys::Given(keys.to_vec(), on_conflict),
             InsertKeys::Next => SmallKeys::Next,
         };
-        let rows: Vec<&[T]> = vectors.rows().collect();
-        let attributes = entries.attributes.cloned();
-        Self::Insert { vectors: rows.concat(), dimension: vectors.dimension(), keys, attributes }
+        Self::Insert { vectors, keys, attributes: entries.attributes.cloned() }
     }
 
     pub(crate) fn delete(keys: DeleteKeys<'_>) -> Self {
@@ -113,7 +109,7 @@ impl<T: Element> SmallChange<T> {
     /// Number of vectors or keys.
     fn len(&self) -> usize {
         match self {
-            Self::Insert { vectors, dimension, .. } => vectors.len() / dimension,
+            Self::Insert { vectors, .. } => vectors.len(),
             Self::Delete { keys, .. } => keys.len(),
         }
     }
@@ -127,27 +123,18 @@ impl<T: Element> SmallChange<T> {
             Self::Delete { only_present: true, .. } => Kind::DeletePresent,
         }
     }
-
-    /// The vectors of an insert.
-    fn vectors(&self) -> &[T] {
-        match self {
-            Self::Insert { vectors, .. } => vectors,
-            Self::Delete { .. } => &[],
-        }
-    }
 }
 
-impl<T: Element> Changes<T> {
-    fn make(&self, change: &SmallChange<T>) -> Result<Made, UpdateError> {
+impl Changes {
+    fn make(&self, change: &SmallChange) -> Result<Made, UpdateError> {
         match change {
-            SmallChange::Insert { vectors, dimension, keys, attributes } => {
-                let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
+            SmallChange::Insert { vectors, keys, attributes } => {
                 let keys = match keys {
                     SmallKeys::Given(keys, on_conflict) => InsertKeys::Given(keys, *on_conflict),
                     SmallKeys::Next => InsertKeys::Next,
                 };
                 let entries = InsertEntries { keys, attributes: attributes.as_ref() };
-                self.insert(&vectors, entries, &mut no_progress).map(Made::Inserted)
+                self.insert(vectors.vectors(), entries, &mut no_progress).map(Made::Inserted)
             }
             SmallChange::Delete { keys, only_present: false } => self.delete(keys).map(Made::Deleted),
             SmallChange::Delete { keys, only_present: true } => {
@@ -179,7 +166,7 @@ impl<T: Element> Changes<T> {
             present.dedup();
             present.retain(is_present);
             if !present.is_empty() {
-                change.log::<T>(&Record::Delete(&present))?;
+                change.log(&Record::Delete(&present))?;
                 self.change_checked_keys(&present, [KeyMap::delete_all, KeyMap::restore_all])?;
             }
             Ok(present)
@@ -187,20 +174,16 @@ impl<T: Element> Changes<T> {
     }
 
     /// Checks what makes a change fail whatever other changes do, and what most likely does.
-    fn check(&self, change: &SmallChange<T>) -> Result<(), UpdateError> {
+    fn check(&self, change: &SmallChange) -> Result<(), UpdateError> {
         match change {
-            SmallChange::Insert { vectors, dimension, keys, .. } => {
-                let vectors = MatrixView::new(vectors, *dimension).expect("whole rows");
+            SmallChange::Insert { vectors, keys, .. } => {
+                let mut rows = vectors.rows().enumerate();
                 self.backend.read(|graph| {
-                    let mut prepared = Vec::new();
-                    let mut rows = vectors.rows().enumerate();
-                    rows.try_for_each(|(row, vector)| {
-                        graph.vectors().prepare(row, vector, &mut prepared).map(drop)
-                    })
+                    rows.try_for_each(|(row, vector)| graph.vectors().check(row, vector).map(drop))
                 })?;
                 match keys {
                     SmallKeys::Given(keys, on_conflict) => {
-                        let new = NewVectors::new(&vectors, keys, *on_conflict);
+                        let new = NewVectors::new(vectors.vectors(), keys, *on_conflict);
                         self.check_change(&Record::Insert(new))
                     }
                     SmallKeys::Next => Ok(()),
@@ -212,10 +195,10 @@ impl<T: Element> Changes<T> {
     }
 
     /// Makes changes as one, in their order. They are of one kind and dimension, and name no key twice.
-    fn make_together(&self, changes: &[&SmallChange<T>]) -> Result<Vec<Made>, UpdateError> {
+    fn make_together(&self, changes: &[&SmallChange]) -> Result<Vec<Made>, UpdateError> {
         let mut keys: Vec<Key> = changes.iter().flat_map(|change| change.keys()).copied().collect();
-        let (dimension, kind) = match changes[0] {
-            SmallChange::Insert { dimension, keys, .. } => (*dimension, keys),
+        let (first, kind) = match changes[0] {
+            SmallChange::Insert { vectors, keys, .. } => (vectors, keys),
             SmallChange::Delete { only_present: false, .. } => {
                 self.delete(&keys)?;
                 return Ok(changes.iter().map(|change| Made::Deleted(change.len())).collect());
@@ -223,19 +206,22 @@ impl<T: Element> Changes<T> {
             SmallChange::Delete { only_present: true, .. } => {
                 let deleted = self.delete_present(&keys)?;
                 let is_deleted = |key: &&Key| deleted.binary_search(key).is_ok();
-                let count = |change: &&SmallChange<T>| change.keys().iter().filter(is_deleted).count();
+                let count = |change: &&SmallChange| change.keys().iter().filter(is_deleted).count();
                 return Ok(changes.iter().map(|change| Made::Deleted(count(change))).collect());
             }
         };
-        let rows: Vec<&[T]> = changes.iter().map(|change| change.vectors()).collect();
-        let rows = rows.concat();
-        let vectors = MatrixView::new(&rows, dimension).expect("whole rows");
+        let mut vectors = first.clone();
+        for change in &changes[1..] {
+            if let SmallChange::Insert { vectors: more, .. } = change {
+                vectors.extend(more.rows());
+            }
+        }
         let new = match kind {
             SmallKeys::Given(_, on_conflict) => InsertKeys::Given(&keys, *on_conflict),
             SmallKeys::Next => InsertKeys::Next,
         };
         let new = InsertEntries { keys: new, attributes: None };
-        let report = self.insert(&vectors, new, &mut no_progress)?;
+        let report = self.insert(vectors.vectors(), new, &mut no_progress)?;
         if let (SmallKeys::Next, Some(first)) = (kind, report.first_key) {
             keys = (first..).take(vectors.len()).collect();
         }
@@ -262,16 +248,16 @@ impl<T: Element> Changes<T> {
 }
 
 /// Makes small changes of the changes of an index.
-struct Runner<T: Element>(Arc<Changes<T>>);
+struct Runner(Arc<Changes>);
 
-impl<T: Element> ChangeRunner for Runner<T> {
-    type Change = SmallChange<T>;
+impl ChangeRunner for Runner {
+    type Change = SmallChange;
     type Answer = Result<Made, UpdateError>;
 
     /// Those of one kind that name different keys.
-    fn batch_len(&self, changes: &[&SmallChange<T>]) -> usize {
+    fn batch_len(&self, changes: &[&SmallChange]) -> usize {
         let (mut seen, mut len) = (HashSet::new(), 0);
-        let joins = |change: &&&SmallChange<T>| {
+        let joins = |change: &&&SmallChange| {
             len += change.len();
             changes[0].kind() == change.kind()
                 && change.kind() != Kind::InsertWithAttributes
@@ -281,7 +267,7 @@ impl<T: Element> ChangeRunner for Runner<T> {
         changes.iter().take_while(joins).count().max(1)
     }
 
-    fn run(&self, batch: &[&SmallChange<T>], answer: &mut dyn FnMut(usize, Result<Made, UpdateError>)) {
+    fn run(&self, batch: &[&SmallChange], answer: &mut dyn FnMut(usize, Result<Made, UpdateError>)) {
         let Self(changes) = self;
         if let [change] = batch {
             return answer(0, changes.make(change));
@@ -305,32 +291,32 @@ impl<T: Element> ChangeRunner for Runner<T> {
     }
 }
 
-type Queue<T> = Gather<SmallChange<T>, Result<Made, UpdateError>>;
+type Queue = Gather<SmallChange, Result<Made, UpdateError>>;
 
 /// The queue of the small changes of an index, and the thread that makes them.
-pub(crate) struct SmallChanges<T: Element> {
-    queue: Arc<Queue<T>>,
-    changes: Arc<Changes<T>>,
+pub(crate) struct SmallChanges {
+    queue: Arc<Queue>,
+    changes: Arc<Changes>,
     /// Started by the first change that is queued.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl<T: Element> SmallChanges<T> {
-    pub(crate) fn new(changes: Arc<Changes<T>>) -> Self {
+impl SmallChanges {
+    pub(crate) fn new(changes: Arc<Changes>) -> Self {
         Self { queue: Arc::new(Gather::new(LOOKS)), changes, thread: Mutex::default() }
     }
 
     /// Makes an insert, directly or together with others.
     pub(crate) fn insert(
         &self,
-        vectors: MatrixView<'_, T>,
+        vectors: VectorBuffer,
         entries: InsertEntries<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let permit = self.queue.try_direct();
-        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors, entries))) {
+        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors.clone(), entries))) {
             Some(Ok(submitted)) => submitted.wait().map(Made::inserted),
             // Without a thread, the caller waits for its turn as for that of a large change.
-            Some(Err(_)) | None => self.changes.insert(&vectors, entries, &mut no_progress),
+            Some(Err(_)) | None => self.changes.insert(vectors.vectors(), entries, &mut no_progress),
         }
     }
 
@@ -349,8 +335,8 @@ impl<T: Element> SmallChanges<T> {
     /// Returns the error of the operating system if it refuses the thread of the queue.
     pub(crate) fn submit(
         &self,
-        change: SmallChange<T>,
-    ) -> io::Result<Submitted<SmallChange<T>, Result<Made, UpdateError>>> {
+        change: SmallChange,
+    ) -> io::Result<Submitted<SmallChange, Result<Made, UpdateError>>> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let (queue, runner) = (Arc::clone(&self.queue), Runner(Arc::clone(&self.changes)));
@@ -363,7 +349,7 @@ impl<T: Element> SmallChanges<T> {
     }
 }
 
-impl<T: Element> Drop for SmallChanges<T> {
+impl Drop for SmallChanges {
     /// Waits until submitted changes are made.
     fn drop(&mut self) {
         self.queue.close();

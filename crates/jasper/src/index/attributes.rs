@@ -3,7 +3,7 @@
 use jasper_attributes::Frame;
 use jasper_core::Key;
 
-use super::{Index, typed};
+use super::Index;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::error::Result;
@@ -31,20 +31,18 @@ impl Index {
     /// follows another; with [`ErrorKind::Io`] if it is durable and its journal cannot be written; and with
     /// [`ErrorKind::Device`].
     pub fn set_attributes(&self, keys: &[Key], attributes: &Frame) -> Result<()> {
-        Ok(typed!(self, index => index.changes.set_attributes(keys, attributes))?)
+        Ok(self.inner.changes.set_attributes(keys, attributes)?)
     }
 
     /// Returns the attributes of keys, such as those of hits, a row for each: null for keys that are not in the index.
     /// The frame has all columns, also for no keys.
     pub fn attributes(&self, keys: &[Key]) -> Frame {
-        typed!(self, index => index.attributes(keys))
+        self.inner.attributes(keys)
     }
 
     /// Returns the key with an id, a value of the column of type [`Id`](crate::attributes::ColumnKind::Id).
     pub fn key_of(&self, id: &str) -> Option<Key> {
-        typed!(self, index => {
-            let shards = index.backend.shards_or_self().into_iter();
-            shards.filter_map(|shard| shard.read(|graph| graph.keys().attributes().key_of_id(id))).next()
-        })
+        let mut shards = self.inner.backend.shards_or_self().into_iter();
+        shards.find_map(|shard| shard.read(|graph| graph.keys().attributes().key_of_id(id)))
     }
 }

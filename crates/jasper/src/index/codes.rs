@@ -2,7 +2,7 @@
 
 use jasper_quant::Quantization;
 
-use super::{Index, typed};
+use super::Index;
 use crate::Device;
 #[cfg(doc)]
 use crate::ErrorKind;
@@ -99,7 +99,7 @@ impl Index {
     }
 
     fn quantize_as(&self, mode: QuantizeMode) -> Result<QuantizeReport> {
-        Ok(typed!(self, index => index.quantize_as(mode, &mut self.progress.report()))?)
+        self.inner.quantize_as(mode, &mut self.progress.report())
     }
 
     /// Drops the vectors of a [quantized](Self::quantize) index, which are most of its memory. Searches return
@@ -109,7 +109,7 @@ impl Index {
     /// The index is unchanged. Fails with [`ErrorKind::Unsupported`] if there are no codes, or with [`ErrorKind::Io`]
     /// if the index is durable and its journal cannot be written.
     pub fn drop_vectors(&self) -> Result<()> {
-        Ok(typed!(self, index => index.drop_vectors())?)
+        Ok(self.inner.drop_vectors()?)
     }
 
     /// Finds the fastest searches that reach `goal` on the device of the index, and stores them with it: see
@@ -131,11 +131,11 @@ impl Index {
     /// - [`ErrorKind::Io`] if the index is durable and its journal cannot be written;
     /// - [`ErrorKind::Cancelled`] by the progress callback.
     pub fn tune(&self, goal: Goal, queries: TuneQueries<'_>) -> Result<TuneReport> {
-        Ok(typed!(self, index => index.tune(goal, queries, &mut self.progress.report()))?)
+        self.inner.tune(goal, queries, &mut self.progress.report())
     }
 
     /// The [tuned](Self::tune) searches stored with the index, and the one for a goal.
     pub fn tuned(&self) -> TunedSearches {
-        typed!(self, index => index.tuned())
+        self.inner.tuned()
     }
 }

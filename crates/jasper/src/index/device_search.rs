@@ -1,7 +1,8 @@
 //! Searches for queries in device memory.
 
-use jasper_core::{Element, Vectors};
+use jasper_core::{Element, MatrixView, Vectors};
 use jasper_cuda::{DeviceBatch, Stream};
+use jasper_graph::VectorError;
 use jasper_vamana::{SearchError, SearchParams};
 
 use super::{Index, vector_error};
@@ -48,8 +49,12 @@ impl Index {
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
     ) -> Result<()> {
-        let index = self.of::<T>().map_err(SearchError::from)?;
-        Ok(index.search_on_device(stream, params, arrays)?)
+        use jasper_cuda::prelude::*;
+
+        self.require_element::<T>()?;
+        let row_len = self.inner.backend.read(|graph| graph.vectors().padded_dimension());
+        self.limits().find_exceeded(&params, arrays.queries.len() / row_len)?;
+        Ok(self.inner.backend.search_on_device(stream, params, arrays.into())?)
     }
 
     /// Prepares queries for [`Self::search_on_device`]: pads them, and normalizes them for cosine distances of floats.
@@ -58,8 +63,16 @@ impl Index {
     /// Fails with [`ErrorKind::InvalidInput`] if a query cannot be searched for, or `T` is not the element type of the
     /// index.
     pub fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>> {
-        let (index, queries) = (self.of::<T>().map_err(SearchError::from)?, queries.into());
-        let prepared = queries.with_matrix(|queries| index.prepare_queries(queries));
-        Ok(prepared.map_err(vector_error).map_err(SearchError::from)??)
+        self.require_element::<T>()?;
+        let prepare = |queries: MatrixView<'_, T>| {
+            self.inner.backend.read(|graph| graph.vectors().prepare_all(queries.rows()))
+        };
+        let prepared = queries.into().with_matrix(prepare);
+        Ok(prepared.map_err(vector_error).and_then(|prepared| prepared).map_err(SearchError::from)?)
+    }
+
+    fn require_element<T: Element>(&self) -> Result<(), SearchError> {
+        let (given, expected) = (T::KIND, self.element());
+        if given == expected { Ok(()) } else { Err(VectorError::Element { given, expected }.into()) }
     }
 }

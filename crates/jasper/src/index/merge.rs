@@ -4,16 +4,16 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, VectorSource, Vectors};
+use jasper_core::{Element, Key, VectorSource, Vectors, with_element};
 use jasper_graph::Graph;
 use jasper_vamana::{InsertReport, OnConflict, UpdateError};
 
-use super::{Index, NewKeys, typed};
+use super::{Index, NewKeys};
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::changes::InsertEntries;
 use crate::error::Result;
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 
 impl Index {
     /// Inserts all keys of another index, with their vectors and attributes. The other index stays as it is, and may be
@@ -45,12 +45,10 @@ impl Index {
     }
 
     fn merge_index(&self, other: &Self) -> Result<InsertReport, UpdateError> {
-        let address = |index: &Self| typed!(index, index => Arc::as_ptr(index).addr());
-        if address(self) == address(other) {
+        if Arc::ptr_eq(&self.inner, &other.inner) {
             return Err(UpdateError::MergeWithItself);
         }
-        let [metric, others] =
-            [self, other].map(|index| typed!(index, index => index.backend.read(Graph::metric)));
+        let [metric, others] = [self, other].map(|index| index.inner.backend.read(Graph::metric));
         if metric != others {
             return Err(UpdateError::Metrics(metric, others));
         }
@@ -62,24 +60,23 @@ impl Index {
         let entries = NewKeys::from(&keys)
             .with_attributes(attributes.columns().next().is_some().then_some(&attributes));
         let entries = InsertEntries::new(entries, OnConflict::Refuse);
-        typed!(other, index => {
-            let mut shards = index.backend.shards_or_self().into_iter();
-            if shards.any(|shard| shard.read(Graph::require_vectors).is_err()) {
-                return Err(UpdateError::OtherWithoutVectors);
-            }
-            self.insert_as(Vectors::from_source(&KeyedVectors { index, keys: &keys }), entries)
-        })
+        let mut shards = other.inner.backend.shards_or_self().into_iter();
+        if shards.any(|shard| shard.read(Graph::require_vectors).is_err()) {
+            return Err(UpdateError::OtherWithoutVectors);
+        }
+        let vectors = KeyedVectors { index: &other.inner, keys: &keys };
+        with_element!(other.element(), T => self.insert_as(Vectors::from_source::<T>(&vectors), entries))
     }
 }
 
 /// The vectors of keys of an index, each read from the state that the index has at the time: a merge holds up neither
 /// its searches nor its changes, and two indexes can be merged into each other.
-struct KeyedVectors<'a, T: Element> {
-    index: &'a TypedIndex<T>,
+struct KeyedVectors<'a> {
+    index: &'a IndexInner,
     keys: &'a [Key],
 }
 
-impl<T: Element> VectorSource<T> for KeyedVectors<'_, T> {
+impl<T: Element> VectorSource<T> for KeyedVectors<'_> {
     fn len(&self) -> usize {
         self.keys.len()
     }
@@ -89,7 +86,7 @@ impl<T: Element> VectorSource<T> for KeyedVectors<'_, T> {
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        for (&key, out) in self.keys[range].iter().zip(out.chunks_exact_mut(self.dimension())) {
+        for (&key, out) in self.keys[range].iter().zip(out.chunks_exact_mut(self.index.dimension())) {
             let is_there = self.index.backend.read_with(key, |graph| {
                 let slot = graph.keys().slot_of(key);
                 slot.inspect(|&slot| out.copy_from_slice(graph.vectors().get(slot))).is_some()

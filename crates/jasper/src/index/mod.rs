@@ -1,5 +1,4 @@
-//! The index, whose element type is known at run time. Each call finds the [`TypedIndex`] of this type once, and converts
-//! vectors to it.
+//! The index, whose element type is known at run time: vectors of others are converted to it.
 
 mod attributes;
 mod codes;
@@ -18,20 +17,20 @@ mod submit;
 mod target;
 mod update;
 
-use std::any::Any;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
-use jasper_core::{Element, ElementKind, Key, MatrixError, f16};
+use jasper_core::{ElementKind, Key, MatrixError};
 use jasper_graph::{Graph, VectorError};
-use jasper_vamana::SearchError;
+use jasper_vamana::UpdateError;
 
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::IndexStats;
 use crate::check::CheckReport;
 use crate::error::Result;
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 pub use codes::QuantizeMode;
 pub use keys::{DeleteKeys, NewKeys};
 pub use limits::SearchLimits;
@@ -72,56 +71,13 @@ pub use target::Target;
 ///
 /// See the [crate page](crate) for an example.
 pub struct Index {
-    pub(crate) typed: Typed,
+    pub(crate) inner: Arc<IndexInner>,
     progress: Callback,
 }
 
-/// The index of one of the element types.
-pub(crate) enum Typed {
-    F32(Arc<TypedIndex<f32>>),
-    F16(Arc<TypedIndex<f16>>),
-    U8(Arc<TypedIndex<u8>>),
-    I8(Arc<TypedIndex<i8>>),
-}
-
-/// Evaluates an expression on the [`TypedIndex`] of an [`Index`].
-macro_rules! typed {
-    ($index:expr, $typed:ident => $body:expr) => {
-        match &$index.typed {
-            $crate::index::Typed::F32($typed) => $body,
-            $crate::index::Typed::F16($typed) => $body,
-            $crate::index::Typed::U8($typed) => $body,
-            $crate::index::Typed::I8($typed) => $body,
-        }
-    };
-}
-pub(crate) use typed;
-
-impl Typed {
-    /// Another reference to the index.
-    fn share(&self) -> Self {
-        match self {
-            Self::F32(index) => Self::F32(Arc::clone(index)),
-            Self::F16(index) => Self::F16(Arc::clone(index)),
-            Self::U8(index) => Self::U8(Arc::clone(index)),
-            Self::I8(index) => Self::I8(Arc::clone(index)),
-        }
-    }
-}
-
-impl<T: Element> From<TypedIndex<T>> for Index {
-    fn from(index: TypedIndex<T>) -> Self {
-        fn downcast<T: Element, U: Element>(index: TypedIndex<T>) -> Arc<TypedIndex<U>> {
-            let index: Box<dyn Any> = Box::new(index);
-            Arc::from(index.downcast::<TypedIndex<U>>().expect("an index of this element"))
-        }
-        let typed = match T::KIND {
-            ElementKind::F32 => Typed::F32(downcast(index)),
-            ElementKind::F16 => Typed::F16(downcast(index)),
-            ElementKind::U8 => Typed::U8(downcast(index)),
-            ElementKind::I8 => Typed::I8(downcast(index)),
-        };
-        Self { typed, progress: Callback::default() }
+impl From<IndexInner> for Index {
+    fn from(index: IndexInner) -> Self {
+        Self { inner: Arc::new(index), progress: Callback::default() }
     }
 }
 
@@ -133,15 +89,24 @@ impl fmt::Debug for Index {
 }
 
 /// An error of vectors that are converted to the element type of the index.
-pub(crate) fn vector_error(error: std::io::Error) -> VectorError {
+pub(crate) fn vector_error(error: io::Error) -> VectorError {
     match error.downcast::<MatrixError>() {
         Ok(error) => error.into(),
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => VectorError::Memory(error),
         Err(error) => VectorError::Read(error),
     }
 }
 
+/// An error of vectors of a change.
+pub(crate) fn update_error(error: io::Error) -> UpdateError {
+    match vector_error(error) {
+        VectorError::Read(error) => UpdateError::Read(error),
+        error => error.into(),
+    }
+}
+
 impl Index {
-    /// Runs `read` on the graph: vectors, edges and keys, with the [element](crate::IndexStats::element) of the index.
+    /// Runs `read` on the graph: vectors, edges and keys.
     /// Searches continue meanwhile. Changes wait: `read` deadlocks if it changes the index.
     ///
     /// On the CPU, this does not wait for a change in progress: `read` sees the graph between two writes of the change,
@@ -149,16 +114,9 @@ impl Index {
     /// they have changed or [were freed](Self::to_device) there.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::InvalidInput`] if `T` is not the element of the index, or with [`ErrorKind::Device`] if
-    /// the device failed or the index has several shards.
-    pub fn read_graph<T: Element, R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R> {
-        Ok(self.of::<T>().map_err(SearchError::from)?.read_graph(read)?)
-    }
-
-    /// The index of this element type.
-    pub(crate) fn of<T: Element>(&self) -> Result<&TypedIndex<T>, VectorError> {
-        let error = VectorError::Element { given: T::KIND, expected: self.element() };
-        typed!(self, index => (&**index as &dyn Any).downcast_ref().ok_or(error))
+    /// Fails with [`ErrorKind::Device`] if the device failed or the index has several shards.
+    pub fn read_graph<R>(&self, read: impl FnOnce(&Graph) -> R) -> Result<R> {
+        Ok(self.inner.read_graph(read)?)
     }
 
     /// Verifies every vector, edge and key, and that every vector can be reached. Measures on samples how difficult the
@@ -172,17 +130,17 @@ impl Index {
     /// Fails with [`ErrorKind::Device`] if the device failed, or with [`ErrorKind::Cancelled`] by the progress
     /// callback.
     pub fn check(&self) -> Result<CheckReport> {
-        typed!(self, index => index.check(&mut self.progress.report()))
+        self.inner.check(&mut self.progress.report())
     }
 
     /// Counts, sizes and parameters of the index. Reads counters only.
     pub fn stats(&self) -> IndexStats {
-        typed!(self, index => index.stats())
+        self.inner.stats()
     }
 
     /// Number of keys.
     pub fn len(&self) -> usize {
-        typed!(self, index => index.len())
+        self.inner.len()
     }
 
     /// Whether there are no keys.
@@ -192,40 +150,37 @@ impl Index {
 
     /// Number of coordinates of a vector.
     pub fn dimension(&self) -> usize {
-        typed!(self, index => index.dimension())
+        self.inner.dimension()
     }
 
     /// Type of a coordinate.
     pub(crate) fn element(&self) -> ElementKind {
-        fn kind<T: Element>(_: &TypedIndex<T>) -> ElementKind {
-            T::KIND
-        }
-        typed!(self, index => kind(index))
+        self.inner.element()
     }
 
     /// Whether the key is in the index.
     pub fn contains(&self, key: Key) -> bool {
-        typed!(self, index => index.contains(key))
+        self.inner.contains(key)
     }
 
     /// The vector of a key as it is stored, at unit length for cosine distances of floats, in f32, which holds the values of
     /// every element type. `None` if there is no such key, or vectors were [dropped](Self::drop_vectors).
     pub fn vector(&self, key: Key) -> Option<Vec<f32>> {
-        typed!(self, index => Some(index.vector(key)?.into_iter().map(Element::to_f32).collect()))
+        self.inner.vector(key)
     }
 
     /// All keys, in no particular order.
     pub fn keys(&self) -> Vec<Key> {
-        typed!(self, index => index.keys())
+        self.inner.keys()
     }
 
     /// Sets the bounds of later searches. They are not saved with the index.
     pub fn set_limits(&self, limits: SearchLimits) {
-        typed!(self, index => index.set_limits(limits));
+        self.inner.set_limits(limits);
     }
 
     /// The bounds of searches.
     pub fn limits(&self) -> SearchLimits {
-        typed!(self, index => index.limits())
+        self.inner.limits()
     }
 }

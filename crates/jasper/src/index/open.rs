@@ -5,18 +5,18 @@ use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 
-use jasper_core::{DeviceError, Element, ElementKind, Progress, with_element};
-use jasper_graph::{FileError, Graph, IndexInfo, TunedSearch};
+use jasper_core::{DeviceError, Progress};
+use jasper_graph::{FileError, Graph, TunedSearch};
 use jasper_vamana::{CpuExecutor, adopt};
 
-use super::{Callback, Index, typed};
+use super::{Callback, Index};
 use crate::Device;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::backend::OpeningDevice;
 use crate::error::{Error, Result};
+use crate::inner::{IndexInner, is_sharded, shard_files};
 use crate::journal::{FollowedLog, JournalError, JournalFault, OpenJournal};
-use crate::typed::{TypedIndex, is_sharded, shard_files};
 
 /// Options for opening an index file.
 ///
@@ -149,19 +149,15 @@ impl OpenOptions {
         self.refuse_to_follow("<bytes>")?;
         let in_bytes = |fault| FileError::new(Path::new("<bytes>"), fault);
         let _opening = self.open_device()?;
-        let element = IndexInfo::from_bytes(bytes).map_err(in_bytes)?.element;
-        let index = with_element!(element, T => {
-            let graph = Graph::<T>::read_from(bytes, &mut self.progress.report()).map_err(in_bytes)?;
-            self.index(graph, Path::new("<bytes>"))?.into()
-        });
-        self.move_to_device(index)
+        let graph = Graph::read_from(bytes, &mut self.progress.report()).map_err(in_bytes)?;
+        self.move_to_device(self.index(graph, Path::new("<bytes>"))?.into())
     }
 
     /// Makes an index of a graph as it is.
     ///
     /// # Errors
     /// As [`Self::open`], with `<graph>` for a path.
-    pub fn open_graph<T: Element>(&self, graph: Graph<T>) -> Result<Index> {
+    pub fn open_graph(&self, graph: Graph) -> Result<Index> {
         self.refuse_to_follow("<graph>")?;
         let index = self.index(graph, Path::new("<graph>"))?;
         self.move_to_device(index.into())
@@ -175,12 +171,12 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`Self::open`], with `<graph>` for a path; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
-    pub fn import_graph<T: Element>(&self, mut graph: Graph<T>) -> Result<Index> {
+    pub fn import_graph(&self, mut graph: Graph) -> Result<Index> {
         self.refuse_to_follow("<graph>")?;
         let _opening = self.open_device()?;
         let executor = self.executor(slice::from_ref(&graph), Path::new("<graph>"))?;
         adopt(&executor, &mut graph, &mut self.progress.report())?;
-        let index = TypedIndex::new(graph, executor, self.exact_linking);
+        let index = IndexInner::new(graph, executor, self.exact_linking);
         self.move_to_device(index.into())
     }
 
@@ -195,10 +191,8 @@ impl OpenOptions {
     /// Opens a durable index, and makes the changes in its journal.
     fn open_folder(&self, folder: &Path, journal: OpenJournal) -> Result<Index> {
         let index = self.open_snapshot(folder, &journal.snapshot())?;
-        typed!(index, typed => {
-            let journal = journal.replay(typed, &mut self.progress.report())?;
-            typed.changes.set_journal(journal);
-        });
+        let journal = journal.replay(&index.inner, &mut self.progress.report())?;
+        index.inner.changes.set_journal(journal);
         Ok(index)
     }
 
@@ -213,10 +207,8 @@ impl OpenOptions {
                 Err(error) => return Err(error),
             }
         };
-        typed!(index, typed => {
-            let follower = log.follow(typed.changes.follower_index(typed.exact_linking))?;
-            typed.changes.set_follower(follower);
-        });
+        let IndexInner { changes, exact_linking, .. } = &*index.inner;
+        changes.set_follower(log.follow(changes.follower_index(*exact_linking))?);
         Ok(index)
     }
 
@@ -235,12 +227,11 @@ impl OpenOptions {
     /// Opens an index file, or the folder of a sharded index.
     fn open_file(&self, path: &Path) -> Result<Index> {
         let _opening = self.open_device()?;
-        let index = with_element!(element_of(path)?, T => Index::from(self.open_on_host::<T>(path)?));
-        self.move_to_device(index)
+        self.move_to_device(self.open_on_host(path)?.into())
     }
 
     /// As [`Self::open_file`], in host memory.
-    fn open_on_host<T: Element>(&self, path: &Path) -> Result<TypedIndex<T>> {
+    fn open_on_host(&self, path: &Path) -> Result<IndexInner> {
         let open = |path: &Path| {
             if self.is_mapped { Graph::map(path) } else { Graph::open(path, &mut self.progress.report()) }
         };
@@ -249,18 +240,18 @@ impl OpenOptions {
         }
         let graphs = shard_files(path)?.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
         let executor = self.executor(&graphs, path)?;
-        Ok(TypedIndex::from_shards(graphs, executor, self.exact_linking))
+        Ok(IndexInner::from_shards(graphs, executor, self.exact_linking))
     }
 
     /// An index over a graph that was read from `path`.
-    fn index<T: Element>(&self, graph: Graph<T>, path: &Path) -> Result<TypedIndex<T>> {
+    fn index(&self, graph: Graph, path: &Path) -> Result<IndexInner> {
         let executor = self.executor(slice::from_ref(&graph), path)?;
-        Ok(TypedIndex::new(graph, executor, self.exact_linking))
+        Ok(IndexInner::new(graph, executor, self.exact_linking))
     }
 
     /// The executor of an index over graphs that were read from `path`. Checks that their tuned searches can be read.
-    fn executor<T: Element>(&self, graphs: &[Graph<T>], path: &Path) -> Result<Arc<CpuExecutor>> {
-        let check = |graph: &Graph<T>| TunedSearch::stored(graph).map(drop);
+    fn executor(&self, graphs: &[Graph], path: &Path) -> Result<Arc<CpuExecutor>> {
+        let check = |graph: &Graph| TunedSearch::stored(graph).map(drop);
         graphs.iter().try_for_each(check).map_err(|fault| FileError::new(path, fault))?;
         Ok(Arc::new(CpuExecutor::new(self.threads)?))
     }
@@ -277,10 +268,4 @@ impl OpenOptions {
         let Some(device) = self.device else { return Ok(index) };
         Ok(index.moved_to_device(device).map_err(DeviceError::from)?)
     }
-}
-
-/// The element type of an index file, or of the shards in a folder.
-fn element_of(path: &Path) -> Result<ElementKind> {
-    let file = if is_sharded(path) { shard_files(path)?.swap_remove(0) } else { path.to_owned() };
-    Ok(IndexInfo::read(file)?.element)
 }

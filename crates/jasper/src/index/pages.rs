@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use jasper_core::Key;
 use jasper_vamana::{Hit, SearchError, SearchParams};
 
+use super::Index;
 use super::target::{Kind, Target};
-use super::{Index, typed};
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::error::Result;
@@ -65,7 +65,7 @@ impl<'a> Pages<'a> {
     fn search(&self) -> Result<(Vec<Hit>, bool), SearchError> {
         let Self { index, target, radius, params, returned, .. } = self;
         params.check()?;
-        let max = typed!(index, index => index.backend.max_beam_width());
+        let max = index.inner.backend.max_beam_width();
         if returned.len() >= max {
             return Err(SearchError::HitLimit(max));
         }

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use jasper_core::Element;
 use jasper_vamana::{MemoryPlan, MemorySpace};
 
-use super::{Index, Typed, typed};
+use super::Index;
 use crate::Device;
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::device::DeviceInfo;
 use crate::device::MoveError;
 use crate::error::{Error, Result};
-use crate::typed::TypedIndex;
 
 impl Index {
     /// Moves the index to a device. [`Device::AUTO`] is the first CUDA device with room for it, or the CPU if there is
@@ -44,12 +42,9 @@ impl Index {
     }
 
     pub(crate) fn moved_to_device(self, device: Device) -> Result<Self, MoveError<Self>> {
-        match self.typed {
-            Typed::F32(index) => moved(index, device),
-            Typed::F16(index) => moved(index, device),
-            Typed::U8(index) => moved(index, device),
-            Typed::I8(index) => moved(index, device),
-        }
+        // An index with a progress callback borrows it.
+        let index = Arc::into_inner(self.inner).expect("an index with a progress callback was forgotten");
+        index.moved_to_device(device).map(Self::from).map_err(|error| error.map(Self::from))
     }
 
     /// Waits until a CUDA device has compiled the kernels of a single search with default parameters.
@@ -60,24 +55,25 @@ impl Index {
     /// # Errors
     /// Fails with [`ErrorKind::Device`].
     pub fn warm_up(&self) -> Result<()> {
-        Ok(typed!(self, index => index.backend.warm_up())?)
+        Ok(self.inner.backend.warm_up()?)
     }
 
     /// Where the index is, without options, which [`stats`](Self::stats) shows. Devices that are
     /// [left out](DeviceInfo::faults) do not count.
     pub fn device(&self) -> Device {
-        typed!(self, index => index.device())
+        self.inner.device()
     }
 
     /// The device that the index is on: its name, the memory that the index takes there, and faults.
     pub fn device_info(&self) -> DeviceInfo {
-        typed!(self, index => DeviceInfo {
-            device: index.device(),
-            name: index.backend.device_name(),
-            bytes: index.backend.device_bytes(),
-            max_beam_width: index.backend.max_beam_width(),
-            faults: index.backend.device_faults().into_iter().map(Error::from).collect(),
-        })
+        let backend = &self.inner.backend;
+        DeviceInfo {
+            device: self.device(),
+            name: backend.device_name(),
+            bytes: backend.device_bytes(),
+            max_beam_width: backend.max_beam_width(),
+            faults: backend.device_faults().into_iter().map(Error::from).collect(),
+        }
     }
 }
 
@@ -87,12 +83,6 @@ impl Device {
     /// the feature `cuda`.
     pub fn memory_plan(&self, index: &Index) -> Option<MemoryPlan> {
         let storage = self.vector_storage.unwrap_or(MemorySpace::Device);
-        typed!(index, index => index.memory_plan_on_device(storage))
+        index.inner.memory_plan_on_device(storage)
     }
-}
-
-/// Moves an index, to which there is no other reference: an index with a progress callback borrows it.
-fn moved<T: Element>(index: Arc<TypedIndex<T>>, device: Device) -> Result<Index, MoveError<Index>> {
-    let index = Arc::into_inner(index).expect("an index with a progress callback was forgotten");
-    index.moved_to_device(device).map(Index::from).map_err(|error| error.map(Index::from))
 }

@@ -84,7 +84,7 @@ impl Index {
         &self,
         report: impl FnMut(Progress) -> ControlFlow<()> + Send + 'static,
     ) -> impl Deref<Target = Self> {
-        let index = Self { typed: self.typed.share(), progress: Callback::new(report) };
+        let index = Self { inner: Arc::clone(&self.inner), progress: Callback::new(report) };
         WithProgress { index, original: PhantomData }
     }
 }

@@ -1,10 +1,10 @@
 //! Searches.
 
-use jasper_core::{Element, Key, Vectors};
-use jasper_vamana::{Explanation, Filter, Hit, Matches, SearchError, SearchParams, SearchReport};
+use jasper_core::{Key, VectorView, Vectors};
+use jasper_vamana::{Explanation, Filter, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::target::{Kind, Target};
-use super::{Index, typed, vector_error};
+use super::{Index, vector_error};
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::batcher::Pending;
@@ -40,11 +40,14 @@ impl Index {
         target: Target<'_>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        typed!(self, index => match target.0 {
-            Kind::Vector(vector) => one(vector, |query| index.search(query, params))?,
-            Kind::Within(vector, radius) => one(vector, |query| index.search_within(query, radius, params))?,
+        let index = &self.inner;
+        match target.0 {
+            Kind::Vector(vector) => self.of_one(vector, |query| index.search(query, params))?,
+            Kind::Within(vector, radius) => {
+                self.of_one(vector, |query| index.search_within(query, radius, params))?
+            }
             Kind::Key(key) => index.search_by_key(key, params),
-        })
+        }
     }
 
     /// The nearest keys to every vector of a batch, on all threads: two arrays of shape `(queries, k)`, and a
@@ -81,7 +84,7 @@ impl Index {
             Kind::Vector(queries) => (queries, None),
             Kind::Within(queries, radius) => (queries, Some(radius)),
             Kind::Key(key) => {
-                let hits = typed!(self, index => index.search_by_key(key, params))?;
+                let hits = self.inner.search_by_key(key, params)?;
                 return Matches::filled(1, params.k, |mut matches| {
                     matches.fill(hits.into_iter());
                     Ok(SearchReport::default())
@@ -89,12 +92,11 @@ impl Index {
             }
         };
         self.limits().find_exceeded(&params, queries.len())?;
-        typed!(self, index => {
-            queries.with_matrix(|queries| match radius {
-                None => index.search_batch(queries, params),
-                Some(radius) => index.search_batch_within(queries, radius, params),
-            }).map_err(vector_error)?
-        })
+        let search = |queries: &[VectorView<'_>]| match radius {
+            None => self.inner.search_batch(queries, params),
+            Some(radius) => self.inner.search_batch_within(queries, radius, params),
+        };
+        queries.with_rows(self.element(), search).map_err(vector_error)?
     }
 
     /// Searches as [`Self::search_batch`] does, and writes the results to the caller's arrays of `queries.len() x k`
@@ -122,9 +124,10 @@ impl Index {
         distances: &mut [f32],
     ) -> Result<SearchReport, SearchError> {
         self.limits().find_exceeded(&params, queries.len())?;
-        typed!(self, index => queries
-            .with_matrix(|queries| index.search_batch_into(queries, params, keys, distances))
-            .map_err(vector_error)?)
+        let search = |queries: &[VectorView<'_>]| {
+            self.inner.backend.search_batch(queries, params, MatchesMut::new(keys, distances))
+        };
+        queries.with_rows(self.element(), search).map_err(vector_error)?
     }
 
     /// Returns how a search for several queries would be executed, and how many keys its filter allows; if each query has a
@@ -151,7 +154,7 @@ impl Index {
         if let Some(Filter::PerQuery([])) = params.filter {
             return Err(SearchError::Filters { given: 0, queries }.into());
         }
-        Ok(typed!(self, index => index.backend.explain(params, queries))?)
+        Ok(self.inner.backend.explain(params, queries)?)
     }
 
     /// Queues a search and returns a future at once, for callers that serve many requests without a thread for each.
@@ -199,14 +202,18 @@ impl Index {
         query: Vectors<'_>,
         params: SearchParams<'_>,
     ) -> Result<Pending<Vec<Hit>>, SearchError> {
-        typed!(self, index => one(query, |query| index.submit(query, params))?)
+        self.of_one(query, |query| self.inner.submit(query, params))?
     }
-}
 
-/// Calls `search` with the only vector.
-fn one<T: Element, R>(vector: Vectors<'_>, search: impl FnOnce(&[T]) -> R) -> Result<R, SearchError> {
-    if vector.len() != 1 {
-        return Err(SearchError::OneQuery(vector.len()));
+    /// Calls `search` with the only vector.
+    fn of_one<R>(
+        &self,
+        vector: Vectors<'_>,
+        search: impl FnOnce(VectorView<'_>) -> R,
+    ) -> Result<R, SearchError> {
+        if vector.len() != 1 {
+            return Err(SearchError::OneQuery(vector.len()));
+        }
+        Ok(vector.with_rows(self.element(), |rows| search(rows[0])).map_err(vector_error)?)
     }
-    Ok(vector.with_matrix(|query| search(query.row(0))).map_err(vector_error)?)
 }

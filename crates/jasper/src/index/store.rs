@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jasper_graph::SaveStats;
 
-use super::{Index, OpenOptions, typed};
+use super::{Index, OpenOptions};
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::error::Result;
@@ -41,7 +41,7 @@ impl Index {
     }
 
     fn save_to(&self, path: &Path) -> Result<SaveStats> {
-        Ok(typed!(self, index => index.save(path, &mut self.progress.report()))?)
+        Ok(self.inner.save(path, &mut self.progress.report())?)
     }
 
     /// The bytes of the file that [`Self::save`] writes, for other places than the file system.
@@ -59,7 +59,7 @@ impl Index {
     /// Fails with [`ErrorKind::Device`] if the device failed or the index has several shards, or with
     /// [`ErrorKind::Cancelled`].
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        Ok(typed!(self, index => index.to_bytes(&mut self.progress.report()))?)
+        Ok(self.inner.to_bytes(&mut self.progress.report())?)
     }
 
     /// Writes the index to a new folder. [`Self::open`] opens it as a durable index: every change is on disk before its
@@ -108,7 +108,7 @@ impl Index {
     }
 
     fn save_durable_to(&self, folder: &Path) -> Result<SaveStats> {
-        Ok(typed!(self, index => index.save_durable(folder, &mut self.progress.report()))?)
+        Ok(self.inner.save_durable(folder, &mut self.progress.report())?)
     }
 
     /// Writes a snapshot of a durable index and empties its journal, so that it opens faster. Snapshots are also taken
@@ -122,7 +122,7 @@ impl Index {
     /// The changes are on disk still. Fails with [`ErrorKind::Unsupported`] if the index was not opened from such a
     /// folder, or as [`Self::save`].
     pub fn snapshot(&self) -> Result<()> {
-        Ok(typed!(self, index => index.snapshot(&mut self.progress.report()))?)
+        Ok(self.inner.snapshot(&mut self.progress.report())?)
     }
 
     /// Makes at once the changes that the index [follows](OpenOptions::follow), as far as their calls have returned, but for
@@ -134,7 +134,7 @@ impl Index {
     /// opened again, with [`ErrorKind::Io`] or [`ErrorKind::InvalidFile`] if the journal cannot be read, or with the
     /// error of a change that cannot be made again.
     pub fn catch_up(&self) -> Result<usize> {
-        Ok(typed!(self, index => index.changes.follower.get().map_or(Ok(0), Follower::catch_up))?)
+        Ok(self.inner.changes.follower.get().map_or(Ok(0), Follower::catch_up)?)
     }
 
     /// Builds a new index over the same vectors and keys, with the same shards, quantization and parameters, of which the
@@ -168,7 +168,7 @@ impl Index {
     /// # Errors
     /// As [`IndexBuilder::build`]; with [`ErrorKind::Unsupported`] if vectors were [dropped](Self::drop_vectors).
     pub fn rebuild(&self, device: Device) -> Result<Self> {
-        let rebuilt = typed!(self, index => Self::from(index.rebuild(device, &mut self.progress.report())?));
-        IndexBuilder::new(self.stats().metric).device(device).placed(rebuilt)
+        let rebuilt = self.inner.rebuild(device, &mut self.progress.report())?;
+        IndexBuilder::new(self.stats().metric).device(device).placed(rebuilt.into())
     }
 }

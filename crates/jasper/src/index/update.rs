@@ -1,20 +1,17 @@
 //! Changes: inserts, deletes, consolidation and compaction.
 
-use std::io;
-
-use jasper_core::{Element, Key, VectorSource, Vectors};
+use jasper_core::{Key, VectorBuffer, Vectors};
 use jasper_graph::VectorError;
 use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, OnConflict, UpdateError};
 
 use super::submit::Change;
-use super::{DeleteKeys, Index, NewKeys, Update, typed, vector_error};
+use super::{DeleteKeys, Index, NewKeys, Update, update_error};
 #[cfg(doc)]
 use crate::ErrorKind;
 use crate::batcher::Pending;
 use crate::changes::InsertEntries;
 use crate::changes::small::{SMALL, SmallChange};
 use crate::error::Result;
-use crate::typed::TypedIndex;
 
 impl Index {
     /// Adds vectors, each under the key at the same position, or under [new keys](crate::NewKeys::NEXT).
@@ -77,26 +74,17 @@ impl Index {
         vectors: Vectors<'_>,
         entries: InsertEntries<'_>,
     ) -> Result<InsertReport, UpdateError> {
-        fn insert<T: Element>(
-            index: &Index,
-            typed: &TypedIndex<T>,
-            vectors: Vectors<'_>,
-            entries: InsertEntries<'_>,
-        ) -> Result<InsertReport, UpdateError> {
-            if vectors.is_in_memory() && vectors.len() <= SMALL && !index.progress.is_set() {
-                return vectors
-                    .with_matrix(|vectors| typed.insert(&vectors, entries))
-                    .map_err(update_error)?;
-            }
-            let insert = |vectors: &dyn VectorSource<T>| {
-                typed.changes.insert(vectors, entries, &mut index.progress.report())
-            };
-            match vectors.with_source(insert).map_err(VectorError::from)? {
-                Err(UpdateError::Read(error)) => Err(update_error(error)),
-                made => made,
-            }
+        let element = self.element();
+        if (1..=SMALL).contains(&vectors.len()) && vectors.is_in_memory() && !self.progress.is_set() {
+            let vectors = VectorBuffer::read(vectors, element).map_err(update_error)?;
+            return self.inner.small_changes.insert(vectors, entries);
         }
-        typed!(self, typed => insert(self, typed, vectors, entries))
+        let insert =
+            |vectors: Vectors<'_>| self.inner.changes.insert(vectors, entries, &mut self.progress.report());
+        match vectors.converted(element, insert).map_err(VectorError::from)? {
+            Err(UpdateError::Read(error)) => Err(update_error(error)),
+            made => made,
+        }
     }
 
     /// Deletes keys, and returns their number. Searches no longer return them. Their vectors stay in the graph, and can be
@@ -125,7 +113,7 @@ impl Index {
     }
 
     fn delete_keys(&self, keys: DeleteKeys<'_>) -> Result<usize> {
-        Ok(typed!(self, index => index.delete(keys))?)
+        Ok(self.inner.delete(keys)?)
     }
 
     /// Queues an insert, an upsert or a delete, and returns a future at once: see [`Update`]. It owns a copy of the vectors
@@ -139,13 +127,14 @@ impl Index {
     /// other errors of [`Self::insert`], [`Self::upsert`] and [`Self::delete`].
     pub fn submit_update<R: 'static>(&self, update: Update<'_, R>) -> Result<Pending<R>> {
         let Update { change, result } = update;
-        Ok(typed!(self, index => match change {
+        let change = match change {
             Change::Insert(vectors, entries) => {
-                let change = vectors.with_matrix(|vectors| SmallChange::insert(vectors, entries));
-                index.submit_change(change.map_err(update_error)?, result)
+                let vectors = VectorBuffer::read(vectors, self.element());
+                SmallChange::insert(vectors.map_err(update_error)?, entries)
             }
-            Change::Delete(keys) => index.submit_change(SmallChange::delete(keys), result),
-        })?)
+            Change::Delete(keys) => SmallChange::delete(keys),
+        };
+        Ok(self.inner.submit_change(change, result)?)
     }
 
     /// Restores deleted keys, which is possible until [`Self::consolidate`], or until the key has another vector.
@@ -155,7 +144,7 @@ impl Index {
     /// [`ErrorKind::DuplicateKey`] if it is in the index or given twice, or [`ErrorKind::InvalidInput`] if another key
     /// has its id; and as [`Self::delete`].
     pub fn undelete(&self, keys: &[Key]) -> Result<()> {
-        Ok(typed!(self, index => index.undelete(keys))?)
+        Ok(self.inner.undelete(keys)?)
     }
 
     /// Removes deleted vectors from the graph, repairs the edges around them, and frees their slots for inserts.
@@ -169,7 +158,7 @@ impl Index {
     /// vectors were [dropped](Self::drop_vectors), [`ErrorKind::Io`] if the index is durable and its journal cannot be
     /// written, or [`ErrorKind::Cancelled`].
     pub fn consolidate(&self) -> Result<ConsolidateReport> {
-        Ok(typed!(self, index => index.consolidate(&mut self.progress.report()))?)
+        Ok(self.inner.consolidate(&mut self.progress.report())?)
     }
 
     /// Moves vectors into free slots and releases the memory after them. Keys and results stay the same.
@@ -183,14 +172,6 @@ impl Index {
     /// journal cannot be written, [`ErrorKind::Cancelled`], or [`ErrorKind::Device`] if the device failed: if a CUDA
     /// device fails while vectors move, the index is unusable there and its edges are lost.
     pub fn compact(&self) -> Result<CompactReport> {
-        Ok(typed!(self, index => index.compact(&mut self.progress.report()))?)
-    }
-}
-
-/// An error of reading vectors, or of converting them.
-fn update_error(error: io::Error) -> UpdateError {
-    match vector_error(error) {
-        VectorError::Read(error) => UpdateError::Read(error),
-        error => error.into(),
+        Ok(self.inner.compact(&mut self.progress.report())?)
     }
 }

@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 use std::thread::{self, ScopedJoinHandle};
 
-use jasper_core::{Element, ProgressFn};
+use jasper_core::ProgressFn;
 use jasper_vamana::{ChangeHooks, UpdateError};
 
 use super::turns::Turn;
@@ -45,9 +45,9 @@ impl<'a> Change<'a> {
     ///
     /// A change [with a commit point](Record::has_commit_point) is logged while it is computed: at the commit point it
     /// waits until it is on disk, and is cancelled if it cannot be written. One without a record is logged by `make`.
-    pub(crate) fn make<T: Element, R, E: From<UpdateError>>(
+    pub(crate) fn make<R, E: From<UpdateError>>(
         journal: Option<&'a Journal>,
-        record: Option<&Record<'_, T>>,
+        record: Option<&Record<'_>>,
         progress: &mut ProgressFn<'_>,
         make: impl FnOnce(&mut Self, ChangeHooks<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
@@ -69,7 +69,7 @@ impl<'a> Change<'a> {
     }
 
     /// Logs the change, in the place of what it logged before, and returns when it is on disk.
-    pub(crate) fn log<T: Element>(&mut self, record: &Record<'_, T>) -> Result<(), UpdateError> {
+    pub(crate) fn log(&mut self, record: &Record<'_>) -> Result<(), UpdateError> {
         if let Some((journal, turn)) = &self.journal {
             let log = journal.prepare(turn.number(), record);
             log.and_then(|log| log()).map_err(UpdateError::Journal)?;
@@ -97,16 +97,16 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn set_logged<T: Element>(&mut self, record: &Record<'_, T>) {
+    fn set_logged(&mut self, record: &Record<'_>) {
         if let Some((journal, _)) = &self.journal {
             (self.is_logged, self.fail_on_drop) = (true, true);
             journal.logged_bytes.fetch_add(record.bytes(), Ordering::Relaxed);
         }
     }
 
-    fn make_while_logged<T: Element, R, E: From<UpdateError>>(
+    fn make_while_logged<R, E: From<UpdateError>>(
         &mut self,
-        record: &Record<'_, T>,
+        record: &Record<'_>,
         progress: &mut ProgressFn<'_>,
         make: impl FnOnce(&mut Self, ChangeHooks<'_>) -> Result<R, E>,
     ) -> Result<R, E> {

@@ -12,7 +12,7 @@ use super::log::Log;
 use super::segment::{Beginning, Folder, Segments, has_content, invalid, segment_path};
 use super::store::{SnapshotId, Writer};
 use super::{JournalError, JournalFault, legacy};
-use crate::typed::{is_sharded, manifest_checksum, remove_manifest, shard_files};
+use crate::inner::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
 pub(super) fn snapshot_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("index-{number}.jasper"))

@@ -8,14 +8,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jasper_core::{Element, sync::lock};
+use jasper_core::sync::lock;
 
 use super::folder::find_snapshot;
 use super::log::Log;
 use super::segment::Folder;
 use super::store::SnapshotId;
 use super::{JournalError, JournalFault, check_durable, check_snapshot, legacy_log, record};
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 
 /// How long a follower waits between two looks at the log, and at most after several that failed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -61,7 +61,7 @@ impl FollowedLog {
     }
 
     /// Follows from now on. `index` was opened from the snapshot, and accepts no change but those of the log.
-    pub(crate) fn follow<T: Element>(mut self, index: TypedIndex<T>) -> Result<Follower<T>, JournalError> {
+    pub(crate) fn follow(mut self, index: IndexInner) -> Result<Follower, JournalError> {
         self.log.remove_below(self.snapshot.number);
         let mut following = Following { folder: self.folder, log: self.log, index };
         following.catch_up()?;
@@ -75,22 +75,22 @@ fn read_snapshot(folder: &Path, log: &mut Log) -> Result<SnapshotId, JournalFaul
 }
 
 /// Makes the changes of a log in an index, again and again, on a thread of its own.
-pub(crate) struct Follower<T: Element> {
-    shared: Arc<Shared<T>>,
+pub(crate) struct Follower {
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared<T: Element> {
+struct Shared {
     /// `None` when it has stopped.
-    following: Mutex<Option<Following<T>>>,
+    following: Mutex<Option<Following>>,
     is_stopping: Mutex<bool>,
     stopping: Condvar,
 }
 
-struct Following<T: Element> {
+struct Following {
     folder: PathBuf,
     log: Log,
-    index: TypedIndex<T>,
+    index: IndexInner,
 }
 
 /// A follower without its index.
@@ -102,12 +102,12 @@ pub(crate) struct StoppedFollower {
 
 impl StoppedFollower {
     /// Follows again, in an index with the same content.
-    pub(crate) fn resume<T: Element>(self, index: TypedIndex<T>) -> Follower<T> {
+    pub(crate) fn resume(self, index: IndexInner) -> Follower {
         Following { folder: self.folder, log: self.log, index }.start()
     }
 }
 
-impl<T: Element> Following<T> {
+impl Following {
     /// Makes the changes that have ended since the last call. Returns their number.
     fn catch_up(&mut self) -> Result<usize, JournalError> {
         let Self { folder, log, index } = self;
@@ -132,7 +132,7 @@ impl<T: Element> Following<T> {
         }
     }
 
-    fn start(self) -> Follower<T> {
+    fn start(self) -> Follower {
         let shared = Arc::new(Shared {
             following: Mutex::new(Some(self)),
             is_stopping: Mutex::new(false),
@@ -148,7 +148,7 @@ impl<T: Element> Following<T> {
     }
 }
 
-impl<T: Element> Shared<T> {
+impl Shared {
     fn run(&self) {
         let mut pause = PAUSE;
         loop {
@@ -166,7 +166,7 @@ impl<T: Element> Shared<T> {
     }
 }
 
-impl<T: Element> Follower<T> {
+impl Follower {
     /// Makes the changes that have ended, and that the thread has not made. Returns their number.
     pub(crate) fn catch_up(&self) -> Result<usize, JournalError> {
         lock(&self.shared.following).as_mut().map_or(Ok(0), Following::catch_up)
@@ -189,13 +189,13 @@ impl<T: Element> Follower<T> {
     }
 }
 
-impl<T: Element> Drop for Follower<T> {
+impl Drop for Follower {
     fn drop(&mut self) {
         self.end_thread();
     }
 }
 
-impl<T: Element> fmt::Debug for Follower<T> {
+impl fmt::Debug for Follower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Follower").finish_non_exhaustive()
     }

@@ -67,12 +67,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 
-use jasper_core::{Element, Progress, ProgressFn, Stage, VectorSource, sync::lock};
+use jasper_core::{Progress, ProgressFn, Stage, Vectors, sync::lock};
 use jasper_data::PathError;
 use jasper_graph::{FileError, SaveStats, VectorError};
 use jasper_vamana::UpdateError;
 
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 pub(crate) use change::Change;
 pub(crate) use digest::Digest;
 pub(crate) use folder::{DurableInfo, check_new_durable, is_durable};
@@ -259,20 +259,16 @@ impl OpenJournal {
     }
 
     /// Makes all changes of the log in `index`, which was opened from the snapshot.
-    pub(crate) fn replay<T: Element>(
+    pub(crate) fn replay(
         self,
-        index: &TypedIndex<T>,
+        index: &IndexInner,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Journal, JournalError> {
         let folder = self.folder.clone();
         self.replay_all(index, progress).map_err(|fault| JournalError::new(&folder, fault))
     }
 
-    fn replay_all<T: Element>(
-        self,
-        index: &TypedIndex<T>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<Journal, JournalFault> {
+    fn replay_all(self, index: &IndexInner, progress: &mut ProgressFn<'_>) -> Result<Journal, JournalFault> {
         let numbers = self.log.numbers();
         let (mut logged_bytes, mut refused) = (0, Vec::new());
         for (done, &number) in numbers.iter().enumerate() {
@@ -347,10 +343,10 @@ fn is_refusal(error: &UpdateError) -> bool {
 impl Journal {
     /// Returns what logs a change: any thread may call it, and it returns when the change is on disk. Vectors that are
     /// too many to copy, and that only this thread can read, are on disk already.
-    fn prepare<'a, T: Element>(
+    fn prepare<'a>(
         &'a self,
         number: u64,
-        record: &'a Record<'_, T>,
+        record: &'a Record<'_>,
     ) -> io::Result<Box<dyn FnOnce() -> io::Result<()> + Send + 'a>> {
         let mut change = record.to_stored(number);
         let Some(vectors) = record.vectors() else {
@@ -364,18 +360,14 @@ impl Journal {
             return Ok(Box::new(|| self.commit_in_group(change)));
         }
         if let Some(vectors) = vectors.concurrent() {
-            return Ok(Box::new(move || self.commit_alone(&change, vectors)));
+            return Ok(Box::new(move || self.commit_alone(&change, vectors())));
         }
         self.commit_alone(&change, vectors)?;
         Ok(Box::new(|| Ok(())))
     }
 
     /// Commits a change whose vectors are not copied.
-    fn commit_alone<T: Element>(
-        &self,
-        change: &StoredChange,
-        vectors: &dyn VectorSource<T>,
-    ) -> io::Result<()> {
+    fn commit_alone(&self, change: &StoredChange, vectors: Vectors<'_>) -> io::Result<()> {
         self.with_store(|store| {
             store.commit(&[change.number], |segment| {
                 for_each_chunk(vectors, |first, chunk| segment.write_vectors(change.number, first, chunk))?;

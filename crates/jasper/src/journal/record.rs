@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use jasper_attributes::Frame;
-use jasper_core::{Element, Key, VectorSource, no_progress};
+use jasper_core::{Key, Vectors, no_progress, with_element};
 use jasper_graph::TunedSearch;
 use jasper_quant::Quantization;
 use jasper_vamana::{NewVectors, OnConflict, UpdateError};
@@ -13,12 +13,12 @@ use super::log::Log;
 use super::store::{CHUNK_BYTES, StoredChange};
 use crate::changes::{InsertEntries, InsertKeys};
 use crate::index::DeleteKeys;
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 
 /// A change, with what determines its result.
-pub(crate) enum Record<'a, T> {
-    Insert(NewVectors<'a, T>),
-    InsertAuto(&'a dyn VectorSource<T>, Option<&'a Frame>),
+pub(crate) enum Record<'a> {
+    Insert(NewVectors<'a>),
+    InsertAuto(Vectors<'a>, Option<&'a Frame>),
     SetAttributes(&'a [Key], &'a Frame),
     Delete(&'a [Key]),
     Undelete(&'a [Key]),
@@ -31,7 +31,7 @@ pub(crate) enum Record<'a, T> {
     Tune(Vec<u8>),
 }
 
-impl<T: Element> Record<'_, T> {
+impl Record<'_> {
     fn kind(&self) -> &'static str {
         match self {
             Self::Insert(NewVectors { on_conflict, attributes, .. }) => match (on_conflict, attributes) {
@@ -72,7 +72,7 @@ impl<T: Element> Record<'_, T> {
     }
 
     /// The vectors of an insert.
-    pub(super) fn vectors(&self) -> Option<&dyn VectorSource<T>> {
+    pub(super) fn vectors(&self) -> Option<Vectors<'_>> {
         match self {
             Self::Insert(NewVectors { vectors, .. }) | Self::InsertAuto(vectors, _) => Some(*vectors),
             _ => None,
@@ -87,7 +87,8 @@ impl<T: Element> Record<'_, T> {
 
     /// Bytes that the journal stores.
     pub(super) fn bytes(&self) -> u64 {
-        let rows = self.vectors().map_or(0, |vectors| vectors.len() * vectors.dimension() * size_of::<T>());
+        let bytes_of = |vectors: Vectors<'_>| vectors.len() * vectors.dimension() * vectors.element().size();
+        let rows = self.vectors().map_or(0, bytes_of);
         (self.argument().len() + rows) as u64
     }
 
@@ -119,27 +120,35 @@ fn split_attributes(bytes: &[u8]) -> Option<(Vec<Key>, Frame)> {
 }
 
 /// Calls `write` with each chunk of vectors and the number of its first.
-pub(super) fn for_each_chunk<T: Element>(
-    vectors: &dyn VectorSource<T>,
+pub(super) fn for_each_chunk(
+    vectors: Vectors<'_>,
     mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let dimension = vectors.dimension();
-    let rows = (CHUNK_BYTES / (dimension * size_of::<T>()).max(1)).max(1);
-    let mut chunk = Vec::new();
-    for first in (0..vectors.len()).step_by(rows) {
-        let end = vectors.len().min(first + rows);
-        chunk.resize((end - first) * dimension, T::default());
-        vectors.read(first..end, &mut chunk)?;
-        write(first as u64, bytemuck::cast_slice(&chunk))?;
-    }
-    Ok(())
+    let written = with_element!(vectors.element(), T => vectors.with_source::<T, _>(|source| {
+        let dimension = source.dimension();
+        let rows = (CHUNK_BYTES / (dimension * size_of::<T>()).max(1)).max(1);
+        let mut chunk = Vec::new();
+        for first in (0..source.len()).step_by(rows) {
+            let end = source.len().min(first + rows);
+            chunk.resize((end - first) * dimension, T::default());
+            source.read(first..end, &mut chunk)?;
+            write(first as u64, bytemuck::cast_slice(&chunk))?;
+        }
+        Ok(())
+    }));
+    written.map_err(io::Error::other)?
 }
 
 /// Makes a change of the log. Returns the bytes that it takes there.
-pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) -> Result<u64, UpdateError> {
+pub(super) fn replay(index: &IndexInner, log: &Log, number: u64) -> Result<u64, UpdateError> {
     let (kind, argument) = log.change(number).map_err(UpdateError::Journal)?;
     let keys = || -> Vec<Key> { bytemuck::pod_collect_to_vec(&argument) };
-    let vectors = |len| log.vectors(number, len, index.dimension());
+    let insert = |len, entries: InsertEntries<'_>| {
+        let logged = log.vectors(number, len, index.dimension());
+        with_element!(index.element(), T => {
+            index.changes.insert(Vectors::from_source::<T>(&logged), entries, &mut no_progress)
+        })
+    };
     let invalid =
         || UpdateError::Journal(io::Error::new(io::ErrorKind::InvalidData, format!("an invalid {kind}")));
     let mut rows = 0;
@@ -149,7 +158,7 @@ pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) 
             rows = keys.len();
             let on_conflict = if kind == "insert" { OnConflict::Refuse } else { OnConflict::Replace };
             let keys = InsertKeys::Given(&keys, on_conflict);
-            index.insert(&vectors(rows), InsertEntries { keys, attributes: None })?;
+            insert(rows, InsertEntries { keys, attributes: None })?;
         }
         "insert with attributes" | "upsert with attributes" => {
             let (keys, attributes) = split_attributes(&argument).ok_or_else(invalid)?;
@@ -157,7 +166,7 @@ pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) 
             let is_insert = kind == "insert with attributes";
             let on_conflict = if is_insert { OnConflict::Refuse } else { OnConflict::Replace };
             let keys = InsertKeys::Given(&keys, on_conflict);
-            index.insert(&vectors(rows), InsertEntries { keys, attributes: Some(&attributes) })?;
+            insert(rows, InsertEntries { keys, attributes: Some(&attributes) })?;
         }
         "insert auto" => {
             let (len, encoded) = argument.split_first_chunk().ok_or_else(invalid)?;
@@ -165,7 +174,7 @@ pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) 
             let attributes = (!encoded.is_empty()).then(|| Frame::decode(encoded)).transpose();
             let attributes = attributes.map_err(|_| invalid())?;
             let entries = InsertEntries { keys: InsertKeys::Next, attributes: attributes.as_ref() };
-            index.insert(&vectors(rows), entries)?;
+            insert(rows, entries)?;
         }
         "set attributes" => {
             let (keys, attributes) = split_attributes(&argument).ok_or_else(invalid)?;
@@ -187,5 +196,5 @@ pub(super) fn replay<T: Element>(index: &TypedIndex<T>, log: &Log, number: u64) 
         }
         _ => return Err(invalid()),
     }
-    Ok((argument.len() + rows * index.dimension() * size_of::<T>()) as u64)
+    Ok((argument.len() + rows * index.dimension() * index.element().size()) as u64)
 }

@@ -2,28 +2,28 @@
 
 use jasper_core::recall::{Truth, recall_at};
 use jasper_core::synthetic::Permutation;
-use jasper_core::{Element, Key, MatrixView, Slot};
+use jasper_core::{Key, Slot, VectorBuffer, VectorView};
 use jasper_data::GroundTruth;
+use jasper_graph::VectorError;
 use jasper_vamana::{Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::TuneError;
 use crate::error::Result;
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 
 /// Queries to tune a search with, and their true neighbors.
-pub(crate) struct HeldOut<T> {
-    pub(super) selection: Half<T>,
-    pub(super) validation: Half<T>,
+pub(crate) struct HeldOut {
+    pub(super) selection: Half,
+    pub(super) validation: Half,
     /// True neighbors per query.
     depth: usize,
 }
 
 /// Half of the queries.
 #[derive(Default)]
-pub(crate) struct Half<T> {
-    dimension: usize,
-    /// The queries, one after another.
-    rows: Vec<T>,
+pub(crate) struct Half {
+    /// `None` if there are no queries.
+    queries: Option<VectorBuffer>,
     truths: Vec<Neighbors>,
     /// The keys of the queries, if these are vectors of the index; otherwise empty. A key is not a hit of its own
     /// search.
@@ -54,10 +54,10 @@ fn depth(k: usize, keys: usize) -> usize {
 /// Minimum number of vectors of the index per sampled vector, so that the graph stays nearly the same.
 const VECTORS_PER_SAMPLE: usize = 32;
 
-impl<T: Element> HeldOut<T> {
+impl HeldOut {
     /// Splits queries and their true neighbors: those at even positions are for selection, those at odd ones for
     /// validation.
-    pub(super) fn given(queries: MatrixView<'_, T>, truth: &GroundTruth) -> Result<Self> {
+    pub(super) fn given(queries: &[VectorView<'_>], truth: &GroundTruth) -> Result<Self> {
         if truth.len() != queries.len() {
             return Err(TuneError::Truths { queries: queries.len(), truths: truth.len() }.into());
         }
@@ -66,16 +66,17 @@ impl<T: Element> HeldOut<T> {
             let keys = ids.iter().map(|&id| id.into()).collect();
             Neighbors { keys, distances: distances.map(<[f32]>::to_vec) }
         });
-        Ok(Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), truth.k()))
+        let given = queries.iter().zip(truths).map(|(&query, truth)| (query, truth, None));
+        Ok(Self::halve(given, truth.k()))
     }
 
     /// Queries that are not in the index, and their neighbors: as many as asked for of what `nearest` finds, which gets
     /// the queries and the number of neighbors of each.
     pub(super) fn searched(
-        index: &TypedIndex<T>,
-        queries: MatrixView<'_, T>,
+        index: &IndexInner,
+        queries: &[VectorView<'_>],
         k: usize,
-        nearest: impl FnOnce(MatrixView<'_, T>, usize) -> Result<Vec<Vec<(Key, f32)>>, SearchError>,
+        nearest: impl FnOnce(&[VectorView<'_>], usize) -> Result<Vec<Vec<(Key, f32)>>, SearchError>,
     ) -> Result<Self> {
         let depth = depth(k, index.backend.read(|graph| graph.keys().len()));
         check(queries.len(), depth, k)?;
@@ -83,18 +84,18 @@ impl<T: Element> HeldOut<T> {
             let (keys, distances) = nearest.into_iter().take(depth).unzip();
             Neighbors { keys, distances: Some(distances) }
         });
-        Ok(Self::halve(queries.rows().zip(truths).map(|(row, truth)| (row, truth, None)), depth))
+        Ok(Self::halve(queries.iter().zip(truths).map(|(&query, truth)| (query, truth, None)), depth))
     }
 
     /// A sample of the index's vectors as queries, and their neighbors among all others: as many as asked for of what
     /// `nearest` finds, which gets the queries and the number of neighbors of each, itself included. Also returns the
     /// vertices of the sample, which must have no edges while it is searched for. The caller holds the writer lock.
     pub(crate) fn sampled(
-        index: &TypedIndex<T>,
+        index: &IndexInner,
         count: usize,
         k: usize,
         seed: u64,
-        nearest: impl FnOnce(MatrixView<'_, T>, usize) -> Result<Vec<Vec<(Key, f32)>>, SearchError>,
+        nearest: impl FnOnce(&[VectorView<'_>], usize) -> Result<Vec<Vec<(Key, f32)>>, SearchError>,
     ) -> Result<(Self, Vec<Slot>), SearchError> {
         let (sample, rows, keys) = index.backend.read(|graph| {
             graph.require_vectors()?;
@@ -111,26 +112,30 @@ impl<T: Element> HeldOut<T> {
                 .filter_map(single_key)
                 .take(count.min(graph.keys().live() / VECTORS_PER_SAMPLE))
                 .collect();
-            let rows: Vec<T> =
-                sample.iter().flat_map(|&(slot, _)| graph.vectors().get(slot)).copied().collect();
+            let mut rows =
+                VectorBuffer::new(graph.element(), graph.dimension()).map_err(VectorError::from)?;
+            rows.extend(sample.iter().map(|&(slot, _)| graph.vectors().view(slot)));
             Ok::<_, SearchError>((sample, rows, graph.keys().len()))
         })?;
         let depth = depth(k, keys.saturating_sub(1));
-        let queries = MatrixView::new(&rows, index.dimension()).expect("whole rows");
-        let truths = nearest(queries, depth + 1)?.into_iter().zip(&sample).map(|(nearest, &(_, own))| {
+        let queries: Vec<_> = rows.rows().collect();
+        let truths = nearest(&queries, depth + 1)?.into_iter().zip(&sample).map(|(nearest, &(_, own))| {
             let others = nearest.into_iter().filter(|&(key, _)| key != own);
             let (keys, distances) = others.take(depth).unzip();
             Neighbors { keys, distances: Some(distances) }
         });
         let own = sample.iter().map(|&(_, key)| Some(key));
-        let queries = queries.rows().zip(truths).zip(own).map(|((row, truth), own)| (row, truth, own));
+        let queries = rows.rows().zip(truths).zip(own).map(|((query, truth), own)| (query, truth, own));
         Ok((Self::halve(queries, depth), sample.into_iter().map(|(slot, _)| slot).collect()))
     }
 
-    fn halve<'a>(queries: impl Iterator<Item = (&'a [T], Neighbors, Option<Key>)>, depth: usize) -> Self {
+    fn halve<'a>(
+        queries: impl Iterator<Item = (VectorView<'a>, Neighbors, Option<Key>)>,
+        depth: usize,
+    ) -> Self {
         let mut halves = [Half::default(), Half::default()];
-        for (i, (row, truth, own)) in queries.enumerate() {
-            halves[i % 2].push(row, truth, own);
+        for (i, (query, truth, own)) in queries.enumerate() {
+            halves[i % 2].push(query, truth, own);
         }
         let [selection, validation] = halves;
         Self { selection, validation, depth }
@@ -142,7 +147,7 @@ impl<T: Element> HeldOut<T> {
     }
 
     /// Both halves.
-    pub(crate) fn halves(&self) -> [&Half<T>; 2] {
+    pub(crate) fn halves(&self) -> [&Half; 2] {
         [&self.selection, &self.validation]
     }
 
@@ -152,18 +157,21 @@ impl<T: Element> HeldOut<T> {
     }
 }
 
-impl<T: Element> Half<T> {
-    fn push(&mut self, row: &[T], truth: Neighbors, own: Option<Key>) {
-        self.dimension = row.len();
-        self.rows.extend_from_slice(row);
+impl Half {
+    fn push(&mut self, query: VectorView<'_>, truth: Neighbors, own: Option<Key>) {
+        let new = || VectorBuffer::new(query.element(), query.len()).expect("a query has coordinates");
+        self.queries.get_or_insert_with(new).extend([query]);
         self.truths.push(truth);
         self.own.extend(own);
     }
 
+    fn rows(&self) -> impl Iterator<Item = VectorView<'_>> + Clone {
+        self.queries.iter().flat_map(VectorBuffer::rows)
+    }
+
     /// The queries, repeated to at least `batch`.
-    pub(super) fn at_least(&self, batch: usize) -> Vec<T> {
-        let count = batch.max(self.truths.len());
-        self.rows.iter().copied().cycle().take(count * self.dimension).collect()
+    pub(super) fn at_least(&self, batch: usize) -> Vec<VectorView<'_>> {
+        self.rows().cycle().take(batch.max(self.truths.len())).collect()
     }
 
     /// The mean recall@k of a search with this beam width.
@@ -172,7 +180,7 @@ impl<T: Element> Half<T> {
         k: usize,
         beam_width: usize,
         search: impl FnOnce(
-            MatrixView<'_, T>,
+            &[VectorView<'_>],
             SearchParams<'_>,
             MatchesMut<'_>,
         ) -> Result<SearchReport, SearchError>,
@@ -180,9 +188,9 @@ impl<T: Element> Half<T> {
         // A vector of the index is a hit of its own search, and takes an entry of the frontier and of the results.
         let own = usize::from(!self.own.is_empty());
         let params = SearchParams::new(k + own).beam_width(beam_width + own);
-        let queries = MatrixView::new(&self.rows, self.dimension).expect("rows are pushed whole");
+        let queries: Vec<_> = self.rows().collect();
         let mut matches = Matches::new(queries.len(), params.k)?;
-        search(queries, params, matches.as_mut())?;
+        search(&queries, params, matches.as_mut())?;
         let recalls = matches.iter().zip(&self.truths).enumerate().map(|(query, (hits, truth))| {
             let own = self.own.get(query).copied();
             let found: Vec<Key> = hits.map(|hit| hit.key).filter(|&key| Some(key) != own).take(k).collect();

@@ -25,7 +25,7 @@ mod search;
 mod stored;
 mod width;
 
-use jasper_core::{DeviceError, Element, Key, MatrixView, Neighbor, ProgressFn, Slot, Vectors};
+use jasper_core::{DeviceError, Key, Neighbor, ProgressFn, Slot, VectorView, Vectors};
 use jasper_data::GroundTruth;
 use jasper_graph::Graph;
 pub use jasper_graph::TunedSearch;
@@ -33,8 +33,8 @@ use jasper_vamana::{SearchError, SearchParams};
 
 use crate::error::Result;
 use crate::index::vector_error;
+use crate::inner::IndexInner;
 use crate::journal::Record;
-use crate::typed::TypedIndex;
 use error::TuneError;
 pub(crate) use held_out::HeldOut;
 pub use stored::TunedSearches;
@@ -115,7 +115,7 @@ impl TuneReport {
     pub const BATCHES: [usize; 3] = [1, 100, 10_000];
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     pub(crate) fn tune(
         &self,
         goal: Goal,
@@ -132,7 +132,7 @@ impl<T: Element> TypedIndex<T> {
             let fingerprint = self.backend.read(|graph| graph.fingerprint());
             let (held_out, vertices) = match queries {
                 TuneQueries::Given { queries, truth } => {
-                    let given = queries.with_matrix(|queries| match truth {
+                    let given = queries.with_rows(self.element(), |queries| match truth {
                         Some(truth) => HeldOut::given(queries, truth),
                         None => HeldOut::searched(self, queries, goal.k, |queries, k| {
                             self.true_neighbors(queries, k, hooks.progress)
@@ -151,12 +151,12 @@ impl<T: Element> TypedIndex<T> {
                 self.fastest_searches(goal, &held_out, fingerprint, hooks.progress)
             })?;
             let before = self.backend.read(|graph| graph.encoded_tuned_searches().to_vec());
-            let store = |graph: &mut Graph<T>| {
+            let store = |graph: &mut Graph| {
                 searches.iter().for_each(|search| search.store(graph));
                 graph.encoded_tuned_searches().to_vec()
             };
             let after = self.backend.change(store)?;
-            if let Err(error) = change.log::<T>(&Record::Tune(after)) {
+            if let Err(error) = change.log(&Record::Tune(after)) {
                 self.backend.change(|graph| graph.set_encoded_tuned_searches(before.clone()))?;
                 return Err(error.into());
             }
@@ -165,11 +165,11 @@ impl<T: Element> TypedIndex<T> {
     }
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     /// At least the `k` nearest keys of each query, if there are as many, by brute force.
     fn true_neighbors(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[VectorView<'_>],
         k: usize,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<Vec<(Key, f32)>>, SearchError> {

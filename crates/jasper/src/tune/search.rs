@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jasper_core::{Element, MatrixView, Progress, ProgressFn, Stage};
+use jasper_core::{Progress, ProgressFn, Stage, VectorView};
 use jasper_graph::TunedSearch;
 use jasper_vamana::{LaunchParams, Matches, SearchParams};
 
@@ -10,7 +10,7 @@ use super::held_out::{Half, HeldOut};
 use super::width::least_width;
 use super::{Goal, TuneError, TuneReport};
 use crate::error::{Error, Result};
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 use crate::{Device, ErrorKind};
 
 /// The widest beam tried, if the device supports it.
@@ -22,13 +22,13 @@ const WARPS: [u32; 3] = [1, 8, 16];
 const EXPANSIONS: [u32; 4] = [1, 2, 3, 4];
 const VISITED_BUCKETS: [u32; 5] = [512, 1024, 2048, 4096, 8192];
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     /// The fastest search that reaches the goal, for each of [`TuneReport::BATCHES`]. `fingerprint` is that of the
     /// graph before queries were held out.
     pub(super) fn fastest_searches(
         &self,
         goal: Goal,
-        held_out: &HeldOut<T>,
+        held_out: &HeldOut,
         fingerprint: u32,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<TunedSearch>> {
@@ -84,14 +84,14 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// The smallest beam width whose recall is reached on both halves, and its recall on the validation half.
-    fn reach(&self, goal: Goal, held_out: &HeldOut<T>, launch: Option<LaunchParams>) -> Result<(usize, f64)> {
+    fn reach(&self, goal: Goal, held_out: &HeldOut, launch: Option<LaunchParams>) -> Result<(usize, f64)> {
         let vertices = self.backend.read(|graph| graph.keys().live() + graph.keys().tombstones());
         // A sampled query takes one entry of the frontier itself.
         let widest = (self.backend.max_beam_width() - 1).min(WIDEST).min(vertices).max(goal.k);
         let mut best: f64 = 0.0;
-        let mut recall = |half: &Half<T>, width: usize| {
+        let mut recall = |half: &Half, width: usize| {
             let found = half.recall(goal.k, width, |queries, params, matches| {
-                self.backend.search_matrix(queries, params.launch(launch), matches)
+                self.backend.search_batch(queries, params.launch(launch), matches)
             })?;
             best = best.max(found);
             Ok::<_, Error>(found)
@@ -113,13 +113,12 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// Queries per second in calls of `batch` queries, by the median call.
-    fn rate(&self, queries: &[T], batch: usize, params: SearchParams<'_>) -> Result<f64> {
-        let queries = MatrixView::new(queries, self.dimension()).expect("queries are whole rows");
+    fn rate(&self, queries: &[VectorView<'_>], batch: usize, params: SearchParams<'_>) -> Result<f64> {
         let mut matches = Matches::new(batch, params.k)?;
         let mut call = |turn: usize| {
             let first = turn * batch % (queries.len() - batch + 1);
             let begun = Instant::now();
-            self.backend.search_matrix(queries.slice(first..first + batch), params, matches.as_mut())?;
+            self.backend.search_batch(&queries[first..first + batch], params, matches.as_mut())?;
             Ok::<_, Error>(begun.elapsed().as_secs_f64())
         };
         call(0)?;

@@ -2,13 +2,12 @@
 
 use std::ops::Deref;
 
-use jasper_core::Element;
 use jasper_graph::TunedSearch;
 use jasper_vamana::{LaunchParams, SearchParams};
 
 use super::Goal;
 use crate::Device;
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 
 /// Recalls that differ by less are equal.
 const SAME: f64 = 1e-9;
@@ -63,7 +62,7 @@ fn suits_cpu(search: &TunedSearch) -> bool {
     search.launch.is_none_or(|launch| launch.expansions == 1)
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     pub(crate) fn tuned(&self) -> TunedSearches {
         TunedSearches {
             searches: self.backend.read(|graph| TunedSearch::stored(graph).unwrap_or_default()),

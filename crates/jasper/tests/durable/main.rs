@@ -22,7 +22,7 @@ use jasper::{
     OpenOptions, Progress, Quantization, QuantizeMode, Stage, StoredIndex, VectorSource, Vectors,
 };
 use jasper_core::synthetic::Clusters;
-use jasper_graph::{Graph, VectorError};
+use jasper_graph::VectorError;
 use jasper_quant::TrainError;
 use jasper_vamana::UpdateError;
 
@@ -95,8 +95,7 @@ fn change(index: &Index, number: u64) {
         7 => index.delete(&some(index.keys(), bits, 8)).map(drop),
         8 => index.delete(DeleteKeys::Present(&some(0..index.stats().next_key.min(1000), bits, 8))).map(drop),
         9 => {
-            let deleted =
-                index.read_graph(|graph: &Graph<f32>| graph.keys().deleted_keys().collect::<Vec<_>>());
+            let deleted = index.read_graph(|graph| graph.keys().deleted_keys().collect::<Vec<_>>());
             match deleted {
                 Ok(deleted) => index.undelete(&some(deleted, bits, 3)),
                 // The graphs of shards are not read.

@@ -145,11 +145,11 @@ fn codes_are_in_step<T: Element>(metric: Metric, code: Quantization) {
             index.compact().unwrap();
         }
     }
-    let compare = |graph: &Graph<T>| {
+    let compare = |graph: &Graph| {
         let codes = graph.vectors().codes().unwrap();
         let mut scratch = Default::default();
         for slot in graph.keys().vertices() {
-            let mut row: Vec<f32> = graph.vectors().get(slot).iter().map(|x| x.to_f32()).collect();
+            let mut row = graph.vectors().view(slot).to_f32();
             let mut fresh = vec![0; codes.quantizer().layout().words()];
             codes.quantizer().encode(&mut row, &mut scratch, &mut fresh);
             assert_eq!(codes.table().row(slot.index()), fresh, "{slot}");
@@ -393,9 +393,7 @@ fn a_build_makes_codes_and_plans_for_them() {
         assert_eq!(index.stats().code_bytes, 1000 * code.bytes(D), "{code}");
         let bytes = planned(with, D);
         let learnt = index
-            .read_graph(|graph: &Graph<f32>| {
-                graph.vectors().codes().unwrap().quantizer().to_bytes().len() as u64
-            })
+            .read_graph(|graph| graph.vectors().codes().unwrap().quantizer().to_bytes().len() as u64)
             .unwrap();
         assert!(
             bytes[0] == 1000 * code.bytes(D) as u64 && bytes[1] + 64 > learnt,

@@ -449,7 +449,7 @@ fn empty_and_back<T: Element>() {
         index.delete(&keys).unwrap();
         index.consolidate().unwrap();
         index.compact().unwrap();
-        assert_eq!((index.stats().free_slots, index.read_graph(Graph::<T>::slots).unwrap()), (0, 0));
+        assert_eq!((index.stats().free_slots, index.read_graph(Graph::slots).unwrap()), (0, 0));
         index.insert(view(&rows, 4), &keys).unwrap();
         check_all(&index, &rows, 4);
         assert_eq!(index.stats().next_key, 120, "a key is never given out again");
@@ -468,9 +468,7 @@ fn the_start_point_may_go() {
     let mut live: Vec<Key> = (0..300).collect();
     while live.len() > 3 {
         let key = index
-            .read_graph(|graph: &Graph<u8>| {
-                graph.keys().keys_of(graph.adjacency().start_points()[0]).next().unwrap()
-            })
+            .read_graph(|graph| graph.keys().keys_of(graph.adjacency().start_points()[0]).next().unwrap())
             .unwrap();
         // With what lies around it, so that no neighbor can take its place.
         let around =

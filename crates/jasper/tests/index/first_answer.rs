@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use jasper::{Device, IndexBuilder, Metric, OpenOptions, Quantization, SearchParams};
 use jasper_core::synthetic::Clusters;
-use jasper_graph::Graph;
 
 use crate::common::{SearchHits, view};
 use crate::submit::block_on;
@@ -58,7 +57,7 @@ fn open_and_search(path: &Path, then: &str) {
     match then {
         "read the graph" => {
             // The host's edges are freed after this, and no search waits for it.
-            let again = index.read_graph(|_: &Graph<u8>| {
+            let again = index.read_graph(|_| {
                 thread::sleep(Duration::from_millis(600));
                 index.search(queries.row(0), params).unwrap()
             });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
 use jasper::{Element, Index, IndexBuilder, Key, Metric, NewKeys, OpenOptions, QuantizeMode};
-use jasper_graph::{Graph, KeyError};
+use jasper_graph::KeyError;
 use jasper_vamana::UpdateError;
 use proptest::prelude::*;
 
@@ -222,7 +222,7 @@ impl<T: Element> Subject<T> {
         assert_eq!(self.index.consolidate().unwrap().freed, hidden);
         assert_eq!(self.index.stats().tombstones, 0);
         // Nothing can be restored, not even keys of vectors that other keys share.
-        assert_eq!(deleted_keys::<T>(&self.index), BTreeSet::new());
+        assert_eq!(deleted_keys(&self.index), BTreeSet::new());
         self.model.replaced.clear();
         self.model.deleted.clear();
     }
@@ -234,7 +234,7 @@ impl<T: Element> Subject<T> {
         assert!(check.is_sound(), "{check:?}");
         assert_eq!(index.keys().into_iter().collect::<BTreeSet<_>>(), model.live.keys().copied().collect());
         assert_eq!(index.len(), model.live.len());
-        assert_eq!(deleted_keys::<T>(index), model.deleted.keys().copied().collect(),);
+        assert_eq!(deleted_keys(index), model.deleted.keys().copied().collect());
         let query: Vec<T> = stored([&query]);
         let hits = everything(index, &query);
         assert_eq!(
@@ -286,6 +286,6 @@ proptest! {
     }
 }
 
-fn deleted_keys<T: Element>(index: &Index) -> BTreeSet<Key> {
-    index.read_graph(|graph: &Graph<T>| graph.keys().deleted_keys().collect()).unwrap()
+fn deleted_keys(index: &Index) -> BTreeSet<Key> {
+    index.read_graph(|graph| graph.keys().deleted_keys().collect()).unwrap()
 }

@@ -263,7 +263,7 @@ fn short_rows_stay_reachable() {
     let insert = |rows: &[f32], first: Key| {
         let keys: Vec<Key> = (first..).take(rows.len() / DIMENSION).collect();
         index.insert(view(rows, DIMENSION), &keys).unwrap();
-        let lost = index.read_graph(unreachable_slots::<f32>).unwrap();
+        let lost = index.read_graph(unreachable_slots).unwrap();
         assert!(lost.is_empty(), "{lost:?} cannot be found");
     };
     for (row, key) in uneven(&set.rows::<f32>(100, 2), length).chunks(DIMENSION).zip(20_000..) {
@@ -292,7 +292,7 @@ fn builds_follow_heavy_tails() {
     let index = build(IndexBuilder::new(Metric::L2));
     let recall = recall(&index, &rows, &numbers(&rows), &queries, 64);
     let report = index.stats().build.unwrap();
-    let thin = |graph: &jasper_graph::Graph<f32>| {
+    let thin = |graph: &jasper_graph::Graph| {
         let degrees = graph.keys().live_slots().map(|slot| graph.adjacency().neighbors(slot).len());
         degrees.filter(|&degree| degree < 16).count()
     };

@@ -1,7 +1,7 @@
 //! An index of several shards has the results of one graph, and its folder opens only if it is whole.
 
 use jasper::ErrorKind;
-use jasper_graph::{Graph, KeyError};
+use jasper_graph::KeyError;
 use jasper_vamana::UpdateError;
 use std::fs;
 use std::ops::ControlFlow;
@@ -233,7 +233,7 @@ fn what_needs_one_graph_says_so() {
     let alone = jasper::tune::TuneQueries::Given { queries: view(&queries, DIMENSION).into(), truth: None };
     let refused = [
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, alone).unwrap_err().to_string(),
-        index.read_graph(|_: &Graph<u8>| ()).unwrap_err().to_string(),
+        index.read_graph(|_| ()).unwrap_err().to_string(),
         index.tune(jasper::tune::Goal { k: 5, recall: 0.9 }, sampled).unwrap_err().to_string(),
         index.quantize(QuantizeMode::Auto(Device::CPU)).unwrap_err().to_string(),
     ];

@@ -12,7 +12,7 @@ use jasper::{
     DeleteKeys, Device, Hit, Index, Key, Metric, NewKeys, SearchParams, Update, VectorSource, Vectors,
 };
 use jasper_core::synthetic::Clusters;
-use jasper_graph::{Graph, KeyError, VectorError};
+use jasper_graph::{KeyError, VectorError};
 
 use crate::common::{SearchHits, floats, keys, small, view};
 
@@ -277,7 +277,7 @@ fn searches_go_on_while_a_change_waits_for_a_reader() {
     let index = small(Metric::L2).build(view(&rows, DIMENSION)).unwrap();
     thread::scope(|scope| {
         index
-            .read_graph(|graph: &Graph<u8>| {
+            .read_graph(|graph| {
                 let change = scope.spawn(|| index.delete(&[0]));
                 thread::sleep(Duration::from_millis(50)); // The change waits by now.
                 in_time("a search", || index.search(&rows[..DIMENSION], SearchParams::new(1)).unwrap());
@@ -317,7 +317,7 @@ fn callbacks_read_the_index_while_a_change_waits() {
     beside(&change(3), &|| index.search(&rows[..DIMENSION], SearchParams::new(1)).is_ok());
     thread::scope(|scope| {
         index
-            .read_graph(|_: &Graph<u8>| {
+            .read_graph(|_| {
                 scope.spawn(|| change(4)(&index));
                 thread::sleep(Duration::from_millis(50));
                 in_time("a look-up", || index.contains(5));

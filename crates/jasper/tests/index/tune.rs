@@ -39,8 +39,8 @@ fn tuned(index: &Index, goal: Goal, queries: TuneQueries<'_>) -> TunedSearch {
 }
 
 /// The edges of every vertex.
-fn edges<T: Element>(index: &Index) -> Vec<Vec<u32>> {
-    let edges = |graph: &Graph<T>| {
+fn edges(index: &Index) -> Vec<Vec<u32>> {
+    let edges = |graph: &Graph| {
         graph
             .keys()
             .vertices()
@@ -65,7 +65,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let (rows, truth) = asked::<T>(metric, 4000, 20);
     let queries = MatrixView::new(&rows, DIMENSION).unwrap();
     let given = TuneQueries::Given { queries: queries.into(), truth: Some(&truth) };
-    let before = edges::<T>(&index);
+    let before = edges(&index);
     let goal = |recall| Goal { k: 10, recall };
     let widths = [0.5, 0.9, 0.99].map(|recall| {
         let search = tuned(&index, goal(recall), given);
@@ -90,7 +90,7 @@ fn reaches_every_goal<T: Element>(metric: Metric) {
     let sampled = tuned(&index, goal(0.9), sampled(500)).beam_width;
     let near = widths[1] / 2..3 * widths[1];
     assert!(near.contains(&sampled), "{} {metric}: {sampled}, {widths:?}", T::KIND);
-    assert_eq!(edges::<T>(&index), before, "what was held out is back");
+    assert_eq!(edges(&index), before, "what was held out is back");
     assert_eq!(index.tuned().len(), 9, "three goals of three batches, each once");
 }
 
@@ -105,7 +105,7 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     let index = index::<f32>(1500, Metric::L2);
     let goal = Goal { k: 5, recall: 0.9 };
     let search = tuned(&index, goal, sampled(100));
-    assert_eq!(search.fingerprint, index.read_graph(Graph::<f32>::fingerprint).unwrap());
+    assert_eq!(search.fingerprint, index.read_graph(Graph::fingerprint).unwrap());
     index.delete(&[3]).unwrap();
     index.consolidate().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn what_was_tuned_is_saved_and_outlives_changes() {
     assert_eq!(again.tuned().params(goal, 1).unwrap().beam_width, Some(search.beam_width));
     assert_ne!(
         search.fingerprint,
-        again.read_graph(Graph::<f32>::fingerprint).unwrap(),
+        again.read_graph(Graph::fingerprint).unwrap(),
         "tuned before the index changed"
     );
     assert!(again.tuned().params(Goal { k: 5, recall: 0.91 }, 1).is_none());
@@ -142,7 +142,7 @@ fn what_cannot_be_tuned_is_told() {
         queries: view(&rows[..count * DIMENSION], DIMENSION).into(),
         truth: Some(truth),
     };
-    let before = edges::<f32>(&index);
+    let before = edges(&index);
     let refused = |k, recall, queries| index.tune(Goal { k, recall }, queries).unwrap_err();
     let short = refused(10, 0.9, given(299, &truth));
     assert_eq!(short.kind(), ErrorKind::InvalidInput);
@@ -179,7 +179,7 @@ fn what_cannot_be_tuned_is_told() {
         assert_eq!(expected, stage);
     }
     assert!(index.tuned().is_empty(), "nothing is kept of what failed");
-    assert_eq!(edges::<f32>(&index), before, "what was held out is back");
+    assert_eq!(edges(&index), before, "what was held out is back");
 
     let few = IndexBuilder::new(Metric::L2)
         .build(MatrixView::new(&rows[..40 * DIMENSION], DIMENSION).unwrap())

@@ -1,6 +1,6 @@
 //! A test case of a search: its parameters, and the output of a kernel.
 
-use jasper_core::{BitSet, Element, Slot};
+use jasper_core::{BitSet, Slot};
 use jasper_graph::Graph;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
@@ -290,7 +290,7 @@ impl SearchCase {
     }
 
     /// The start points of query `i`: of a list, those that may be its results.
-    pub(super) fn start_points_of<T: Element>(&self, graph: &Graph<T>, i: usize) -> Vec<Slot> {
+    pub(super) fn start_points_of(&self, graph: &Graph, i: usize) -> Vec<Slot> {
         let is_tested = self.has_lists && matches!(self.allowed, Some(Allowed::OfQueries(_)));
         match &self.start_points {
             Some(start_points) => {
@@ -315,10 +315,10 @@ impl SearchCase {
     }
 
     /// Uploads everything, calls `launch`, and downloads the output.
-    pub(super) fn launch<T: Element, S: Stream>(
+    pub(super) fn launch<S: Stream>(
         &self,
         stream: &S,
-        graph: &Graph<T>,
+        graph: &Graph,
         launch: impl FnOnce(SearchArgs) -> Result<(), S::Error>,
     ) -> SearchOutput {
         let on_device = UploadedGraph::upload(stream, graph);
@@ -380,7 +380,7 @@ impl SearchCase {
         }
         let args = SearchArgs {
             graph,
-            queries: if names.is_some() { graph.vectors } else { queries.input().cast() },
+            queries: if names.is_some() { graph.vectors } else { queries.input() },
             query_rows: names.as_ref().map_or(DevicePtr::null(), |names| names.input()),
             results: results.output(),
             costs: work.output().cast(),

@@ -1,6 +1,6 @@
 //! Compares the output of a kernel with the reference, and the reference with the CPU executor.
 
-use jasper_core::{Element, Neighbor, Slot};
+use jasper_core::{Neighbor, Slot, with_element};
 use jasper_graph::Graph;
 use jasper_vamana::{CpuExecutor, Hit, Matches, SearchParams};
 
@@ -15,25 +15,24 @@ use crate::search::{DeviceHit, Search};
 const UNIT_TOLERANCE: f32 = 2e-6;
 
 /// Runs `kernel` on `stream`, and compares its output with the reference.
-pub(super) fn agrees<T: Element>(
+pub(super) fn agrees(
     stream: &impl Stream,
     cpu: &CpuExecutor,
     kernel: Search,
-    graph: &Graph<T>,
+    graph: &Graph,
     case: &SearchCase,
 ) {
     // SAFETY: the arguments are of buffers that live until this has run.
     let output = case.launch(stream, graph, |args| unsafe { stream.launch(&kernel, args) });
     for (i, &query) in case.queries.iter().enumerate() {
         let context = || format!("{kernel:?}, {} slots, {query:?} of {case:?}", graph.slots());
-        let computer = graph.vectors().distance_computer(graph.vectors().padded(query));
-        let of = QueryCheck {
-            case,
-            i,
-            warps: kernel.warps,
-            distance_to: &|id| computer.distance_to(id),
-            context: &context,
+        let distance_to = |id| {
+            let vectors = graph.vectors();
+            with_element!(graph.element(), T => {
+                vectors.distance_computer::<T>(vectors.padded(query)).distance_to(id)
+            })
         };
+        let of = QueryCheck { case, i, warps: kernel.warps, distance_to: &distance_to, context: &context };
         let expected = of.agrees(&output, graph);
         let is_plain =
             case.start_points.is_none() && case.candidates_len == 0 && case.beam_width == case.frontier_len;
@@ -62,7 +61,7 @@ impl QueryCheck<'_> {
     }
 
     /// Compares the output with the definition, and returns the latter.
-    pub(super) fn agrees<T: Element>(&self, output: &SearchOutput, graph: &Graph<T>) -> ReferenceSearch {
+    pub(super) fn agrees(&self, output: &SearchOutput, graph: &Graph) -> ReferenceSearch {
         let &Self { case, i, distance_to, context, .. } = self;
         let expected = search(graph, distance_to, case.start_points_of(graph, i), case, self.expansions());
         let candidates_len = case.candidates_len as usize;
@@ -123,9 +122,9 @@ fn are_near(
 }
 
 /// Whether the CPU executor has the results and the cost of the definition.
-fn is_of_the_cpu<T: Element>(
+fn is_of_the_cpu(
     cpu: &CpuExecutor,
-    graph: &Graph<T>,
+    graph: &Graph,
     query: Slot,
     expected: &ReferenceSearch,
     case: &SearchCase,
@@ -134,7 +133,9 @@ fn is_of_the_cpu<T: Element>(
     let width = case.beam_width as usize;
     let mut matches = Matches::new(1, width).unwrap();
     let params = SearchParams::new(width).beam_width(width);
-    let report = cpu.search_batch(graph, &[graph.vectors().get(query)], params, matches.as_mut()).unwrap();
+    let report = with_element!(graph.element(), T => {
+        cpu.search_batch::<T>(graph, &[graph.vectors().get(query)], params, matches.as_mut()).unwrap()
+    });
     let hits: Vec<Hit> = matches.hits(0).collect();
     if case.form == DistanceForm::HalfSquaredL2 {
         assert_eq!(hits.len(), expected.nearest.len(), "{}", context());

@@ -23,7 +23,7 @@ pub(super) fn random<T: Element>(
     metric: Metric,
     dimension: usize,
     slots: usize,
-) -> Graph<T> {
+) -> Graph {
     let mut rows = vectors::<T>(rng, slots, dimension, 16.0);
     // No vector is zero, so that each has an angle.
     rows.chunks_mut(padded_len::<T>(dimension)).for_each(|row| row[0] = T::from_f32(row[0].to_f32() + 1.0));
@@ -31,10 +31,10 @@ pub(super) fn random<T: Element>(
 }
 
 /// A graph of random edges between these vectors, which are padded.
-pub(super) fn of<T: Element>(rng: &mut impl Rng, metric: Metric, dimension: usize, rows: &[T]) -> Graph<T> {
+pub(super) fn of<T: Element>(rng: &mut impl Rng, metric: Metric, dimension: usize, rows: &[T]) -> Graph {
     let max_degree = *DEGREES.choose(rng).expect("there are some");
     let params = BuildParams::builder().max_degree(max_degree).build().unwrap();
-    let mut graph = Graph::new(metric, dimension, params).unwrap();
+    let mut graph = Graph::new(T::KIND, metric, dimension, params).unwrap();
     let mut prepared = Vec::new();
     for row in rows.chunks(padded_len::<T>(dimension)) {
         let squared_norm = graph.vectors().prepare(0, &row[..dimension], &mut prepared).unwrap();
@@ -55,14 +55,14 @@ pub(super) fn of<T: Element>(rng: &mut impl Rng, metric: Metric, dimension: usiz
     graph
 }
 
-/// The rows of some slots, one after the other.
-pub(super) fn rows<T: Element>(graph: &Graph<T>, slots: impl IntoIterator<Item = Slot>) -> Vec<T> {
-    slots.into_iter().flat_map(|slot| graph.vectors().padded(slot)).copied().collect()
+/// The bytes of the rows of some slots, one after the other.
+pub(super) fn rows(graph: &Graph, slots: impl IntoIterator<Item = Slot>) -> Vec<u8> {
+    slots.into_iter().flat_map(|slot| graph.vectors().padded_bytes(slot)).copied().collect()
 }
 
 /// A graph in the memory of a device.
-pub(super) struct UploadedGraph<S: Stream, T: Element> {
-    rows: S::Buffer<T>,
+pub(super) struct UploadedGraph<S: Stream> {
+    rows: S::Buffer<u8>,
     edges: S::Buffer<u32>,
     terms: Option<S::Buffer<f32>>,
     keys: S::Buffer<Key>,
@@ -71,8 +71,8 @@ pub(super) struct UploadedGraph<S: Stream, T: Element> {
     edges_stride: u32,
 }
 
-impl<S: Stream, T: Element> UploadedGraph<S, T> {
-    pub(super) fn upload(stream: &S, graph: &Graph<T>) -> Self {
+impl<S: Stream> UploadedGraph<S> {
+    pub(super) fn upload(stream: &S, graph: &Graph) -> Self {
         let stride = graph.params().max_degree().next_multiple_of(32);
         let mut edges = vec![NO_SLOT; graph.slots() * stride];
         for (slot, edges) in graph.keys().vertices().zip(edges.chunks_mut(stride)) {
@@ -92,14 +92,14 @@ impl<S: Stream, T: Element> UploadedGraph<S, T> {
             terms: terms.map(|terms| stream.upload(&terms).unwrap()),
             keys: stream.upload(&keys).unwrap(),
             start_points: stream.upload(&start_points).unwrap(),
-            row_bytes: (padded_len::<T>(graph.dimension()) * size_of::<T>()) as u32,
+            row_bytes: (graph.vectors().padded_dimension() * graph.element().size()) as u32,
             edges_stride: stride as u32,
         }
     }
 
     pub(super) fn args(&self) -> GraphArgs {
         GraphArgs {
-            vectors: self.rows.input().cast(),
+            vectors: self.rows.input(),
             edges: self.edges.input(),
             terms: self.terms.as_ref().map_or(DevicePtr::null(), |terms| terms.input()),
             keys: self.keys.input(),

@@ -50,11 +50,11 @@ fn metric(form: DistanceForm) -> Metric {
 }
 
 /// A graph of `slots` that `kernel` can search.
-fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slots: usize) -> Graph<T> {
+fn graph<T: Element>(rng: &mut impl Rng, kernel: Search, form: DistanceForm, slots: usize) -> Graph {
     // The last unit may be a part of one.
     let bytes = kernel.shape.row_bytes();
     let dimension = bytes as usize / size_of::<T>() - rng.random_range(0..16 / size_of::<T>());
-    graphs::random(rng, metric(form), dimension, slots)
+    graphs::random::<T>(rng, metric(form), dimension, slots)
 }
 
 /// Bytes per row: for tiles of each width, with one to four units per lane and more than are in flight, and with and

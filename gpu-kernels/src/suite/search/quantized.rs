@@ -34,7 +34,7 @@ const CODES: [Quantization; 11] = [
 
 /// A graph of random edges, and the codes of its rows.
 struct Coded {
-    graph: Graph<f32>,
+    graph: Graph,
     quantizer: Arc<dyn Quantizer>,
     codes: CodeTable,
     name: String,
@@ -44,9 +44,9 @@ impl Coded {
     fn random(rng: &mut impl Rng, cpu: &CpuExecutor, code: Quantization, slots: usize) -> Self {
         let metric = [Metric::L2, Metric::InnerProduct, Metric::Cosine][rng.random_range(0..3)];
         let dimension = rng.random_range(1..160);
-        let graph: Graph<f32> = graphs::random(rng, metric, dimension, slots);
+        let graph = graphs::random::<f32>(rng, metric, dimension, slots);
         let rows: Vec<f32> =
-            graph.keys().vertices().flat_map(|slot| graph.vectors().get(slot)).copied().collect();
+            graph.keys().vertices().flat_map(|slot| graph.vectors().get::<f32>(slot)).copied().collect();
         let rows = MatrixView::new(&rows, dimension).unwrap();
         let quantizer = code.train(metric, rows, cpu.pool()).unwrap();
         let codes = CodeTable::from_vectors(&*quantizer, rows, cpu.pool());

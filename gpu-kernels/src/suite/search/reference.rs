@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jasper_core::{Element, Neighbor, Slot};
+use jasper_core::{Neighbor, Slot};
 use jasper_graph::Graph;
 
 use super::case::SearchCase;
@@ -21,8 +21,8 @@ pub(super) struct ReferenceSearch {
 
 /// Searches from the vertices `next`. Each step expands the nearest `expansions` unexpanded vertices among the nearest
 /// `beam_width` of all vertices encountered.
-pub(super) fn search<T: Element>(
-    graph: &Graph<T>,
+pub(super) fn search(
+    graph: &Graph,
     distance_to: &dyn Fn(Slot) -> f32,
     mut next: Vec<Slot>,
     case: &SearchCase,

@@ -144,7 +144,7 @@ pub fn scans_of_lists_agree_with_one_after_another(stream: &impl Stream, seed: u
     }
 }
 
-fn lists_agree(stream: &impl Stream, graph: &Graph<u8>, case: &SearchCase) {
+fn lists_agree(stream: &impl Stream, graph: &Graph, case: &SearchCase) {
     let k = case.k;
     let kernel = |args: &SearchArgs, warps| {
         Search::for_rows(u8::KIND, case.form.op(), args.graph.shape.row_bytes(), k, warps)

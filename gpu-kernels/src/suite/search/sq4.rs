@@ -34,8 +34,10 @@ pub fn searches_by_sq4_agree_with_those_by_sq8(stream: &impl Stream, seed: u64) 
         let by_bytes = Search::for_rows(ElementKind::I8, kernel.kind.op, width as u32, max_len, 1);
         // SAFETY: the arguments are of buffers that live until this has run.
         let expected = case.launch(stream, &graph, |args| unsafe { stream.launch(&by_bytes, args) });
-        let vectors: Vec<i8> = graphs::rows(&graph, (0..graph.slots()).map(Slot::from_index));
-        let sq4 = stream.upload(&sq4_rows(&vectors, width, row_bytes as usize, SHIFT)).unwrap();
+        let vectors = graphs::rows(&graph, (0..graph.slots()).map(Slot::from_index));
+        let sq4 = stream
+            .upload(&sq4_rows(bytemuck::cast_slice(&vectors), width, row_bytes as usize, SHIFT))
+            .unwrap();
         let found = case.launch(stream, &graph, |args| {
             let mut graph = args.graph;
             (graph.vectors, graph.shape) = (sq4.input().cast(), RowShape::new(row_bytes));

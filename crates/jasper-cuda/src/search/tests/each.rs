@@ -20,7 +20,7 @@ impl Both {
     /// The results on the emulated device of queries with filters of their own.
     fn filtered<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         queries: &[T],
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
@@ -31,13 +31,13 @@ impl Both {
     /// The same in a copy of the graph.
     fn filtered_in<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         tables: &SearchTables<T, EmulatedStream>,
         queries: &[T],
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
         let buffers = || EmulatedBuffers::new(&self.stream);
-        let queries: Vec<&[T]> = queries.chunks(graph.dimension()).collect();
+        let queries: Vec<_> = queries.chunks(graph.dimension()).map(VectorView::from).collect();
         let (mut matches, mut sets) = (Matches::new(queries.len(), params.k)?, vec![buffers()?]);
         let queue = QueryQueue::new(&queries, params.k, matches.as_mut(), 1)?;
         let search = FilteredSearch {
@@ -53,7 +53,7 @@ impl Both {
     }
 
     /// Searches with both, where the CPU takes the plan of each query, and compares. Returns the results.
-    fn each_agrees<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
+    fn each_agrees<T: Element>(&self, graph: &Graph, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).unwrap();
         self.each_agrees_in(graph, copy.searched(), queries, params)
     }
@@ -61,21 +61,20 @@ impl Both {
     /// The same in a copy of the graph.
     fn each_agrees_in<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         tables: &SearchTables<T, EmulatedStream>,
         queries: &[T],
         params: SearchParams<'_>,
     ) -> Vec<Hit> {
-        let rows: Vec<&[T]> = queries.chunks(graph.dimension()).collect();
-        let pending: Vec<_> = rows
-            .iter()
+        let pending: Vec<_> = queries
+            .chunks(graph.dimension())
             .enumerate()
-            .map(|(i, row)| PendingQuery::new(i, row, MatchesMut::default()))
+            .map(|(i, row)| PendingQuery::new(i, row.into(), MatchesMut::default()))
             .collect();
         let on = PlannedFor {
             tables,
             stream: &self.stream,
-            cost_model: cost_of_each(self.cost_model, rows.len()),
+            cost_model: cost_of_each(self.cost_model, pending.len()),
             pool: self.cpu.pool(),
         };
         // Until the columns that are worth their while are there, after which plans stay the same.
@@ -96,7 +95,8 @@ impl Both {
             let mut plan = SearchPlan::new(graph, of_query, 1, on.cost_model).unwrap();
             plan.strategy = place.group.strategy();
             let mut expected = Matches::new(1, params.k).unwrap();
-            let on_cpu = self.cpu.search_planned(&plan, &[pending.vector], expected.as_mut()).unwrap();
+            let on_cpu =
+                self.cpu.search_planned(&plan, &[pending.vector.of::<T>()], expected.as_mut()).unwrap();
             scanned += on_cpu.scanned;
             let expected = entries(&expected);
             let name = format!("{} {}, {params:?}, query {}", T::KIND, graph.metric(), pending.row);
@@ -120,7 +120,7 @@ impl Both {
     }
 }
 
-fn allows<T: Element>(graph: &Graph<T>, filter: Filter<'_>, key: Key) -> bool {
+fn allows(graph: &Graph, filter: Filter<'_>, key: Key) -> bool {
     match filter {
         Filter::Keys(keys) => keys.contains(key),
         Filter::Where(expression) => graph.keys().attributes().bind(expression).unwrap().matches(key),
@@ -130,7 +130,7 @@ fn allows<T: Element>(graph: &Graph<T>, filter: Filter<'_>, key: Key) -> bool {
 }
 
 /// Gives each live key a number that is its own, a label of one in `labels`, and up to three of as many tags.
-fn set_attributes<T: Element>(graph: &mut Graph<T>, labels: u64) {
+fn set_attributes(graph: &mut Graph, labels: u64) {
     let keys: Vec<Key> = graph.keys().live_slots().flat_map(|slot| graph.keys().keys_of(slot)).collect();
     let numbers = keys.iter().map(|&key| (key as i64 * 7919) % 10_007);
     let of_labels = keys.iter().map(|&key| match key % labels {
@@ -245,7 +245,7 @@ fn columns_are_searched_as_they_are_after_each_change() {
         let tags =
             keys.iter().map(|&key| vec![format!("tag {}", (key as i64 * seed) % 6); (key % 3) as usize]);
         let frame = frame.column("tags", tags.map(Value::Keywords)).unwrap();
-        let change = |host: &mut Graph<u8>| host.keys_mut().set_attributes(keys, &frame).is_ok();
+        let change = |host: &mut Graph| host.keys_mut().set_attributes(keys, &frame).is_ok();
         assert!(<dyn GraphAccess<_>>::change_host(&mut &in_use.graph, change).unwrap());
     };
     // So wide that a beam search finds all.
@@ -376,11 +376,11 @@ fn errors_of_a_filter_leave_all_queries_unanswered() {
     let both = Both::new(75);
     let mut graph = built(&whole::<u8>(100, 16, 76), 16, Metric::L2, &both);
     set_attributes(&mut graph, 4);
-    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let all = Expression::all();
     let filters = [Filter::from(&all), Filter::from(&all)];
     let rows = whole::<u8>(3, 16, 77);
-    let queries: Vec<&[u8]> = rows.chunks(16).collect();
+    let queries: Vec<_> = rows.chunks(16).map(VectorView::from).collect();
     let params = SearchParams::new(2).filter(&filters[..]);
     let buffers = || EmulatedBuffers::new(&both.stream);
     let mut matches = Matches::new(3, 2).unwrap();

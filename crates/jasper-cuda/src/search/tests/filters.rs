@@ -27,7 +27,7 @@ const PRODUCTS: CostModel = CostModel {
 fn filters_decide_which_keys_are_answers() {
     let both = Both::new(6);
     let graph = built(&whole::<u8>(700, 12, 7), 12, Metric::L2, &both);
-    let queries = whole(6, 12, 8);
+    let queries = whole::<u8>(6, 12, 8);
     let params = SearchParams::new(8).beam_width(16);
     let third = |key| key % 3 == 0;
     let hits = both.agree(&graph, &queries, params.filter(&third));
@@ -39,7 +39,7 @@ fn filters_decide_which_keys_are_answers() {
 }
 
 /// Compares with the CPU, which must scan as well; returns how many distances more the device computed.
-fn more_distances<T: Element>(both: &Both, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> u64 {
+fn more_distances<T: Element>(both: &Both, graph: &Graph, queries: &[T], params: SearchParams<'_>) -> u64 {
     both.agree(graph, queries, params);
     let view = MatrixView::new(queries, graph.dimension()).unwrap();
     let mut matches = Matches::new(view.len(), params.k).unwrap();
@@ -126,7 +126,7 @@ fn scans_of_quantized_graphs_are_exact() {
     both.cost_model = PRODUCTS;
     let mut graph = built(&whole::<f32>(300, 19, 48), 19, Metric::L2, &both);
     quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
-    let (queries, filter) = (whole(5, 19, 49), KeyFilter::from_iter(0..100));
+    let (queries, filter) = (whole::<f32>(5, 19, 49), KeyFilter::from_iter(0..100));
     let params = SearchParams::new(9).beam_width(60).filter(&filter);
     assert!(more_distances(&both, &graph, &queries, params) > 0);
     graph.drop_vectors();

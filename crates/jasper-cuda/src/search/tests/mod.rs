@@ -18,7 +18,9 @@ use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::{DeviceHit, ListPart, MAX_BEAM_WIDTH, SlotTest};
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::{Clusters, rng};
-use jasper_core::{BuildParams, Element, MatrixView, Metric, NO_KEY, f16, no_progress};
+use jasper_core::{
+    BuildParams, Element, ElementKind, MatrixView, Metric, NO_KEY, VectorView, f16, no_progress,
+};
 use jasper_graph::{Graph, KeyFilter};
 use jasper_quant::Quantization;
 use jasper_vamana::{
@@ -66,7 +68,7 @@ impl Both {
     /// The emulated device's results.
     fn emulated<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
@@ -77,7 +79,7 @@ impl Both {
     /// The results of a search of a copy of the graph.
     fn searched<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         copy: &DeviceGraph<T, EmulatedStream>,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
@@ -85,7 +87,7 @@ impl Both {
         let plan = SearchPlan::new(graph, params, queries.len(), self.cost_model)?;
         let buffers = || EmulatedBuffers::new(&self.stream);
         let (mut matches, mut sets) = (Matches::new(queries.len(), params.k)?, vec![buffers()?]);
-        let queries: Vec<&[T]> = queries.rows().collect();
+        let queries: Vec<_> = queries.rows().map(VectorView::from).collect();
         let queue = QueryQueue::new(&queries, params.k, matches.as_mut(), 1)?;
         let batch = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: self.cpu.pool() };
         let report = batch.search(&queue, &mut sets, buffers)?;
@@ -96,7 +98,7 @@ impl Both {
     /// The results to queries that lie on the emulated device, prepared, and hops and distances of each.
     fn launched<T: Element>(
         &self,
-        graph: &Graph<T>,
+        graph: &Graph,
         prepared: &[T],
         params: SearchParams<'_>,
         scratch_bytes: usize,
@@ -125,7 +127,7 @@ impl Both {
     }
 
     /// Searches with both, compares, and returns the results.
-    fn agree<T: Element>(&self, graph: &Graph<T>, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
+    fn agree<T: Element>(&self, graph: &Graph, queries: &[T], params: SearchParams<'_>) -> Vec<Hit> {
         let queries = MatrixView::new(queries, graph.dimension()).unwrap();
         let mut expected = Matches::new(queries.len(), params.k).unwrap();
         let cpu = self
@@ -162,10 +164,10 @@ fn whole<T: Element>(n: usize, dimension: usize, seed: u64) -> Vec<T> {
     (0..n * dimension).map(|_| T::from_f32(random.random_range(1..60) as f32)).collect()
 }
 
-fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) -> Graph<T> {
+fn built<T: Element>(rows: &[T], dimension: usize, metric: Metric, both: &Both) -> Graph {
     let params = BuildParams::builder().max_degree(10).build_beam_width(20).build().unwrap();
     let rows = MatrixView::new(rows, dimension).unwrap();
-    bulk_build(&both.cpu, &rows, None, metric, params, &mut no_progress).unwrap().0
+    bulk_build(&both.cpu, rows, None, metric, params, &mut no_progress).unwrap().0
 }
 
 /// One warp per query, for any batch.
@@ -175,7 +177,7 @@ fn agrees<T: Element>(seed: u64) {
     let both = Both::new(seed);
     for (metric, dimension) in [(Metric::L2, 19), (Metric::InnerProduct, 32), (Metric::Cosine, 5)] {
         let graph = built(&whole::<T>(500, dimension, 3), dimension, metric, &both);
-        let queries = whole(9, dimension, 4);
+        let queries = whole::<T>(9, dimension, 4);
         for (k, beam_width) in [(1, 1), (10, 10), (7, 33), (100, 120)] {
             let params = SearchParams::new(k).beam_width(beam_width);
             both.agree(&graph, &queries, params);
@@ -211,7 +213,7 @@ fn a_query_is_answered_the_same_in_any_batch() {
 fn what_a_frontier_leaves_short_is_found_by_a_scan() {
     let both = Both::new(7);
     let mut graph = built(&whole::<i8>(300, 6, 9), 6, Metric::L2, &both);
-    let queries = whole(6, 6, 10);
+    let queries = whole::<i8>(6, 6, 10);
     // Deletes all vertices but the farthest from the first query, so that a frontier holds no live one.
     let near = both.agree(&graph, &queries, SearchParams::new(290).beam_width(300));
     for hit in &near[..280] {
@@ -226,7 +228,7 @@ fn what_a_frontier_leaves_short_is_found_by_a_scan() {
 fn tombstones_are_walked_through_and_never_answers() {
     let both = Both::new(8);
     let mut graph = built(&whole::<f16>(400, 9, 11), 9, Metric::InnerProduct, &both);
-    let queries = whole(6, 9, 12);
+    let queries = whole::<f16>(6, 9, 12);
     let params = SearchParams::new(10).beam_width(20);
     (0..400).step_by(3).for_each(|key| graph.keys_mut().delete(key).unwrap());
     let hits = both.agree(&graph, &queries, params);
@@ -245,7 +247,7 @@ fn identical_rows_are_answers_under_all_their_keys() {
     let rows = whole::<u8>(60, 7, 13);
     let mut graph = built(&rows.repeat(4), 7, Metric::L2, &both);
     assert_eq!((graph.keys().live(), graph.keys().len()), (60, 240));
-    let queries = whole(6, 7, 14);
+    let queries = whole::<u8>(6, 7, 14);
     let params = SearchParams::new(10).beam_width(12);
     let hits = both.agree(&graph, &queries, params);
     assert_eq!(hits[0].key % 60, hits[3].key % 60);
@@ -260,9 +262,9 @@ fn identical_rows_are_answers_under_all_their_keys() {
 #[test]
 fn nothing_is_found_in_an_empty_index() {
     let both = Both::new(10);
-    let graph = Graph::<f32>::new(Metric::L2, 3, BuildParams::default()).unwrap();
+    let graph = Graph::new(ElementKind::F32, Metric::L2, 3, BuildParams::default()).unwrap();
     assert_eq!(both.agree(&graph, &[0.5; 18], SearchParams::new(2)), [Hit::NONE; 12]);
-    both.agree(&graph, &[], SearchParams::new(2));
+    both.agree::<f32>(&graph, &[], SearchParams::new(2));
 }
 
 /// So many queries that every set of buffers is used twice.
@@ -301,7 +303,7 @@ fn rows_that_no_block_has_room_for_are_refused() {
     let check = |dimension: usize, kilobytes: u32| {
         let graph = built(&whole::<f32>(2, dimension, 18), dimension, Metric::L2, &both);
         check_shared_memory(
-            &DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap(),
+            &DeviceGraph::<f32, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap(),
             64,
             kilobytes << 10,
         )
@@ -318,7 +320,7 @@ fn estimates_agree<T: Element>(metric: Metric, dimension: usize, code: Quantizat
     let both = Both::new(seed);
     let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
     quantize(&both.cpu, &mut graph, code).unwrap();
-    let queries = whole(9, dimension, seed + 2);
+    let queries = whole::<T>(9, dimension, seed + 2);
     let even = |key| key % 2 == 0;
     for round in 0..2 {
         for (k, beam_width) in [(1_usize, 1_usize), (10, 10), (7, 40), (60, 130)] {
@@ -362,7 +364,7 @@ fn answers_do_not_depend_on_where_vectors_are() {
     let mut graph = built(&whole::<f32>(400, 33, 25), 33, Metric::L2, &both);
     quantize(&both.cpu, &mut graph, Quantization::Mixed { sectors: 1 }).unwrap();
     (0..400).step_by(5).for_each(|key| graph.keys_mut().delete(key).unwrap());
-    let queries = whole(9, 33, 26);
+    let queries = whole::<f32>(9, 33, 26);
     let view = MatrixView::new(&queries, 33).unwrap();
     let few: KeyFilter = (0..30).collect();
     for distances in [Distances::Auto, Distances::Exact, Distances::Quantized { rerank: 12 }] {
@@ -381,8 +383,8 @@ fn answers_do_not_depend_on_where_vectors_are() {
 }
 
 /// Queries as the device has them.
-fn prepared<T: Element>(graph: &Graph<T>, queries: &[T]) -> Vec<T> {
-    graph.vectors().prepare_all(MatrixView::new(queries, graph.dimension()).unwrap()).unwrap()
+fn prepared<T: Element>(graph: &Graph, queries: &[T]) -> Vec<T> {
+    graph.vectors().prepare_all(queries.chunks_exact(graph.dimension())).unwrap()
 }
 
 /// Searches of a quantized graph for queries in device memory, in one chunk or several.
@@ -390,10 +392,10 @@ fn queries_on_the_device_agree<T: Element>(metric: Metric, dimension: usize, cod
     let mut both = Both::new(seed);
     let mut graph = built(&whole::<T>(400, dimension, seed + 1), dimension, metric, &both);
     quantize(&both.cpu, &mut graph, code).unwrap();
-    let queries = whole(9, dimension, seed + 2);
+    let queries = whole::<T>(9, dimension, seed + 2);
     let there = prepared(&graph, &queries);
     let width = there.len() / 9;
-    let agree = |both: &Both, graph: &Graph<T>, params: SearchParams<'_>, n: usize, scratch_bytes: usize| {
+    let agree = |both: &Both, graph: &Graph, params: SearchParams<'_>, n: usize, scratch_bytes: usize| {
         let view = MatrixView::new(&queries[..n * dimension], dimension).unwrap();
         let (expected, report) = both.emulated(graph, view, params).unwrap();
         let (found, costs) = both.launched(graph, &there[..n * width], params, scratch_bytes).unwrap();

@@ -20,9 +20,9 @@ fn queries_that_a_failing_device_took_are_answered_by_another() {
     let (expected, report) = both.emulated(&graph, view, params).unwrap();
     assert!(report.scanned > 100, "{report:?}");
 
-    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, 150, AS_CPU).unwrap();
-    let search = |queue: &QueryQueue<'_, u8>, waits: &AtomicUsize| {
+    let search = |queue: &QueryQueue<'_>, waits: &AtomicUsize| {
         let buffers = || EmulatedBuffers::new(&both.stream).map(|buffers| buffers.failing_after(waits));
         BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() }.search(
             queue,
@@ -31,7 +31,7 @@ fn queries_that_a_failing_device_took_are_answered_by_another() {
         )
     };
     let never = AtomicUsize::new(usize::MAX);
-    let queries: Vec<&[u8]> = view.rows().collect();
+    let queries: Vec<_> = view.rows().map(VectorView::from).collect();
     let mut matches = Matches::new(300, 10).unwrap();
     // Ten chunks are searched, then at least four are scanned.
     for waits in [0, 1, 5, 9, 10, 11, 13] {

@@ -47,12 +47,12 @@ impl InUse {
         let rows = &self.rows[keys.start as usize * DIMENSION..keys.end as usize * DIMENSION];
         let vectors = MatrixView::new(rows, DIMENSION).unwrap();
         let keys: Vec<Key> = keys.collect();
-        let new = NewVectors::new(&vectors, &keys, OnConflict::Refuse);
+        let new = NewVectors::new(vectors, &keys, OnConflict::Refuse);
         insert(&self.executor, &mut &self.graph, new, ChangeHooks::new(progress)).unwrap();
     }
 
     pub(super) fn delete(&self, mut keys: Range<Key>) {
-        let delete = |host: &mut Graph<u8>| keys.all(|key| host.keys_mut().delete(key).is_ok());
+        let delete = |host: &mut Graph| keys.all(|key| host.keys_mut().delete(key).is_ok());
         assert!(<dyn GraphAccess<_>>::change_host(&mut &self.graph, delete).unwrap());
     }
 
@@ -62,7 +62,7 @@ impl InUse {
 
     /// The keys below `end` that a search of a snapshot finds by their vectors, and no other key.
     fn found(&self, snapshot: &GraphSnapshot<u8, EmulatedStream>, end: Key) -> Vec<Key> {
-        let queries: Vec<&[u8]> = (0..end).map(|key| self.row(key)).collect();
+        let queries: Vec<_> = (0..end).map(|key| VectorView::from(self.row(key))).collect();
         let params = SearchParams::new(1).beam_width(80);
         let plan = SearchPlan::new(snapshot.host(), params, queries.len(), AS_CPU).unwrap();
         let mut matches = Matches::new(queries.len(), 1).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 /// What a search that was started answers in some polls, in the order of the queries.
 fn poll<T: Element>(
     started: &mut StartedQueries,
-    graph: &Graph<T>,
+    graph: &Graph,
     buffers: &EmulatedBuffers<'_, T>,
     polls: u32,
 ) -> (Vec<(usize, Vec<Hit>)>, bool) {
@@ -25,12 +25,12 @@ fn a_started_search_answers_each_query_when_its_results_are_written() {
     let rows = whole::<u8>(400, 16, 3);
     let graph = built(&rows, 16, Metric::L2, &both);
     let queries = whole::<u8>(9, 16, 4);
-    let rows: Vec<&[u8]> = queries.chunks_exact(16).collect();
+    let rows: Vec<_> = queries.chunks_exact(16).map(VectorView::from).collect();
     let params = SearchParams::new(5).beam_width(20);
     let expected = both.agree(&graph, &queries, params);
     let expected: Vec<(usize, Vec<Hit>)> = expected.chunks(5).map(<[Hit]>::to_vec).enumerate().collect();
 
-    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
     let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };
     assert!(can_start(&plan));
@@ -61,17 +61,17 @@ fn a_started_search_answers_each_query_when_its_results_are_written() {
 fn a_started_search_does_not_answer_what_tombstones_leave_short() {
     let both = Both::new(14);
     let mut graph = built(&whole::<i8>(300, 6, 9), 6, Metric::L2, &both);
-    let queries = whole(6, 6, 10);
+    let queries = whole::<i8>(6, 6, 10);
     let near = both.agree(&graph, &queries, SearchParams::new(290).beam_width(300));
     near[..280].iter().for_each(|hit| graph.keys_mut().delete(hit.key).unwrap());
-    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::<i8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let narrow = CostModel { max_beam_width: 20, ..CostModel::CPU };
     let plan = SearchPlan::new(&graph, SearchParams::new(20).beam_width(20), 1, narrow).unwrap();
     assert!(can_start(&plan));
     let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };
     let mut buffers = EmulatedBuffers::new(&both.stream).unwrap();
     // SAFETY: the emulator runs a launch before it returns.
-    let mut started = unsafe { search.start(&[&queries[..6]], &mut buffers) }.unwrap();
+    let mut started = unsafe { search.start(&[queries[..6].into()], &mut buffers) }.unwrap();
     assert_eq!(poll(&mut started, &graph, &buffers, 2), (vec![], true));
 }
 
@@ -90,8 +90,8 @@ fn a_started_search_finds_all_keys_of_a_vertex() {
     let keys: Vec<_> = expected[5].1.iter().map(|hit| hit.key).collect();
     assert_eq!(keys, [1, 201, 400, 401, 402, 403]);
 
-    let rows: Vec<&[u8]> = queries.chunks_exact(16).collect();
-    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let rows: Vec<_> = queries.chunks_exact(16).map(VectorView::from).collect();
+    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
     assert!(can_start(&plan));
     let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };

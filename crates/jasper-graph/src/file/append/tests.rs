@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use jasper_core::{BuildParams, MatrixView, Metric, Slot, no_progress};
+use jasper_core::{BuildParams, ElementKind, MatrixView, Metric, Slot, no_progress};
 use jasper_quant::{Rabitq, RabitqParams};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -108,9 +108,9 @@ fn after_power_cut(start: &[u8], log: &[Operation], rng: &mut SmallRng) -> Vec<u
 }
 
 /// A graph with codes of `bits` bits, if any, and `tuned` tuned searches.
-fn graph(bits: Option<u32>, tuned: usize) -> Graph<u8> {
+fn graph(bits: Option<u32>, tuned: usize) -> Graph {
     let params = BuildParams::builder().max_degree(32).build().expect("a valid degree");
-    let mut graph = Graph::<u8>::new(Metric::L2, 16, params).expect("a valid dimension");
+    let mut graph = Graph::new(ElementKind::U8, Metric::L2, 16, params).expect("a valid dimension");
     for i in 0..600_u32 {
         let (key, high) = (i as u8, (i >> 8) as u8);
         let vector = [key.wrapping_mul(37), high, 2, 3, key, 5, 6, 7, 8, 9, key ^ 21, 11, 12, 13, 14, 15];
@@ -123,7 +123,7 @@ fn graph(bits: Option<u32>, tuned: usize) -> Graph<u8> {
             graph.keys().vertices().flat_map(|slot| graph.vectors().get(slot).to_vec()).collect();
         let rows = MatrixView::new(&rows, 16).expect("whole rows");
         let quantizer = Rabitq::train(rows, &RabitqParams::new(Metric::L2, bits)).expect("a quantizer");
-        let fill = |chunks: Vec<CodeChunk<'_, u8>>| {
+        let fill = |chunks: Vec<CodeChunk<'_>>| {
             chunks.into_iter().for_each(CodeChunk::fill);
             Ok::<_, VectorError>(())
         };
@@ -136,11 +136,11 @@ fn graph(bits: Option<u32>, tuned: usize) -> Graph<u8> {
 
 /// The file that a graph read from `bytes` would be saved to.
 fn saved_again(bytes: &[u8]) -> Vec<u8> {
-    Graph::<u8>::read_from(bytes, &mut no_progress).expect("the file can be opened").to_bytes()
+    Graph::read_from(bytes, &mut no_progress).expect("the file can be opened").to_bytes()
 }
 
 /// Appends, and returns the file.
-fn appended(start: &[u8], graph: &Graph<u8>) -> Option<Vec<u8>> {
+fn appended(start: &[u8], graph: &Graph) -> Option<Vec<u8>> {
     let mut disk = Disk::new(start.to_vec());
     append(graph, &mut disk, &mut no_progress).expect("the disk has room")?;
     Some(disk.bytes)
@@ -148,7 +148,7 @@ fn appended(start: &[u8], graph: &Graph<u8>) -> Option<Vec<u8>> {
 
 /// Cuts the power while `new` is appended to `start`, and returns the files found afterwards that are not whole: with a
 /// damaged header page, or with bytes after the sections.
-fn cut_everywhere(start: &[u8], new: &Graph<u8>, rng: &mut SmallRng) -> Vec<Vec<u8>> {
+fn cut_everywhere(start: &[u8], new: &Graph, rng: &mut SmallRng) -> Vec<Vec<u8>> {
     let (old_state, new_state) = (saved_again(start), new.to_bytes());
     let mut disk = Disk::new(start.to_vec());
     let stats = append(new, &mut disk, &mut no_progress).unwrap().expect("most sections are there");
@@ -271,13 +271,13 @@ fn what_differs_elsewhere_is_not_appended_to() {
     let start = graph(Some(2), 0).to_bytes();
     let coded = || graph(Some(1), 0);
     assert!(appended(&start, &coded()).is_some());
-    let changes: [fn(&mut Graph<u8>); 6] = [
+    let changes: [fn(&mut Graph); 6] = [
         |graph| assert!(graph.keys_mut().delete(7).is_ok()),
         |graph| graph.adjacency_mut().set_neighbors(Slot::new(3), &[Slot::new(50)]),
         |graph| graph.adjacency_mut().set_start_points(vec![Slot::new(9)]),
         |graph| graph.keys_mut().assign(5_000, Slot::new(4)).expect("a new key"),
         |graph| graph.drop_vectors(),
-        |graph| assert!(graph.add_vector(&[4; 16], 0.0).is_ok()),
+        |graph| assert!(graph.add_vector(&[4_u8; 16], 0.0).is_ok()),
     ];
     for change in changes {
         let mut changed = coded();

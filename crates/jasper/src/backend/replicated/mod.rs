@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{DeviceError, Element, MatrixView, ProgressFn, Slot, no_progress, sync};
+use jasper_core::{DeviceError, ProgressFn, Slot, VectorView, no_progress, sync};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
 use jasper_vamana::{
@@ -31,7 +31,7 @@ use jasper_vamana::{
     NewVectors, OperationCounts, QueryQueue, SearchError, SearchParams, SearchReport, UpdateError,
 };
 
-use super::sources::SharedRows;
+use super::sources::in_memory;
 use super::vote::Vote;
 use super::{Backend, StartedSearch, joined_names};
 use crate::Device;
@@ -41,24 +41,24 @@ use crate::error::Error;
 const FEWEST_QUERIES: usize = 2048;
 
 /// Several backends with equal graphs.
-pub(crate) struct Replicated<T: Element> {
-    replicas: Vec<Replica<T>>,
+pub(crate) struct Replicated {
+    replicas: Vec<Replica>,
     /// Held while one is left out, so that one always remains.
     leaving: Mutex<()>,
 }
 
 /// The graph on one device.
-struct Replica<T: Element> {
-    backend: Arc<dyn Backend<T>>,
+struct Replica {
+    backend: Arc<dyn Backend>,
     /// Number of queries whose searches have begun and not ended.
     in_flight: Arc<AtomicUsize>,
     /// Why it is left out.
     fault: OnceLock<Arc<DeviceError>>,
 }
 
-impl<T: Element> Replica<T> {
+impl Replica {
     /// Calls `search` with its backend, which counts as a search for this number of queries meanwhile.
-    fn search<R>(&self, queries: usize, search: impl FnOnce(&dyn Backend<T>) -> R) -> R {
+    fn search<R>(&self, queries: usize, search: impl FnOnce(&dyn Backend) -> R) -> R {
         let _in_flight = InFlight::new(&self.in_flight, queries);
         search(&*self.backend)
     }
@@ -107,25 +107,25 @@ fn is_fault(error: &DeviceError) -> bool {
     matches!(error, DeviceError::Failed { .. })
 }
 
-impl<T: Element> Replicated<T> {
+impl Replicated {
     /// Backends whose graphs are equal; there is at least one.
-    pub(crate) fn new(backends: impl IntoIterator<Item = Arc<dyn Backend<T>>>) -> Self {
+    pub(crate) fn new(backends: impl IntoIterator<Item = Arc<dyn Backend>>) -> Self {
         let replica = |backend| Replica { backend, in_flight: Arc::default(), fault: OnceLock::new() };
         Self { replicas: backends.into_iter().map(replica).collect(), leaving: Mutex::default() }
     }
 
     /// The replicas that are not left out; at least one.
-    fn in_use(&self) -> Vec<&Replica<T>> {
+    fn in_use(&self) -> Vec<&Replica> {
         self.replicas.iter().filter(|replica| !replica.is_left_out()).collect()
     }
 
     /// The replica that answers what any of them could.
-    fn first(&self) -> &Replica<T> {
+    fn first(&self) -> &Replica {
         self.in_use()[0]
     }
 
     /// Leaves a replica out, unless it is the last. Returns the error if it is.
-    fn leave_out(&self, replica: &Replica<T>, error: DeviceError) -> Result<(), DeviceError> {
+    fn leave_out(&self, replica: &Replica, error: DeviceError) -> Result<(), DeviceError> {
         let _leaving = sync::lock(&self.leaving);
         if replica.is_left_out() {
             return Ok(());
@@ -139,7 +139,7 @@ impl<T: Element> Replicated<T> {
     }
 
     /// The replica with the fewest queries in flight.
-    fn least_busy(&self) -> &Replica<T> {
+    fn least_busy(&self) -> &Replica {
         let in_use = self.in_use();
         let fewest = in_use.into_iter().min_by_key(|replica| replica.in_flight.load(Relaxed));
         fewest.expect("one is never left out")
@@ -149,8 +149,8 @@ impl<T: Element> Replicated<T> {
     /// queue again, which also counts what the others cost.
     fn search_some(
         &self,
-        replica: &Replica<T>,
-        queue: &QueryQueue<'_, T>,
+        replica: &Replica,
+        queue: &QueryQueue<'_>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
         match replica.search(queue.queries_per_device(), |backend| backend.search_queue(queue, params)) {
@@ -166,7 +166,7 @@ impl<T: Element> Replicated<T> {
     fn change_all<R: Send>(
         &self,
         hooks: ChangeHooks<'_>,
-        make: impl Fn(&dyn Backend<T>, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
+        make: impl Fn(&dyn Backend, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
     ) -> Result<R, UpdateError> {
         let in_use = self.in_use();
         let change = |replica: usize, hooks: ChangeHooks<'_>| make(&*in_use[replica].backend, hooks);
@@ -177,7 +177,7 @@ impl<T: Element> Replicated<T> {
     /// The result of a change, after those that differ in it are left out.
     fn agree<R>(
         &self,
-        replicas: &[&Replica<T>],
+        replicas: &[&Replica],
         results: Vec<Result<R, UpdateError>>,
     ) -> Result<R, UpdateError> {
         let is_made = results.iter().any(Result::is_ok);
@@ -200,7 +200,7 @@ impl<T: Element> Replicated<T> {
     }
 }
 
-impl<T: Element> Backend<T> for Replicated<T> {
+impl Backend for Replicated {
     fn device(&self) -> Device {
         Device::several(self.in_use().iter().map(|replica| replica.backend.device()))
     }
@@ -238,11 +238,11 @@ impl<T: Element> Backend<T> for Replicated<T> {
         widths.min().unwrap_or(usize::MAX)
     }
 
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph)) {
         self.first().backend.read_graph(read);
     }
 
-    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         let in_use = self.in_use();
         let results = in_use.iter().map(|replica| Ok(replica.backend.change_graph(change)?)).collect();
         self.agree(&in_use, results).map_err(|error| match error {
@@ -261,7 +261,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         }
     }
 
-    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
         let first = this.replicas.into_iter().find(|replica| !replica.is_left_out());
         first.expect("one is never left out").backend.into_graphs()
@@ -275,7 +275,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
     }
 
     fn preload_code_kernels(&self, quantizer: &dyn Quantizer) -> Option<Box<dyn Send>> {
-        let preload = |replica: &Replica<T>| replica.backend.preload_code_kernels(quantizer);
+        let preload = |replica: &Replica| replica.backend.preload_code_kernels(quantizer);
         Some(Box::new(self.in_use().into_iter().map(preload).collect::<Vec<_>>()))
     }
 
@@ -283,7 +283,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         self.least_busy().backend.explain(params, queries)
     }
 
-    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_one(&self, query: VectorView<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         loop {
             let replica = self.least_busy();
             match replica.search(1, |backend| backend.search_one(query, params)) {
@@ -295,7 +295,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
 
     fn search_batch(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -333,7 +333,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
 
     fn start_search(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<Option<Box<dyn StartedSearch>>, SearchError> {
         loop {
@@ -347,12 +347,12 @@ impl<T: Element> Backend<T> for Replicated<T> {
         }
     }
 
-    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
-        // All replicas get the same vectors, whatever happens to their source.
-        let rows = SharedRows::new(new.vectors)?;
-        let (rows, NewVectors { keys, on_conflict, attributes, .. }) = (rows.view()?, new);
+    fn insert(&self, new: NewVectors<'_>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
+        let NewVectors { vectors, keys, on_conflict, attributes, .. } = new;
+        let mut buffer = None;
+        let vectors = in_memory(vectors, &mut buffer)?;
         self.change_all(hooks, |backend, hooks| {
-            let new = NewVectors::new(&rows, keys, on_conflict).with_attributes(attributes);
+            let new = NewVectors::new(vectors(), keys, on_conflict).with_attributes(attributes);
             backend.insert(new, hooks)
         })
     }
@@ -366,8 +366,8 @@ impl<T: Element> Backend<T> for Replicated<T> {
     }
 
     fn without_edges(&self, vertices: &[Slot], work: &mut dyn FnMut()) -> Result<(), DeviceError> {
-        fn nested<T: Element>(
-            replicas: &[&Replica<T>],
+        fn nested(
+            replicas: &[&Replica],
             vertices: &[Slot],
             work: &mut dyn FnMut(),
         ) -> Result<(), DeviceError> {
@@ -394,7 +394,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
             }
         }
         let first = checksums.first().map(|&(_, checksum)| checksum);
-        let differs = |&(_, checksum): &(&Replica<T>, u32)| Some(checksum) != first;
+        let differs = |&(_, checksum): &(&Replica, u32)| Some(checksum) != first;
         Ok(checksums.iter().filter(|of| differs(of)).map(|(replica, _)| replica.backend.device()).collect())
     }
 
@@ -403,7 +403,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
         &self,
         stream: &jasper_cuda::Stream,
         params: SearchParams<'_>,
-        arrays: jasper_cuda::DeviceBatch<'_, T>,
+        arrays: super::DeviceArrays<'_>,
     ) -> Result<(), SearchError> {
         let device = Device::cuda(stream.context().device().ordinal);
         let in_use = self.in_use();
@@ -414,7 +414,7 @@ impl<T: Element> Backend<T> for Replicated<T> {
 
     fn profile(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<Option<(Duration, Vec<OperationCounts>)>, SearchError> {
         self.first().backend.profile(queries, params)

@@ -10,7 +10,7 @@ use jasper_vamana::{CpuExecutor, Matches, SearchError};
 
 use super::*;
 use crate::backend::faulty::{Controls, Faulty};
-use crate::typed::TypedIndex;
+use crate::inner::IndexInner;
 use crate::{Index, IndexBuilder, KeyFilter, NewKeys};
 
 const DIMENSION: usize = 12;
@@ -23,17 +23,17 @@ fn view(rows: &[u8]) -> MatrixView<'_, u8> {
     MatrixView::new(rows, DIMENSION).unwrap()
 }
 
-fn typed(rows: &[u8]) -> TypedIndex<u8> {
+fn inner(rows: &[u8]) -> IndexInner {
     let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(1);
-    builder.device(Device::CPU).build_typed(&view(rows), &mut no_progress).unwrap()
+    builder.device(Device::CPU).build_on_host(view(rows).into(), &mut no_progress).unwrap()
 }
 
 fn index(rows: &[u8]) -> Index {
-    typed(rows).into()
+    inner(rows).into()
 }
 
 /// The index over this number of replicas, and what makes them fail.
-fn replicated(index: TypedIndex<u8>, replicas: usize) -> (Index, Vec<Arc<Controls>>) {
+fn replicated(index: IndexInner, replicas: usize) -> (Index, Vec<Arc<Controls>>) {
     let controls: Vec<Arc<Controls>> = (0..replicas).map(|_| Arc::default()).collect();
     let index = index.moved(|_, graph, executor| {
         let replica =
@@ -57,7 +57,7 @@ fn queries_of(controls: &[Arc<Controls>]) -> Vec<usize> {
 #[test]
 fn every_change_leaves_replicas_equal_to_one_index() {
     let rows = rows(1500, 1);
-    let (one, (three, _)) = (index(&rows[..900 * DIMENSION]), replicated(typed(&rows[..900 * DIMENSION]), 3));
+    let (one, (three, _)) = (index(&rows[..900 * DIMENSION]), replicated(inner(&rows[..900 * DIMENSION]), 3));
     assert_eq!(three.device().to_string(), "cuda:0,1,2");
     let each = |change: &dyn Fn(&Index)| {
         [&one, &three].into_iter().for_each(change);
@@ -81,10 +81,9 @@ fn every_change_leaves_replicas_equal_to_one_index() {
     let params = SearchParams::new(2).beam_width(4);
     let found = |index: &Index| index.search_batch(view(&rows), params).unwrap();
     let held_out: Vec<Slot> =
-        three.of::<u8>().unwrap().backend.read(|graph| graph.keys().live_slots().step_by(9).collect());
-    let without = |index: &Index| {
-        index.of::<u8>().unwrap().without_edges(&held_out, || Ok::<_, DeviceError>(found(index))).unwrap()
-    };
+        three.inner.backend.read(|graph| graph.keys().live_slots().step_by(9).collect());
+    let without =
+        |index: &Index| index.inner.without_edges(&held_out, || Ok::<_, DeviceError>(found(index))).unwrap();
     assert_eq!(without(&three), without(&one));
     assert_ne!(without(&three), found(&three));
     assert_equal(&three, &one);
@@ -98,7 +97,7 @@ fn every_change_leaves_replicas_equal_to_one_index() {
 #[test]
 fn refused_and_cancelled_changes_leave_all_replicas_as_they_were() {
     let rows = rows(2200, 2);
-    let (one, (index, _)) = (index(&rows[..600 * DIMENSION]), replicated(typed(&rows[..600 * DIMENSION]), 3));
+    let (one, (index, _)) = (index(&rows[..600 * DIMENSION]), replicated(inner(&rows[..600 * DIMENSION]), 3));
     let more = view(&rows[600 * DIMENSION..]);
     assert!(index.insert(more, &(500..2100).collect::<Vec<_>>()).is_err(), "key 500 is there");
     assert!(index.delete(&[1, 1]).is_err() && index.delete(&[5, 10_000]).is_err());
@@ -127,7 +126,7 @@ fn refused_and_cancelled_changes_leave_all_replicas_as_they_were() {
 #[test]
 fn single_searches_are_shared_and_go_on_after_a_fault() {
     let rows = rows(1000, 7);
-    let (one, (two, controls)) = (index(&rows), replicated(typed(&rows), 2));
+    let (one, (two, controls)) = (index(&rows), replicated(inner(&rows), 2));
     let params = SearchParams::new(3);
     // More than search alone, so that most of them share batches.
     let search = || {
@@ -156,7 +155,7 @@ fn single_searches_are_shared_and_go_on_after_a_fault() {
 #[test]
 fn a_batch_is_shared_and_a_slow_device_takes_less() {
     let rows = rows(1000, 3);
-    let (one, (two, controls)) = (index(&rows), replicated(typed(&rows), 2));
+    let (one, (two, controls)) = (index(&rows), replicated(inner(&rows), 2));
     controls[0].delay.store(10, Relaxed);
     controls[1].delay.store(200, Relaxed);
     let queries = self::rows(16_000, 4);
@@ -174,7 +173,7 @@ fn a_batch_is_shared_and_a_slow_device_takes_less() {
 #[test]
 fn single_queries_go_where_the_fewest_are() {
     let rows = rows(300, 5);
-    let (index, controls) = replicated(typed(&rows), 2);
+    let (index, controls) = replicated(inner(&rows), 2);
     for of in &controls {
         of.delay.store(20_000, Relaxed);
     }
@@ -191,7 +190,7 @@ fn single_queries_go_where_the_fewest_are() {
 #[test]
 fn the_others_go_on_without_a_device_that_faults() {
     let rows = rows(1200, 6);
-    let (one, (three, controls)) = (index(&rows), replicated(typed(&rows), 3));
+    let (one, (three, controls)) = (index(&rows), replicated(inner(&rows), 3));
     let queries = self::rows(20_000, 7);
     let params = SearchParams::new(5);
     // It faults when it has answered some.
@@ -222,7 +221,7 @@ fn the_others_go_on_without_a_device_that_faults() {
 #[test]
 fn a_replica_without_memory_for_a_change_is_left_out() {
     let rows = rows(900, 8);
-    let (index, controls) = replicated(typed(&rows[..600 * DIMENSION]), 2);
+    let (index, controls) = replicated(inner(&rows[..600 * DIMENSION]), 2);
     controls[1].has_no_memory.store(true, Relaxed);
     // A search that does not fit fails, and nothing else.
     controls[0].delay.store(100, Relaxed);
@@ -239,8 +238,8 @@ fn a_replica_without_memory_for_a_change_is_left_out() {
 #[test]
 fn replicas_that_differ_are_named() {
     let rows = rows(300, 9);
-    let (index, _) = replicated(typed(&rows), 1);
-    let graph = |index: &Index| index.read_graph(|graph: &Graph<u8>| graph.try_clone().unwrap()).unwrap();
+    let (index, _) = replicated(inner(&rows), 1);
+    let graph = |index: &Index| index.read_graph(|graph| graph.try_clone().unwrap()).unwrap();
     let same = graph(&index);
     index.delete(&[7]).unwrap();
     let executor = Arc::new(CpuExecutor::new(1).unwrap());
@@ -253,7 +252,7 @@ fn replicas_that_differ_are_named() {
 /// Every report but the first is checked by every method that takes arrays of the caller.
 #[test]
 fn invalid_batches_are_refused() {
-    let (index, _) = replicated(typed(&rows(300, 10)), 2);
+    let (index, _) = replicated(inner(&rows(300, 10)), 2);
     let queries = rows(9000, 11);
     let params = SearchParams::new(3);
     let refused = index.search_batch_into(view(&queries), params, &mut [0; 10], &mut [0.0; 10]);
@@ -269,7 +268,8 @@ fn invalid_batches_are_refused() {
     assert_eq!(Matches::new(0, 3).unwrap(), index.search_batch(view(&[]), params).unwrap());
     // A zero vector has no cosine distance. It is named by its row in the batch, not in what a replica took of it.
     let builder = IndexBuilder::new(Metric::Cosine).max_degree(8).build_beam_width(16).device(Device::CPU);
-    let (index, _) = replicated(builder.build_typed(&view(&rows(300, 10)), &mut no_progress).unwrap(), 2);
+    let (index, _) =
+        replicated(builder.build_on_host(view(&rows(300, 10)).into(), &mut no_progress).unwrap(), 2);
     let mut queries = queries;
     queries[7000 * DIMENSION..][..DIMENSION].fill(0);
     let refused = index.search_batch(view(&queries), params).unwrap_err().to_string();
@@ -278,8 +278,8 @@ fn invalid_batches_are_refused() {
 
 #[test]
 fn vectors_are_in_a_place_if_those_of_every_replica_are() {
-    let (index, controls) = replicated(typed(&rows(100, 12)), 3);
-    let are_in = |storage| index.of::<u8>().unwrap().backend.stores_vectors_in(storage);
+    let (index, controls) = replicated(inner(&rows(100, 12)), 3);
+    let are_in = |storage| index.inner.backend.stores_vectors_in(storage);
     assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
     controls[1].is_uploaded.store(true, Relaxed);
     assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));

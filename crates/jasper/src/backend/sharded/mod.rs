@@ -16,14 +16,14 @@ use std::mem;
 use std::ops::{AddAssign, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
-use jasper_core::{DeviceError, Element, Key, Slot, sync};
+use jasper_core::{DeviceError, Key, Slot, VectorView, Vectors, sync, with_element};
 use jasper_graph::{Graph, KeptVectors};
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, Matches,
     MatchesMut, MemorySpace, NewVectors, SearchError, SearchParams, SearchReport, UpdateError,
 };
 
-use super::sources::{RowsByShard, ShardVectors, SharedRows};
+use super::sources::{RowsByShard, ShardVectors, in_memory};
 use super::vote::Vote;
 use super::{Backend, at_once, joined_names};
 use crate::Device;
@@ -42,8 +42,8 @@ pub(crate) fn shard_of(key: Key, shards: usize) -> usize {
 }
 
 /// Several backends, each with a part of the vectors.
-pub(crate) struct Sharded<T: Element> {
-    shards: Vec<Arc<dyn Backend<T>>>,
+pub(crate) struct Sharded {
+    shards: Vec<Arc<dyn Backend>>,
     /// Merges answers.
     executor: Arc<CpuExecutor>,
     /// The arrays of a finished call for the answers of each shard: allocating others takes a quarter of the time of a
@@ -58,27 +58,26 @@ const CHUNK_LEN: RangeInclusive<usize> = 2048..=1 << 16;
 /// Queries whose answers one task of the thread pool merges.
 const MERGED: usize = 512;
 
-impl<T: Element> Sharded<T> {
+impl Sharded {
     /// The graphs of the shards, in their order; there is at least one.
-    pub(crate) fn new(shards: Vec<Arc<dyn Backend<T>>>, executor: Arc<CpuExecutor>) -> Self {
+    pub(crate) fn new(shards: Vec<Arc<dyn Backend>>, executor: Arc<CpuExecutor>) -> Self {
         Self { shards, executor, idle: Mutex::default() }
     }
 
-    fn first(&self) -> &dyn Backend<T> {
+    fn first(&self) -> &dyn Backend {
         &*self.shards[0]
     }
 
     /// Undoes a change of the first shards, of which `kept` is what they had. If a device has no memory for the codes that
     /// its shard had, no shard keeps codes.
-    fn restore(&self, kept: &[KeptVectors<T>]) {
-        let drop_codes = |graph: &mut Graph<T>| {
+    fn restore(&self, kept: &[KeptVectors]) {
+        let drop_codes = |graph: &mut Graph| {
             if graph.has_vectors() {
                 graph.drop_codes();
             }
         };
-        let is_changed = |(shard, kept): &(&Arc<dyn Backend<T>>, &KeptVectors<T>)| {
-            !shard.read(|graph| graph.has_kept(kept))
-        };
+        let is_changed =
+            |(shard, kept): &(&Arc<dyn Backend>, &KeptVectors)| !shard.read(|graph| graph.has_kept(kept));
         let changed: Vec<_> = self.shards.iter().zip(kept).filter(is_changed).collect();
         // First, so that there is room for those that come back.
         changed.iter().for_each(|(shard, _)| drop(shard.change(drop_codes)));
@@ -93,7 +92,7 @@ impl<T: Element> Sharded<T> {
     fn change_all<R: Send + Default + AddAssign>(
         &self,
         hooks: ChangeHooks<'_>,
-        work: impl Fn(usize, &dyn Backend<T>, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
+        work: impl Fn(usize, &dyn Backend, ChangeHooks<'_>) -> Result<R, UpdateError> + Sync,
     ) -> Result<R, UpdateError> {
         let change = |shard: usize, hooks: ChangeHooks<'_>| work(shard, &*self.shards[shard], hooks);
         let results = Vote::make_all(self.shards.len(), true, hooks, change);
@@ -112,7 +111,7 @@ impl<T: Element> Sharded<T> {
     /// Searches every shard for a chunk of queries, and writes the answers of each to one of `answers`.
     fn search_chunk(
         &self,
-        chunk: &[&[T]],
+        chunk: &[VectorView<'_>],
         params: SearchParams<'_>,
         answers: &mut [Matches],
     ) -> Result<SearchReport, SearchError> {
@@ -208,8 +207,8 @@ fn is_before(a: &Hit, b: &Hit) -> bool {
     a.distance < b.distance || a.distance == b.distance && a.key < b.key
 }
 
-impl<T: Element> Backend<T> for Sharded<T> {
-    fn shards(&self) -> &[Arc<dyn Backend<T>>] {
+impl Backend for Sharded {
+    fn shards(&self) -> &[Arc<dyn Backend>] {
         &self.shards
     }
 
@@ -241,11 +240,11 @@ impl<T: Element> Backend<T> for Sharded<T> {
         self.shards.iter().map(|shard| shard.max_beam_width()).min().unwrap_or(usize::MAX)
     }
 
-    fn read_graph(&self, read: &mut dyn FnMut(&Graph<T>)) {
+    fn read_graph(&self, read: &mut dyn FnMut(&Graph)) {
         self.first().read_graph(read);
     }
 
-    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph<T>)) -> Result<(), DeviceError> {
+    fn change_graph(&self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         // Changes of keys are made shard by shard, by callers that undo them.
         let kept: Vec<_> = self.shards.iter().map(|shard| shard.read(Graph::keep_vectors)).collect();
         for (at, shard) in self.shards.iter().enumerate() {
@@ -258,7 +257,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         self.shards.iter().try_for_each(|shard| shard.sync_host_edges())
     }
 
-    fn into_graphs(self: Arc<Self>) -> Vec<Graph<T>> {
+    fn into_graphs(self: Arc<Self>) -> Vec<Graph> {
         let this = Arc::into_inner(self).expect("the caller holds the only reference");
         this.shards.into_iter().flat_map(Backend::into_graphs).collect()
     }
@@ -276,7 +275,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         Ok(sum)
     }
 
-    fn search_one(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_one(&self, query: VectorView<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         let mut searches = self.shards.iter().map(|shard| move || shard.search_one(query, params));
         let found: Result<Vec<_>, _> = if self.is_on_cpu() {
             // Starting threads takes as long as a search.
@@ -293,7 +292,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
 
     fn search_batch(
         &self,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         mut matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -320,13 +319,13 @@ impl<T: Element> Backend<T> for Sharded<T> {
         Ok(sum)
     }
 
-    fn insert(&self, new: NewVectors<'_, T>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
+    fn insert(&self, new: NewVectors<'_>, hooks: ChangeHooks<'_>) -> Result<InsertReport, UpdateError> {
         let NewVectors { vectors, keys, on_conflict, attributes, .. } = new;
         if keys.len() != vectors.len() {
             return Err(UpdateError::KeyCount { keys: keys.len(), vectors: vectors.len() });
         }
-        let shared = SharedRows::new(vectors)?;
-        let all = shared.view()?;
+        let (element, mut buffer) = (vectors.element(), None);
+        let all = in_memory(vectors, &mut buffer)?;
         let pool = self.executor.pool();
         let rows = pool.install(|| RowsByShard::new(Some(keys), keys.len(), self.shards.len()));
         let mut report = self.change_all(hooks, |shard, backend, hooks| {
@@ -336,7 +335,8 @@ impl<T: Element> Backend<T> for Sharded<T> {
                 let rows: Vec<usize> = (0..keys.len()).map(|row| vectors.row_in_source(row)).collect();
                 all.select(&rows)
             });
-            let new = NewVectors::new(&vectors, &keys, on_conflict).with_attributes(attributes.as_ref());
+            let of_shard = with_element!(element, T => Vectors::from_source::<T>(&vectors));
+            let new = NewVectors::new(of_shard, &keys, on_conflict).with_attributes(attributes.as_ref());
             backend.insert(new, hooks).map_err(|error| match error {
                 UpdateError::Vector(error) => {
                     UpdateError::Vector(error.map_row(|row| vectors.row_in_source(row)))
@@ -365,7 +365,7 @@ impl<T: Element> Backend<T> for Sharded<T> {
         &self,
         _: &jasper_cuda::Stream,
         _: SearchParams<'_>,
-        _: jasper_cuda::DeviceBatch<'_, T>,
+        _: super::DeviceArrays<'_>,
     ) -> Result<(), SearchError> {
         Err(DeviceError::Sharded("a search for queries in device memory").into())
     }

@@ -24,7 +24,7 @@ fn index() -> (Index, Vec<Arc<Controls>>) {
     let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
     let builder = IndexBuilder::new(Metric::L2).max_degree(8).build_beam_width(16).threads(2);
     let builder = builder.device(Device::CPU).shards(3);
-    let index = builder.build_typed(&view(&rows(900, 1)), &mut no_progress).unwrap();
+    let index = builder.build_on_host(view(&rows(900, 1)).into(), &mut no_progress).unwrap();
     let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
     (index.moved(on).into(), controls)
 }
@@ -108,13 +108,13 @@ fn codes_of_all_shards_change_or_none() {
     for (broken, is_late) in [(0, false), (2, false), (0, true), (1, true), (2, true)] {
         let (index, controls) = index();
         index.quantize(quantization(4)).unwrap();
-        let backend = &index.of::<u8>().unwrap().backend;
+        let backend = &index.inner.backend;
         backend.change(|graph| graph.set_encoded_tuned_searches(vec![7; 128])).unwrap();
-        let state = |graph: &Graph<u8>| {
+        let state = |graph: &Graph| {
             let codes = graph.vectors().codes().map(|codes| {
                 (0..graph.slots()).map(|slot| codes.table().row(slot).to_vec()).collect::<Vec<_>>()
             });
-            let vectors = graph.keys().vertices().map(|slot| graph.vectors().padded(slot).to_vec());
+            let vectors = graph.keys().vertices().map(|slot| graph.vectors().padded_bytes(slot).to_vec());
             (codes, vectors.collect::<Vec<_>>(), graph.encoded_tuned_searches().to_vec())
         };
         let states = || backend.shards().iter().map(|shard| shard.read(state)).collect::<Vec<_>>();
@@ -145,8 +145,8 @@ fn without_room_for_the_codes_that_there_were_no_shard_has_any() {
     *controls[0].changes_left.lock().unwrap() = Some(2);
     index.quantize(QuantizeMode::Forced(Quantization::Rabitq { bits: 2 })).unwrap_err();
     *controls[0].changes_left.lock().unwrap() = None;
-    let backend = &index.of::<u8>().unwrap().backend;
-    let has_codes = |shard: &Arc<dyn Backend<u8>>| shard.read(|graph| graph.vectors().codes().is_some());
+    let backend = &index.inner.backend;
+    let has_codes = |shard: &Arc<dyn Backend>| shard.read(|graph| graph.vectors().codes().is_some());
     assert!(!backend.shards().iter().any(has_codes));
 }
 
@@ -189,7 +189,7 @@ fn a_shard_without_live_keys_answers_nothing() {
 fn an_empty_batch_may_ask_for_any_number_of_results() {
     let (index, _) = index();
     let params = SearchParams::new(usize::MAX / 4);
-    let found = index.of::<u8>().unwrap().backend.search_batch(&[], params, MatchesMut::default());
+    let found = index.inner.backend.search_batch(&[], params, MatchesMut::default());
     assert!(!matches!(found, Err(SearchError::Buffer { .. })), "{found:?}");
 }
 
@@ -210,7 +210,7 @@ fn a_query_that_is_refused_is_named_by_its_row_in_the_batch() {
 #[test]
 fn vectors_are_in_a_place_if_those_of_every_shard_are() {
     let (index, controls) = index();
-    let are_in = |storage| index.of::<u8>().unwrap().backend.stores_vectors_in(storage);
+    let are_in = |storage| index.inner.backend.stores_vectors_in(storage);
     assert!(are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));
     controls[1].is_uploaded.store(true, Relaxed);
     assert!(!are_in(MemorySpace::Host) && !are_in(MemorySpace::Device));

@@ -85,7 +85,7 @@ fn a_follower_goes_on_after_a_panic() {
     let controls = Arc::new(Controls::default());
     let on = |_, graph, executor| Faulty::backend(graph, &executor, 0, &controls);
     controls.panics.store(true, Ordering::Relaxed);
-    let follower = Index::from(into_typed(follower).moved(on));
+    let follower = Index::from(into_inner(follower).moved(on));
     insert(&index, Some(0..40)).unwrap();
     let start = Instant::now();
     let wait = |condition: &dyn Fn() -> bool| {
@@ -106,7 +106,7 @@ fn a_snapshot_is_kept_while_the_log_may_name_it() {
     let folder = folder.path();
     let (log, snapshot) = (folder.join("journal-0.log"), folder.join("index-0.jasper"));
     let failed = create(folder, |path| {
-        let saved = typed(&empty(1)).save(path, &mut no_progress);
+        let saved = empty(1).inner.save(path, &mut no_progress);
         // The log can neither be written nor emptied.
         fs::remove_file(&log).unwrap();
         fs::create_dir(&log).unwrap();
@@ -120,8 +120,8 @@ fn a_follower_goes_on_in_another_backend() {
     let folder = tempfile::tempdir().unwrap();
     let index = saved(folder.path());
     let follower = OpenOptions::new().follow(true).open(folder.path()).unwrap();
-    let to = |_, graph, executor| Arc::new(HostBackend::new(graph, executor)) as Arc<dyn Backend<u8>>;
-    let follower = Index::from(into_typed(follower).moved(to));
+    let to = |_, graph, executor| Arc::new(HostBackend::new(graph, executor)) as Arc<dyn Backend>;
+    let follower = Index::from(into_inner(follower).moved(to));
     insert(&index, Some(0..40)).unwrap();
     follower.catch_up().unwrap();
     assert_equal(&index, &follower);
@@ -150,7 +150,7 @@ fn a_folder_that_cannot_be_written_has_an_index_that_does_not_change() {
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem] {
         let journal = OpenJournal::with_lock(folder, Err(io::Error::from(kind).into())).unwrap();
         let index = Index::open(journal.snapshot()).unwrap();
-        typed(&index).changes.set_journal(journal.replay(typed(&index), &mut no_progress).unwrap());
+        index.inner.changes.set_journal(journal.replay(&index.inner, &mut no_progress).unwrap());
         assert!(index.to_bytes().unwrap() == before);
         for step in STEPS {
             let refused = step(&index).unwrap_err();
@@ -228,7 +228,7 @@ fn a_folder_of_an_earlier_release_is_opened_and_converted() {
         let full = Err(io::Error::from(io::ErrorKind::StorageFull).into());
         let journal = OpenJournal::with_lock(folder, full).unwrap();
         let read = Index::open(journal.snapshot()).unwrap();
-        journal.replay(typed(&read), &mut no_progress).unwrap();
+        journal.replay(&read.inner, &mut no_progress).unwrap();
         assert_equal(&read, &reference);
         assert!(folder.join("journal.redb").exists());
         // Twice: one that is converted, and one that was before its old log was removed.

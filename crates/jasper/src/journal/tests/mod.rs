@@ -21,13 +21,8 @@ use jasper_vamana::UpdateError;
 use super::*;
 use crate::backend::faulty::{Controls, Faulty};
 use crate::backend::{Backend, HostBackend};
-use crate::index::Typed;
 use crate::{Error, Index, IndexBuilder, NewKeys, OpenOptions};
 use disk::{Disk, PATIENCE};
-
-fn typed(index: &Index) -> &TypedIndex<u8> {
-    index.of().unwrap()
-}
 
 fn empty(shards: usize) -> Index {
     let builder = IndexBuilder::new(Metric::L2).max_degree(4).build_beam_width(8);
@@ -36,12 +31,12 @@ fn empty(shards: usize) -> Index {
 
 /// The graph, or those of the shards, as files.
 fn files_of(index: &Index) -> Vec<Vec<u8>> {
-    let write = |graph: &Graph<u8>| {
+    let write = |graph: &Graph| {
         let mut file = io::Cursor::new(Vec::new());
         graph.write_to(&mut file, &mut no_progress).unwrap();
         file.into_inner()
     };
-    typed(index).backend.shards_or_self().iter().map(|shard| shard.read(write)).collect()
+    index.inner.backend.shards_or_self().iter().map(|shard| shard.read(write)).collect()
 }
 
 /// An index in memory with the same content.
@@ -49,7 +44,7 @@ fn copy_of(files: &[Vec<u8>]) -> Index {
     let graphs = files.iter().map(|file| Graph::read_from(&file[..], &mut no_progress).unwrap());
     match files.len() {
         1 => OpenOptions::new().open_bytes(&files[0]).unwrap(),
-        _ => TypedIndex::<u8>::from_shards(graphs, Arc::clone(&typed(&empty(1)).executor), false).into(),
+        _ => IndexInner::from_shards(graphs, Arc::clone(&empty(1).inner.executor), false).into(),
     }
 }
 
@@ -68,7 +63,7 @@ fn durable(index: Index, disk: &Disk, folder: &Path) -> Index {
         snapshot_bytes: AtomicU64::new(0),
         lock: Ok(acquire(folder).unwrap()),
     };
-    typed(&index).changes.set_journal(journal);
+    index.inner.changes.set_journal(journal);
     index
 }
 
@@ -80,7 +75,7 @@ fn read_log(disk: &Disk) -> Log {
 fn replayed(disk: &Disk, shards: usize) -> Index {
     let (log, index) = (read_log(disk), empty(shards));
     for number in log.numbers() {
-        record::replay(typed(&index), &log, number).unwrap();
+        record::replay(&index.inner, &log, number).unwrap();
     }
     index
 }
@@ -372,7 +367,7 @@ fn a_change_that_fails_after_it_was_logged_is_removed_from_the_log() {
 fn changes_that_wait_share_a_commit() {
     let (disk, folder) = (Disk::default(), tempfile::tempdir().unwrap());
     let index = durable(empty(1), &disk, folder.path());
-    let journal = typed(&index).changes.journal.get().unwrap();
+    let journal = index.inner.changes.journal.get().unwrap();
     index.insert(&[0_u8, 0], &[1000]).unwrap();
     let before = disk.state().syncs;
     let store = lock(&journal.store);
@@ -418,7 +413,7 @@ fn a_snapshot_that_fails_loses_nothing() {
             };
             assert!(number > 0 || snapshot.is_err(), "call {call}");
             for number in log.numbers() {
-                record::replay(typed(&left), &log, number).unwrap();
+                record::replay(&left.inner, &log, number).unwrap();
             }
             assert!(files_of(&left) == files_of(&index), "call {call}: {snapshot:?}");
         }
@@ -452,10 +447,9 @@ fn changes_go_on_after_a_snapshot_that_cannot_be_named() {
     }
 }
 
-/// The typed index, to which there is no other reference.
-fn into_typed(index: Index) -> TypedIndex<u8> {
-    let Typed::U8(typed) = index.typed else { panic!("an index of bytes") };
-    Arc::into_inner(typed).unwrap()
+/// What is in an index, to which there is no other reference.
+fn into_inner(index: Index) -> IndexInner {
+    Arc::into_inner(index.inner).unwrap()
 }
 
 #[test]
@@ -463,7 +457,7 @@ fn all_shards_have_a_change_or_none() {
     let (disk, folder, reference) = (Disk::default(), tempfile::tempdir().unwrap(), empty(3));
     let controls: Vec<Arc<Controls>> = (0..3).map(|_| Arc::default()).collect();
     let on = |shard: usize, graph, executor| Faulty::backend(graph, &executor, shard, &controls[shard]);
-    let index = durable(into_typed(empty(3)).moved(on).into(), &disk, folder.path());
+    let index = durable(into_inner(empty(3)).moved(on).into(), &disk, folder.path());
     for index in [&index, &reference] {
         insert(index, Some(0..40)).unwrap();
         index.delete(&(5..15).collect::<Vec<_>>()).unwrap();

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use jasper_core::{Element, ProgressFn};
+use jasper_core::ProgressFn;
 use jasper_graph::SaveStats;
 
-use super::TypedIndex;
+use super::IndexInner;
 use crate::journal::{self, JournalError};
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     pub(crate) fn save_durable(
         &self,
         folder: &Path,

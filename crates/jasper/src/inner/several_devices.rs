@@ -6,11 +6,11 @@ use std::iter;
 use std::sync::Arc;
 use std::thread;
 
-use jasper_core::{DeviceError, Element, no_progress};
+use jasper_core::{DeviceError, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{Bytes, CpuExecutor, MemoryPlan, MemorySpace, free_host_memory};
 
-use super::TypedIndex;
+use super::IndexInner;
 use super::rebuild::build_again;
 use crate::Device;
 use crate::backend::{
@@ -18,14 +18,14 @@ use crate::backend::{
 };
 use crate::device::MoveError;
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     /// An index of several graphs in host memory, each with the vectors of its shard.
     pub(crate) fn from_shards(
-        graphs: impl IntoIterator<Item = Graph<T>>,
+        graphs: impl IntoIterator<Item = Graph>,
         executor: Arc<CpuExecutor>,
         exact_linking: bool,
     ) -> Self {
-        let host = |graph| Arc::new(HostBackend::new(graph, Arc::clone(&executor))) as Arc<dyn Backend<T>>;
+        let host = |graph| Arc::new(HostBackend::new(graph, Arc::clone(&executor))) as Arc<dyn Backend>;
         let shards = Sharded::new(graphs.into_iter().map(host).collect(), Arc::clone(&executor));
         Self::with_backend(Arc::new(shards), executor, exact_linking)
     }
@@ -59,11 +59,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// Copies the graph, or that of each shard, to one of the devices, in turn.
-    pub(super) fn upload(
-        &self,
-        ordinals: &[usize],
-        device: Device,
-    ) -> Result<Vec<DeviceGraph<T>>, DeviceError> {
+    pub(super) fn upload(&self, ordinals: &[usize], device: Device) -> Result<Vec<DeviceGraph>, DeviceError> {
         let shards = self.backend.shards_or_self();
         let upload = |shard: usize| {
             let (ordinal, storage) = (ordinals[shard % ordinals.len()], device.vector_storage);
@@ -80,7 +76,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// The index with its graphs on devices, which have copies of them.
-    pub(super) fn moved_to(self, copies: Vec<DeviceGraph<T>>) -> Self {
+    pub(super) fn moved_to(self, copies: Vec<DeviceGraph>) -> Self {
         let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.changes.writer));
         let mut copies = copies.into_iter();
         self.moved(|_, graph, executor| {
@@ -89,7 +85,7 @@ impl<T: Element> TypedIndex<T> {
         })
     }
 
-    fn moved_to_replicas(self, (graphs, copies): Copies<T>) -> Self {
+    fn moved_to_replicas(self, (graphs, copies): Copies) -> Self {
         let (exact_linking, writer) = (self.exact_linking, Arc::clone(&self.changes.writer));
         let mut copies = copies.into_iter();
         let mut graphs = Some(graphs);
@@ -103,7 +99,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// Copies the graph to each device, and on the host for each device but one.
-    fn copy_to_all(&self, ordinals: &[usize], device: Device) -> Result<Copies<T>, DeviceError> {
+    fn copy_to_all(&self, ordinals: &[usize], device: Device) -> Result<Copies, DeviceError> {
         self.backend.read(|graph| {
             let refuse = |source: Box<dyn Error + Send + Sync>| DeviceError::Unavailable {
                 device: ordinals[ordinals.len() - 1],
@@ -142,10 +138,10 @@ impl<T: Element> TypedIndex<T> {
 }
 
 /// The graphs of all devices but one, and the copies on all devices.
-type Copies<T> = (Vec<Graph<T>>, Vec<DeviceGraph<T>>);
+type Copies = (Vec<Graph>, Vec<DeviceGraph>);
 
 /// The host memory of further copies of a graph.
-fn plan_copies<T: Element>(graph: &Graph<T>, copies: usize) -> MemoryPlan {
+fn plan_copies(graph: &Graph, copies: usize) -> MemoryPlan {
     let bytes = graph.vectors().bytes() + graph.adjacency().bytes() + graph.vectors().code_bytes();
     MemoryPlan::new("the replicas of a graph").remedy("name fewer devices, or build from f16 or bytes").part(
         MemorySpace::Host,

@@ -1,4 +1,4 @@
-//! The index, for vectors of one element type.
+//! What an index consists of, and its calls with their parameters as they are checked and converted.
 
 mod durable;
 mod quantize;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, RwLock};
 
 use jasper_attributes::Frame;
-use jasper_core::{BuildParams, DeviceError, Element, Key, Metric, ProgressFn, sync};
+use jasper_core::{BuildParams, DeviceError, ElementKind, Key, Metric, ProgressFn, sync};
 use jasper_graph::{FileError, FileFault, Graph, SaveStats};
 use jasper_quant::{Quantization, Quantizer};
 use jasper_vamana::{CpuExecutor, MemoryPlan, MemorySpace};
@@ -30,31 +30,31 @@ use crate::{Device, IndexStats, SearchLimits};
 pub(crate) use quantize::CodeCheck;
 pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, shard_files};
 
-/// An index of vectors of one element type. Methods without a comment are those of [`Index`](crate::Index), which has them
-/// for all types.
-pub(crate) struct TypedIndex<T: Element> {
-    pub(crate) backend: Arc<dyn Backend<T>>,
-    batcher: SearchBatcher<T>,
+/// What an [`Index`](crate::Index) consists of; those with a progress callback share it. Methods without a comment are those
+/// of the index, given vectors of its element type.
+pub(crate) struct IndexInner {
+    pub(crate) backend: Arc<dyn Backend>,
+    batcher: SearchBatcher,
     pub(crate) executor: Arc<CpuExecutor>,
-    pub(crate) small_changes: SmallChanges<T>,
-    pub(crate) changes: Arc<Changes<T>>,
+    pub(crate) small_changes: SmallChanges,
+    pub(crate) changes: Arc<Changes>,
     /// Whether changes on a CUDA device choose edges by exact distances, never by those of SQ8 vectors.
     pub(crate) exact_linking: bool,
     limits: RwLock<SearchLimits>,
     pub(crate) build_report: Option<BuildReport>,
 }
 
-impl<T: Element> TypedIndex<T> {
-    pub(crate) fn new(graph: Graph<T>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
+impl IndexInner {
+    pub(crate) fn new(graph: Graph, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         let backend = Arc::new(HostBackend::new(graph, Arc::clone(&executor)));
         Self::with_backend(backend, executor, exact_linking)
     }
 
-    fn with_backend(backend: Arc<dyn Backend<T>>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
+    fn with_backend(backend: Arc<dyn Backend>, executor: Arc<CpuExecutor>, exact_linking: bool) -> Self {
         Self::with_changes(Changes::new(backend, executor), exact_linking)
     }
 
-    pub(crate) fn with_changes(changes: Changes<T>, exact_linking: bool) -> Self {
+    pub(crate) fn with_changes(changes: Changes, exact_linking: bool) -> Self {
         let (backend, executor) = (Arc::clone(&changes.backend), Arc::clone(&changes.executor));
         let changes = Arc::new(changes);
         Self {
@@ -72,7 +72,7 @@ impl<T: Element> TypedIndex<T> {
     /// Moves the graph of each shard to a backend that `to` makes from its number.
     pub(crate) fn moved(
         self,
-        mut to: impl FnMut(usize, Graph<T>, Arc<CpuExecutor>) -> Arc<dyn Backend<T>>,
+        mut to: impl FnMut(usize, Graph, Arc<CpuExecutor>) -> Arc<dyn Backend>,
     ) -> Self {
         let Self { backend, batcher, small_changes, executor, changes, exact_linking, limits, build_report } =
             self;
@@ -96,7 +96,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     /// The graph, or those of the shards. The edges are on the host.
-    fn into_graphs(self) -> Vec<Graph<T>> {
+    fn into_graphs(self) -> Vec<Graph> {
         let Self { backend, batcher, small_changes, changes, .. } = self;
         drop((batcher, small_changes, changes));
         backend.into_graphs()
@@ -155,7 +155,7 @@ impl<T: Element> TypedIndex<T> {
         plans.reduce(|sum, plan| Some(sum?.plus(&plan?)))?
     }
 
-    pub(crate) fn read_graph<R>(&self, read: impl FnOnce(&Graph<T>) -> R) -> Result<R, DeviceError> {
+    pub(crate) fn read_graph<R>(&self, read: impl FnOnce(&Graph) -> R) -> Result<R, DeviceError> {
         // While this lock is held, changes wait before they lock the graph. A write that waits for the graph would
         // delay searches.
         self.backend.require_one_graph("reading the graph")?;
@@ -183,6 +183,10 @@ impl<T: Element> TypedIndex<T> {
         self.backend.read(|graph| graph.dimension())
     }
 
+    pub(crate) fn element(&self) -> ElementKind {
+        self.backend.read(|graph| graph.element())
+    }
+
     pub(crate) fn metric(&self) -> Metric {
         self.backend.read(|graph| graph.metric())
     }
@@ -203,15 +207,15 @@ impl<T: Element> TypedIndex<T> {
         self.backend.read_with(key, |graph| graph.keys().slot_of(key).is_some())
     }
 
-    pub(crate) fn vector(&self, key: Key) -> Option<Vec<T>> {
+    pub(crate) fn vector(&self, key: Key) -> Option<Vec<f32>> {
         self.backend.read_with(key, |graph| {
             let slot = graph.keys().slot_of(key).filter(|_| graph.has_vectors())?;
-            Some(graph.vectors().get(slot).to_vec())
+            Some(graph.vectors().view(slot).to_f32())
         })
     }
 
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let keys = |graph: &Graph<T>| -> Vec<Key> {
+        let keys = |graph: &Graph| -> Vec<Key> {
             let keys = graph.keys();
             keys.live_slots().flat_map(|slot| keys.keys_of(slot)).collect()
         };
@@ -219,7 +223,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     pub(crate) fn attributes(&self, keys: &[Key]) -> Frame {
-        let rows_of = |shard: &dyn Backend<T>, keys: &[Key]| -> Frame {
+        let rows_of = |shard: &dyn Backend, keys: &[Key]| -> Frame {
             shard.read(|graph| graph.keys().attributes().rows(keys))
         };
         if self.backend.shards().is_empty() {
@@ -264,7 +268,7 @@ impl<T: Element> TypedIndex<T> {
     }
 
     pub(crate) fn check(&self, progress: &mut ProgressFn<'_>) -> Result<CheckReport> {
-        let mut check = |graph: &Graph<T>| CheckReport::new(graph, &self.executor, progress);
+        let mut check = |graph: &Graph| CheckReport::new(graph, &self.executor, progress);
         let mut report = match self.backend.shards() {
             [] => self.read_graph(check)??,
             shards => {

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use jasper_core::{Element, Progress, ProgressFn, Stage, no_progress};
+use jasper_core::{Progress, ProgressFn, Stage, no_progress};
 use jasper_graph::{Codes, Graph, VectorError};
 use jasper_quant::{Quantization, Quantizer};
 use jasper_vamana::{UpdateError, check_quantizer, encode, make_sketches, train_quantizer};
 
-use super::TypedIndex;
+use super::IndexInner;
 use crate::QuantizeMode;
 use crate::QuantizeReport;
 use crate::backend::Backend;
@@ -24,7 +24,7 @@ pub(crate) enum CodeCheck {
     Skip,
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     /// Trains a quantizer for each shard and encodes its vectors. The caller holds the writer lock.
     pub(crate) fn encode_locked(
         &self,
@@ -32,7 +32,7 @@ impl<T: Element> TypedIndex<T> {
         check: CodeCheck,
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<Codes>, UpdateError> {
-        let encode = |shard: &&dyn Backend<T>| {
+        let encode = |shard: &&dyn Backend| {
             let total = shard.read(|graph| graph.require_vectors().map(|()| graph.slots()))?;
             Progress { stage: Stage::Quantizing, done: 0, total }.report(progress)?;
             let quantizer = shard.read(|graph| train_quantizer(&self.executor, graph, quantization))?;
@@ -45,7 +45,7 @@ impl<T: Element> TypedIndex<T> {
     /// launch. The caller has held the writer lock since the quantizer was trained.
     pub(crate) fn encode_shard(
         &self,
-        shard: &dyn Backend<T>,
+        shard: &dyn Backend,
         quantizer: Arc<dyn Quantizer>,
         check: CodeCheck,
         progress: &mut ProgressFn<'_>,
@@ -82,7 +82,7 @@ impl<T: Element> TypedIndex<T> {
         quantization.check()?;
         self.change_codes(progress, |change, progress| {
             let codes = self.encode_locked(quantization, check, progress)?;
-            change.log::<T>(&Record::Quantize(quantization))?;
+            change.log(&Record::Quantize(quantization))?;
             self.set_codes_locked(codes)
         })
     }
@@ -94,16 +94,15 @@ impl<T: Element> TypedIndex<T> {
         progress: &mut ProgressFn<'_>,
         make: impl FnOnce(&mut Change<'_>, &mut ProgressFn<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let kept = |graph: &Graph<T>| {
-            (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty())
-        };
+        let kept =
+            |graph: &Graph| (graph.vectors().codes().is_some(), !graph.encoded_tuned_searches().is_empty());
         self.changes.change(None, progress, |change, hooks| {
             let before @ (had_codes, _) = self.backend.read(kept);
             let made = make(change, hooks.progress);
             let after @ (has_codes, _) = self.backend.read(kept);
             if after != before && (made.is_err() || !has_codes) {
                 // Tuned searches are dropped with the codes, and when there are new ones.
-                change.log::<T>(&if had_codes { Record::DropCodes } else { Record::Tune(Vec::new()) })?;
+                change.log(&if had_codes { Record::DropCodes } else { Record::Tune(Vec::new()) })?;
                 change.keep();
             }
             made
@@ -137,7 +136,7 @@ impl<T: Element> TypedIndex<T> {
     }
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     pub(crate) fn quantize_as(
         &self,
         mode: QuantizeMode,

@@ -1,17 +1,16 @@
 //! Changes: inserts, deletes, consolidation and compaction.
 
-use jasper_core::{Element, Key, Progress, ProgressFn, Stage, VectorSource, no_progress};
+use jasper_core::{Key, Progress, ProgressFn, Stage};
 use jasper_graph::KeyMap;
-use jasper_vamana::{CompactReport, ConsolidateReport, InsertReport, UpdateError};
+use jasper_vamana::{CompactReport, ConsolidateReport, UpdateError};
 
-use super::TypedIndex;
+use super::IndexInner;
 use crate::batcher::Pending;
-use crate::changes::InsertEntries;
 use crate::changes::small::{Made, SMALL, SmallChange};
 use crate::index::DeleteKeys;
 use crate::journal::Record;
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     pub(crate) fn consolidate(
         &self,
         progress: &mut ProgressFn<'_>,
@@ -28,20 +27,6 @@ impl<T: Element> TypedIndex<T> {
         })
     }
 
-    /// Makes an insert, if it is small together with others.
-    pub(crate) fn insert(
-        &self,
-        vectors: &dyn VectorSource<T>,
-        entries: InsertEntries<'_>,
-    ) -> Result<InsertReport, UpdateError> {
-        match vectors.in_memory() {
-            Some(vectors) if (1..=SMALL).contains(&vectors.len()) => {
-                self.small_changes.insert(vectors, entries)
-            }
-            _ => self.changes.insert(vectors, entries, &mut no_progress),
-        }
-    }
-
     pub(crate) fn delete(&self, keys: DeleteKeys<'_>) -> Result<usize, UpdateError> {
         let (DeleteKeys::All(all) | DeleteKeys::Present(all)) = keys;
         if (1..=SMALL).contains(&all.len()) {
@@ -54,7 +39,7 @@ impl<T: Element> TypedIndex<T> {
     /// Queues an insert or a delete. `result` makes the result of the call of what the change did.
     pub(crate) fn submit_change<R: 'static>(
         &self,
-        change: SmallChange<T>,
+        change: SmallChange,
         result: fn(Made) -> R,
     ) -> Result<Pending<R>, UpdateError> {
         let submitted = self.small_changes.submit(change).map_err(UpdateError::Thread)?;

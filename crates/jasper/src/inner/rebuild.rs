@@ -4,34 +4,33 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource};
+use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, Vectors, with_element};
 use jasper_graph::Graph;
 
-use super::TypedIndex;
+use super::IndexInner;
 use crate::BuildReport;
 use crate::error::Result;
 use crate::{Device, IndexBuilder};
 
-impl<T: Element> TypedIndex<T> {
-    pub(crate) fn rebuild(&self, device: Device, progress: &mut ProgressFn<'_>) -> Result<TypedIndex<T>> {
+impl IndexInner {
+    pub(crate) fn rebuild(&self, device: Device, progress: &mut ProgressFn<'_>) -> Result<IndexInner> {
         let _writer = self.changes.lock_writer();
         // Each graph is built as one, whatever becomes of it afterwards.
         let device = device.sharded(false);
-        let mut build =
-            |graph: &Graph<T>| build_again(self.builder_like(graph).device(device), graph, progress);
+        let mut build = |graph: &Graph| build_again(self.builder_like(graph).device(device), graph, progress);
         let rebuilt = match self.backend.shards() {
             [] => self.backend.read(build)?,
             shards => {
                 let rebuilt: Result<Vec<_>, _> = shards.iter().map(|shard| shard.read(&mut build)).collect();
                 let (mut rebuilt, executor) = (rebuilt?, Arc::clone(&self.executor));
-                let has_codes = |shard: &TypedIndex<T>| shard.len() == 0 || shard.quantization().is_some();
+                let has_codes = |shard: &IndexInner| shard.len() == 0 || shard.quantization().is_some();
                 if !rebuilt.iter().all(has_codes) {
-                    rebuilt.iter().try_for_each(TypedIndex::drop_codes)?;
+                    rebuilt.iter().try_for_each(IndexInner::drop_codes)?;
                 }
                 let reports = rebuilt.iter_mut().filter_map(|shard| shard.build_report.take());
                 let build_report = reports.reduce(BuildReport::merge);
-                let graphs = rebuilt.into_iter().flat_map(TypedIndex::into_graphs);
-                TypedIndex { build_report, ..TypedIndex::from_shards(graphs, executor, self.exact_linking) }
+                let graphs = rebuilt.into_iter().flat_map(IndexInner::into_graphs);
+                IndexInner { build_report, ..IndexInner::from_shards(graphs, executor, self.exact_linking) }
             }
         };
         rebuilt.set_limits(self.limits());
@@ -39,20 +38,20 @@ impl<T: Element> TypedIndex<T> {
     }
 }
 
-impl<T: Element> TypedIndex<T> {
+impl IndexInner {
     /// A builder with the parameters of a graph and the options of this index.
-    pub(super) fn builder_like(&self, graph: &Graph<T>) -> IndexBuilder<'static> {
+    pub(super) fn builder_like(&self, graph: &Graph) -> IndexBuilder<'static> {
         let threads = self.executor.pool().current_num_threads();
         IndexBuilder::like(graph).threads(threads).exact_linking(self.exact_linking)
     }
 }
 
 /// Builds an index of the live vectors of a graph.
-pub(super) fn build_again<T: Element>(
+pub(super) fn build_again(
     builder: IndexBuilder<'_>,
-    graph: &Graph<T>,
+    graph: &Graph,
     progress: &mut ProgressFn<'_>,
-) -> Result<TypedIndex<T>> {
+) -> Result<IndexInner> {
     graph.require_vectors()?;
     let slots = graph.keys().live_slots();
     let mut live: Vec<(Key, Slot)> =
@@ -67,23 +66,25 @@ pub(super) fn build_again<T: Element>(
         None => builder,
     };
     if keys.is_empty() {
-        return builder.empty_typed(graph.dimension());
+        return builder.empty_on_host(graph.element(), graph.dimension());
     }
     let builder = match graph.vectors().codes() {
         Some(codes) => builder.quantize_again(codes.quantizer().quantization()),
         None => builder,
     };
     let vectors = LiveVectors { graph, slots };
-    builder.keys(&keys).build_typed(&vectors, progress)
+    with_element!(graph.element(), T => {
+        builder.keys(&keys).build_on_host(Vectors::from_source::<T>(&vectors), progress)
+    })
 }
 
 /// The vectors of some slots.
-struct LiveVectors<'a, T: 'static> {
-    graph: &'a Graph<T>,
+struct LiveVectors<'a> {
+    graph: &'a Graph,
     slots: Vec<Slot>,
 }
 
-impl<T: Element> VectorSource<T> for LiveVectors<'_, T> {
+impl<T: Element> VectorSource<T> for LiveVectors<'_> {
     fn len(&self) -> usize {
         self.slots.len()
     }

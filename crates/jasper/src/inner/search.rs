@@ -1,22 +1,30 @@
 //! Searches.
 
 use jasper_attributes::Expression;
-use jasper_core::{Element, Key, MatrixView};
+use jasper_core::{Key, VectorBuffer, VectorView};
 use jasper_graph::{KeyError, VectorError};
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
-use super::TypedIndex;
+use super::IndexInner;
 use crate::batcher::Pending;
 
-impl<T: Element> TypedIndex<T> {
-    pub(crate) fn search(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+impl IndexInner {
+    pub(crate) fn search(
+        &self,
+        query: VectorView<'_>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
         self.limits().find_exceeded(&params, 1)?;
         params.check_filters(1)?;
         self.search_unlimited(query, params)
     }
 
     /// [`Self::search`], without its limits.
-    fn search_unlimited(&self, query: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_unlimited(
+        &self,
+        query: VectorView<'_>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
         if self.backend.is_on_cpu() {
             self.backend.search_one(query, params)
         } else {
@@ -26,7 +34,7 @@ impl<T: Element> TypedIndex<T> {
 
     pub(crate) fn submit(
         &self,
-        query: &[T],
+        query: VectorView<'_>,
         params: SearchParams<'_>,
     ) -> Result<Pending<Vec<Hit>>, SearchError> {
         params.check_filters(1)?;
@@ -37,21 +45,11 @@ impl<T: Element> TypedIndex<T> {
 
     pub(crate) fn search_batch(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<Matches, SearchError> {
-        let search = |matches: MatchesMut<'_>| self.backend.search_matrix(queries, params, matches);
+        let search = |matches: MatchesMut<'_>| self.backend.search_batch(queries, params, matches);
         Matches::filled(queries.len(), params.k, search)
-    }
-
-    pub(crate) fn search_batch_into(
-        &self,
-        queries: MatrixView<'_, T>,
-        params: SearchParams<'_>,
-        keys: &mut [Key],
-        distances: &mut [f32],
-    ) -> Result<SearchReport, SearchError> {
-        self.backend.search_matrix(queries, params, MatchesMut::new(keys, distances))
     }
 
     pub(crate) fn search_by_key(&self, key: Key, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
@@ -61,24 +59,32 @@ impl<T: Element> TypedIndex<T> {
         let vector = self.backend.read_with(key, |graph| {
             graph.require_vectors()?;
             let slot = graph.keys().slot_of(key).ok_or(KeyError::Unknown(key))?;
-            Ok::<_, SearchError>(graph.vectors().get(slot).to_vec())
+            let mut vector =
+                VectorBuffer::new(graph.element(), graph.dimension()).map_err(VectorError::from)?;
+            vector.extend([graph.vectors().view(slot)]);
+            Ok::<_, SearchError>(vector)
         })?;
         let widest = self.backend.max_beam_width();
         if params.k == widest {
             // There is no room for the key beside as many others.
-            return self.search_but(key, &vector, params);
+            return self.search_but(key, vector.row(0), params);
         }
         // The key is a hit of its own search.
         let mut one_more = params.k(params.k.saturating_add(1));
         one_more.beam_width = params.beam_width.map(|width| width.saturating_add(1).min(widest));
-        let mut hits = self.search_unlimited(&vector, one_more)?;
+        let mut hits = self.search_unlimited(vector.row(0), one_more)?;
         hits.retain(|hit| hit.key != key);
         hits.truncate(params.k);
         Ok(hits)
     }
 
     /// Searches for all keys but one.
-    fn search_but(&self, key: Key, vector: &[T], params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
+    fn search_but(
+        &self,
+        key: Key,
+        vector: VectorView<'_>,
+        params: SearchParams<'_>,
+    ) -> Result<Vec<Hit>, SearchError> {
         match params.filter {
             Some(Filter::Where(expression)) => {
                 let others = expression.clone().and(Expression::keys([key]).not());
@@ -100,7 +106,7 @@ impl<T: Element> TypedIndex<T> {
     /// All hits within `radius`, by searches that double `k` until the farthest hit is beyond it.
     pub(crate) fn search_within(
         &self,
-        query: &[T],
+        query: VectorView<'_>,
         radius: f32,
         mut params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
@@ -118,7 +124,7 @@ impl<T: Element> TypedIndex<T> {
     /// [`Self::search_within`] of each query, in rows as long as the most hits.
     pub(crate) fn search_batch_within(
         &self,
-        queries: MatrixView<'_, T>,
+        queries: &[VectorView<'_>],
         radius: f32,
         mut params: SearchParams<'_>,
     ) -> Result<Matches, SearchError> {
@@ -128,15 +134,14 @@ impl<T: Element> TypedIndex<T> {
         let mut waiting: Vec<usize> = (0..queries.len()).collect();
         loop {
             self.limits().find_exceeded(&params, waiting.len())?;
-            let rows: Vec<T> = waiting.iter().flat_map(|&query| queries.row(query)).copied().collect();
+            let rows: Vec<_> = waiting.iter().map(|&query| queries[query]).collect();
             let filters: Vec<Filter<'_>> =
                 waiting.iter().filter_map(|&query| params.of_query(query).filter).collect();
             let batch = match params.filter {
                 Some(Filter::PerQuery(_)) => params.filter(&filters[..]),
                 _ => params,
             };
-            let rows = MatrixView::new(&rows, queries.dimension()).map_err(VectorError::from)?;
-            let matches = self.search_batch(rows, batch)?;
+            let matches = self.search_batch(&rows, batch)?;
             report += *matches.report();
             let mut rows = matches.iter();
             waiting.retain(|&query| {
@@ -164,25 +169,5 @@ impl<T: Element> TypedIndex<T> {
         }
         let wider = |width: usize| width.saturating_mul(2).min(max);
         Ok(params.k(wider(params.k)).beam_width(wider(params.effective_beam_width())))
-    }
-}
-
-#[cfg(feature = "cuda")]
-impl<T: Element> TypedIndex<T> {
-    pub(crate) fn search_on_device(
-        &self,
-        stream: &jasper_cuda::Stream,
-        params: SearchParams<'_>,
-        arrays: jasper_cuda::DeviceBatch<'_, T>,
-    ) -> Result<(), SearchError> {
-        use jasper_cuda::prelude::*;
-
-        let row_len = self.backend.read(|graph| jasper_core::padded_len::<T>(graph.dimension()));
-        self.limits().find_exceeded(&params, arrays.queries.len() / row_len)?;
-        self.backend.search_on_device(stream, params, arrays)
-    }
-
-    pub(crate) fn prepare_queries(&self, queries: MatrixView<'_, T>) -> Result<Vec<T>, SearchError> {
-        self.backend.read(|graph| Ok(graph.vectors().prepare_all(queries)?))
     }
 }
