@@ -12,7 +12,7 @@ use crate::{Element, ElementKind, MAX_DIMENSION, MatrixError, MatrixView, Vector
 /// let vector = VectorView::from(&[1_i8, 2, 3][..]);
 /// assert_eq!((vector.element(), vector.len(), vector.of::<i8>()), (ElementKind::I8, 3, &[1, 2, 3][..]));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct VectorView<'a> {
     bytes: &'a [u8],
     element: ElementKind,
@@ -46,7 +46,9 @@ impl<'a> VectorView<'a> {
 
     /// The coordinates as f32, which holds the values of every element type.
     pub fn to_f32(&self) -> Vec<f32> {
-        with_element!(self.element, T => self.of::<T>().iter().map(|x| x.to_f32()).collect())
+        let mut floats = vec![0.0; self.len()];
+        with_element!(self.element, T => T::slice_to_f32(self.of(), &mut floats));
+        floats
     }
 }
 

@@ -116,10 +116,11 @@ impl<'a> Vectors<'a> {
         each!(self, source => match source {
             Source::Row(row) => Some(Box::new(move || row.into())),
             Source::Matrix(matrix) => Some(Box::new(move || matrix.into())),
-            Source::Read(source) => {
-                let source = source.concurrent()?;
-                Some(Box::new(move || Self::from_source(source)))
-            }
+            Source::Read(source) => match (source.in_memory(), source.concurrent()) {
+                (Some(matrix), _) => Some(Box::new(move || matrix.into())),
+                (None, Some(source)) => Some(Box::new(move || Self::from_source(source))),
+                (None, None) => None,
+            },
         })
     }
 
@@ -212,8 +213,9 @@ impl Vectors<'_> {
         element: ElementKind,
         call: &mut dyn FnMut(&[VectorView<'_>]),
     ) -> io::Result<()> {
-        with_element!(element, T => self.with_matrix::<T, _>(|matrix| {
-            call(&matrix.rows().map(VectorView::from).collect::<Vec<_>>());
+        with_element!(element, T => self.with_matrix::<T, _>(|matrix| match matrix.len() {
+            1 => call(&[matrix.row(0).into()]),
+            _ => call(&matrix.rows().map(VectorView::from).collect::<Vec<_>>()),
         }))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpu_kernels::Stream as _;
 use jasper_core::{Element, VectorView};
-use jasper_vamana::{OperationCounts, SearchError, SearchParams};
+use jasper_vamana::{OperationCounts, SearchError, SearchParams, check_element};
 
 use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, median_time};
 
@@ -26,7 +26,8 @@ impl<T: Element> DeviceSearcher<T> {
     ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
         // Refuses invalid parameters before allocating.
         self.plan(graph, params, queries.len())?;
-        let prepared = graph.host().vectors().prepare_all::<T>(queries.iter().map(|query| query.of()))?;
+        check_element(graph.host(), queries)?;
+        let prepared = graph.host().vectors().prepare_all::<T>(queries.iter().map(VectorView::of))?;
         // Allocating temporary memory from the driver is not timed.
         let _retention = PoolRetention::new(self.context())?;
         let stream = Stream::new(self.context())?;

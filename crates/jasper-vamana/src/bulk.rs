@@ -74,8 +74,8 @@ pub fn bulk_build<'a>(
     Ok(linked.finish())
 }
 
-/// Stores `vectors`, converted to `element`, as vertices without edges, under `keys`, or under the row indices if `None`. Slots follow the order
-/// of the vectors; identical vectors share the slot of the first.
+/// Stores `vectors`, converted to `element`, as vertices without edges, under `keys`, or under the row indices if
+/// `None`. Slots follow the order of the vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is

@@ -172,7 +172,10 @@ impl HostGraph {
 }
 
 /// Checks that queries have the element type of the graph.
-fn check_element(graph: &Graph, queries: &[VectorView<'_>]) -> Result<(), VectorError> {
+///
+/// # Errors
+/// Returns [`VectorError::Element`].
+pub fn check_element(graph: &Graph, queries: &[VectorView<'_>]) -> Result<(), VectorError> {
     let expected = graph.element();
     match queries.iter().map(VectorView::element).find(|&given| given != expected) {
         Some(given) => Err(VectorError::Element { given, expected }),

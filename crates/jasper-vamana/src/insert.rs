@@ -202,6 +202,10 @@ pub fn check_insert<E: Executor>(
     if let Some(attributes) = attributes {
         graph.keys().attributes().check(keys, attributes, true)?;
     }
+    let (given, expected) = (vectors.element(), graph.element());
+    if given != expected {
+        return Err(VectorError::Element { given, expected }.into());
+    }
     let (given, expected) = (vectors.dimension(), graph.dimension());
     if given == expected { Ok(()) } else { Err(VectorError::Dimension { row: 0, given, expected }.into()) }
 }

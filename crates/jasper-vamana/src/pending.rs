@@ -152,7 +152,7 @@ mod tests {
         }
         assert_eq!(taken.len(), 100);
         for query in &mut taken {
-            assert_eq!(query.vector, queries[query.row]);
+            assert_eq!(query.vector.of::<u8>(), queries[query.row].of::<u8>());
             query.out.fill([Hit { key: query.row as u64, distance: 0.0 }].into_iter());
         }
         for row in 0..100 {

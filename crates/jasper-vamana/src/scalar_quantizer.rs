@@ -474,12 +474,11 @@ impl<'a> Nearest<'a> {
 
 /// The mean of some vectors in each dimension; zeros if there are none.
 fn means(graph: &Graph, slots: &[Slot]) -> Vec<f32> {
-    let of_dimension = |column: usize| {
-        let value = |&slot: &Slot| with_element!(graph.element(), T => graph.vectors().get::<T>(slot)[column].to_f32());
-        let sum: f64 = slots.iter().map(value).map(f64::from).sum();
+    with_element!(graph.element(), T => parallel::map(0..graph.dimension(), |column| {
+        let value = |&slot: &Slot| f64::from(graph.vectors().get::<T>(slot)[column].to_f32());
+        let sum: f64 = slots.iter().map(value).sum();
         (sum / slots.len().max(1) as f64) as f32
-    };
-    parallel::map(0..graph.dimension(), of_dimension)
+    }))
 }
 
 /// The distances of quantized `rows` from a quantized vector, where vectors are compared by `metric`.

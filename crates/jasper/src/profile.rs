@@ -98,7 +98,7 @@ fn profile_rows(
     };
     let (dimension, metric) = (index.dimension(), index.metric());
     // Cosine distances of floats are squared L2 distances of unit vectors.
-    let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !index.element().is_integer();
+    let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !index.element.is_integer();
     Ok(Profile {
         time,
         costs,

@@ -39,7 +39,7 @@ use jasper_core::{Element, VectorView};
 use jasper_graph::Graph;
 use jasper_vamana::{
     CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError,
-    SearchParams, SearchPlan, SearchReport,
+    SearchParams, SearchPlan, SearchReport, check_element,
 };
 
 use crate::graph::{GraphSnapshot, SearchTables, SearchedGraph};
@@ -147,6 +147,7 @@ impl<T: Element> DeviceSearcher<T> {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         params.check_filters(queries.len())?;
+        check_element(graph.host, queries)?;
         self.search_queue(graph, &QueryQueue::new(queries, params.k, matches, 1)?, params)
     }
 
@@ -185,6 +186,7 @@ impl<T: Element> DeviceSearcher<T> {
         }
         let (searched, snapshot) = (graph, graph.snapshot(params.filter));
         let graph = snapshot.view()?;
+        check_element(graph.host, queries)?;
         let plan = self.plan(graph, params, queries.len())?;
         let bytes = graph.copy.row_bytes() as usize + params.k * size_of::<DeviceHit>();
         if !can_start(&plan) || queries.len() * bytes > MAX_STARTED_BYTES {
@@ -218,6 +220,7 @@ impl<T: Element> DeviceSearcher<T> {
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         params.check_filters(1)?;
+        check_element(graph.host, &[query])?;
         let params = params.of_query(0);
         let of_one = params.filter.map(|filter| [filter]);
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;

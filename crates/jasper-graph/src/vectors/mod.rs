@@ -150,7 +150,7 @@ impl VectorTable {
 
     #[inline]
     fn require_element<T: Element>(&self) {
-        assert_eq!(T::KIND, self.element, "the element of the table");
+        assert!(T::KIND == self.element, "the element of the table");
     }
 
     /// Number of coordinates of a [padded](Self::padded) vector.
@@ -267,9 +267,10 @@ impl VectorTable {
     /// Returns [`VectorError`], naming the row.
     pub fn prepare_all<'v, T: Element>(
         &self,
-        vectors: impl Iterator<Item = &'v [T]>,
+        vectors: impl ExactSizeIterator<Item = &'v [T]>,
     ) -> Result<Vec<T>, VectorError> {
-        let (mut all, mut prepared) = (Vec::new(), Vec::new());
+        let mut all = Vec::with_capacity(vectors.len() * self.padded_dimension());
+        let mut prepared = Vec::new();
         for (row, vector) in vectors.enumerate() {
             self.prepare(row, vector, &mut prepared)?;
             all.extend_from_slice(&prepared);
@@ -318,7 +319,11 @@ impl VectorTable {
     /// Sets the [sketches](Self::new_sketches) of the current vectors, and keeps them up to date. Searches then skip most
     /// vectors that are too far away without reading them; results stay the same. Sketches of f32 take a quarter of the
     /// memory of the vectors.
+    ///
+    /// # Panics
+    /// Panics unless the vectors are of f32, if there are sketches.
     pub fn set_sketches(&mut self, sketches: Option<Sketches>) {
+        assert!(sketches.is_none() || self.element == ElementKind::F32, "only vectors of f32 have sketches");
         self.sketches = sketches;
     }
 

@@ -10,7 +10,9 @@ pub enum VectorError {
     #[error(transparent)]
     Matrix(#[from] MatrixError),
     /// The vectors have another element type than the index.
-    #[error("the element type is {given}, and that of the index {expected}; call it with that of the index")]
+    #[error(
+        "the element type is {given}, and that of the index {expected}; convert the vectors to {expected}"
+    )]
     Element {
         /// Element type of the vectors.
         given: ElementKind,

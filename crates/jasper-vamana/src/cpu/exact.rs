@@ -5,7 +5,7 @@ use jasper_data::parallel;
 use jasper_graph::{DistanceComputer, Graph};
 
 use crate::top_k::TopK;
-use crate::{CpuExecutor, SearchError};
+use crate::{CpuExecutor, SearchError, check_element};
 
 /// Slots between two reports of progress.
 const SLOTS_PER_REPORT: usize = 1 << 16;
@@ -34,8 +34,7 @@ impl CpuExecutor {
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         assert!(k > 0, "k is at least 1");
         graph.require_vectors()?;
-        let vectors = graph.vectors();
-        queries.iter().enumerate().try_for_each(|(row, &query)| vectors.check(row, query))?;
+        check_element(graph, queries)?;
         with_element!(graph.element(), T => self.nearest_of::<T>(graph, queries, k, progress))
     }
 
@@ -48,12 +47,10 @@ impl CpuExecutor {
         progress: &mut ProgressFn<'_>,
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         let vectors = graph.vectors();
-        let mut prepared = vec![Vec::new(); queries.len()];
-        for (row, (query, prepared)) in queries.iter().zip(&mut prepared).enumerate() {
-            vectors.prepare::<T>(row, query.of(), prepared)?;
-        }
+        let prepared = vectors.prepare_all::<T>(queries.iter().map(VectorView::of))?;
+        let prepared = prepared.chunks_exact(vectors.padded_dimension());
         let mut lists: Vec<(DistanceComputer<'_, T>, TopK)> =
-            prepared.iter().map(|query| (vectors.distance_computer(query), TopK::new(k))).collect();
+            prepared.map(|query| (vectors.distance_computer(query), TopK::new(k))).collect();
         let total = graph.slots();
         for first in (0..total).step_by(SLOTS_PER_REPORT) {
             Progress { stage: Stage::Scanning, done: first, total }.report(progress)?;

@@ -480,10 +480,14 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
-    use jasper_core::{ElementKind, Metric};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use jasper_core::{ElementKind, MatrixView, Metric};
 
     use super::*;
-    use crate::IndexBuilder;
+    use crate::{IndexBuilder, SearchParams};
 
     #[test]
     fn a_copy_counts_keys_and_attributes() {
@@ -498,5 +502,24 @@ mod tests {
         let text = "a long text".repeat(100);
         index.set_attributes(&[7], &Frame::new(1).column("text", [&*text]).unwrap()).unwrap();
         assert!(bytes(true) >= before + text.len());
+    }
+
+    #[test]
+    fn searches_go_on_while_a_change_holds_the_graph() {
+        let index = Arc::new(IndexBuilder::new(Metric::L2).empty(ElementKind::U8, 2).unwrap());
+        index.insert(&[1_u8, 2], &[7]).unwrap();
+        let (searching, (sent, received)) = (Arc::clone(&index), mpsc::channel());
+        let search = move || {
+            let query = [1_u8, 2];
+            let batch = MatrixView::new(&query, 2).unwrap();
+            searching.search_batch(batch, SearchParams::new(1)).unwrap();
+            sent.send(searching.search(&query, SearchParams::new(1)).unwrap()).unwrap();
+        };
+        let changed = index.inner.backend.change(|_| {
+            thread::spawn(search.clone());
+            let hits = received.recv_timeout(Duration::from_secs(20)).expect("searches do not wait");
+            assert_eq!(hits[0].key, 7);
+        });
+        changed.unwrap();
     }
 }

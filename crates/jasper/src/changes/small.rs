@@ -181,13 +181,13 @@ impl Changes {
                 self.backend.read(|graph| {
                     rows.try_for_each(|(row, vector)| graph.vectors().check(row, vector).map(drop))
                 })?;
-                match keys {
+                let vectors = vectors.vectors();
+                self.check_change(&match keys {
                     SmallKeys::Given(keys, on_conflict) => {
-                        let new = NewVectors::new(vectors.vectors(), keys, *on_conflict);
-                        self.check_change(&Record::Insert(new))
+                        Record::Insert(NewVectors::new(vectors, keys, *on_conflict))
                     }
-                    SmallKeys::Next => Ok(()),
-                }
+                    SmallKeys::Next => Record::InsertAuto(vectors, None),
+                })
             }
             SmallChange::Delete { keys, only_present: false } => self.check_change(&Record::Delete(keys)),
             SmallChange::Delete { only_present: true, .. } => Ok(()),
@@ -313,20 +313,20 @@ impl SmallChanges {
         entries: InsertEntries<'_>,
     ) -> Result<InsertReport, UpdateError> {
         let permit = self.queue.try_direct();
-        match permit.is_none().then(|| self.submit(SmallChange::insert(vectors.clone(), entries))) {
-            Some(Ok(submitted)) => submitted.wait().map(Made::inserted),
-            // Without a thread, the caller waits for its turn as for that of a large change.
-            Some(Err(_)) | None => self.changes.insert(vectors.vectors(), entries, &mut no_progress),
+        // Without a thread, the caller waits for its turn as for that of a large change.
+        if permit.is_some() || self.start_thread().is_err() {
+            return self.changes.insert(vectors.vectors(), entries, &mut no_progress);
         }
+        self.queue.submit(SmallChange::insert(vectors, entries)).wait().map(Made::inserted)
     }
 
     /// Deletes keys, directly or together with others; returns their number.
     pub(crate) fn delete(&self, keys: DeleteKeys<'_>) -> Result<usize, UpdateError> {
         let permit = self.queue.try_direct();
-        match permit.is_none().then(|| self.submit(SmallChange::delete(keys))) {
-            Some(Ok(submitted)) => submitted.wait().map(Made::deleted),
-            Some(Err(_)) | None => self.changes.delete_keys(keys),
+        if permit.is_some() || self.start_thread().is_err() {
+            return self.changes.delete_keys(keys);
         }
+        self.queue.submit(SmallChange::delete(keys)).wait().map(Made::deleted)
     }
 
     /// Queues a change.
@@ -337,6 +337,12 @@ impl SmallChanges {
         &self,
         change: SmallChange,
     ) -> io::Result<Submitted<SmallChange, Result<Made, UpdateError>>> {
+        self.start_thread()?;
+        Ok(self.queue.submit(change))
+    }
+
+    /// Starts the thread of the queue, unless it runs.
+    fn start_thread(&self) -> io::Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let (queue, runner) = (Arc::clone(&self.queue), Runner(Arc::clone(&self.changes)));
@@ -344,8 +350,7 @@ impl SmallChanges {
             let work = move || while catch_unwind(AssertUnwindSafe(|| queue.work(&runner))).is_err() {};
             *thread = Some(thread::Builder::new().name("jasper-changes".into()).spawn(work)?);
         }
-        drop(thread);
-        Ok(self.queue.submit(change))
+        Ok(())
     }
 }
 

@@ -155,7 +155,7 @@ impl Index {
 
     /// Type of a coordinate.
     pub(crate) fn element(&self) -> ElementKind {
-        self.inner.element()
+        self.inner.element
     }
 
     /// Whether the key is in the index.

@@ -33,6 +33,8 @@ pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, sha
 /// What an [`Index`](crate::Index) consists of; those with a progress callback share it. Methods without a comment are those
 /// of the index, given vectors of its element type.
 pub(crate) struct IndexInner {
+    /// Type of a coordinate. It never changes, and no search waits for a lock to know it.
+    pub(crate) element: ElementKind,
     pub(crate) backend: Arc<dyn Backend>,
     batcher: SearchBatcher,
     pub(crate) executor: Arc<CpuExecutor>,
@@ -58,6 +60,7 @@ impl IndexInner {
         let (backend, executor) = (Arc::clone(&changes.backend), Arc::clone(&changes.executor));
         let changes = Arc::new(changes);
         Self {
+            element: backend.read(Graph::element),
             batcher: SearchBatcher::new(Arc::clone(&backend)),
             small_changes: SmallChanges::new(Arc::clone(&changes)),
             changes,
@@ -74,8 +77,17 @@ impl IndexInner {
         self,
         mut to: impl FnMut(usize, Graph, Arc<CpuExecutor>) -> Arc<dyn Backend>,
     ) -> Self {
-        let Self { backend, batcher, small_changes, executor, changes, exact_linking, limits, build_report } =
-            self;
+        let Self {
+            element,
+            backend,
+            batcher,
+            small_changes,
+            executor,
+            changes,
+            exact_linking,
+            limits,
+            build_report,
+        } = self;
         // Waits for submitted searches and changes, which hold the backend.
         drop((batcher, small_changes));
         let changes = Arc::into_inner(changes).expect("submitted changes have ended");
@@ -92,7 +104,17 @@ impl IndexInner {
         let batcher = SearchBatcher::new(Arc::clone(&backend));
         let changes = Arc::new(changes(Arc::clone(&backend)));
         let small_changes = SmallChanges::new(Arc::clone(&changes));
-        Self { batcher, small_changes, backend, executor, changes, exact_linking, limits, build_report }
+        Self {
+            element,
+            batcher,
+            small_changes,
+            backend,
+            executor,
+            changes,
+            exact_linking,
+            limits,
+            build_report,
+        }
     }
 
     /// The graph, or those of the shards. The edges are on the host.
@@ -181,10 +203,6 @@ impl IndexInner {
 
     pub(crate) fn dimension(&self) -> usize {
         self.backend.read(|graph| graph.dimension())
-    }
-
-    pub(crate) fn element(&self) -> ElementKind {
-        self.backend.read(|graph| graph.element())
     }
 
     pub(crate) fn metric(&self) -> Metric {

@@ -145,7 +145,7 @@ pub(super) fn replay(index: &IndexInner, log: &Log, number: u64) -> Result<u64, 
     let keys = || -> Vec<Key> { bytemuck::pod_collect_to_vec(&argument) };
     let insert = |len, entries: InsertEntries<'_>| {
         let logged = log.vectors(number, len, index.dimension());
-        with_element!(index.element(), T => {
+        with_element!(index.element, T => {
             index.changes.insert(Vectors::from_source::<T>(&logged), entries, &mut no_progress)
         })
     };
@@ -196,5 +196,5 @@ pub(super) fn replay(index: &IndexInner, log: &Log, number: u64) -> Result<u64, 
         }
         _ => return Err(invalid()),
     }
-    Ok((argument.len() + rows * index.dimension() * index.element().size()) as u64)
+    Ok((argument.len() + rows * index.dimension() * index.element.size()) as u64)
 }

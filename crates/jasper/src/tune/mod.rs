@@ -132,7 +132,7 @@ impl IndexInner {
             let fingerprint = self.backend.read(|graph| graph.fingerprint());
             let (held_out, vertices) = match queries {
                 TuneQueries::Given { queries, truth } => {
-                    let given = queries.with_rows(self.element(), |queries| match truth {
+                    let given = queries.with_rows(self.element, |queries| match truth {
                         Some(truth) => HeldOut::given(queries, truth),
                         None => HeldOut::searched(self, queries, goal.k, |queries, k| {
                             self.true_neighbors(queries, k, hooks.progress)
