@@ -87,6 +87,11 @@ impl ElementKind {
         dimension.next_multiple_of(ROW_ALIGN_BYTES / self.size())
     }
 
+    /// Bytes of a row with its padding.
+    pub const fn row_bytes(self, dimension: usize) -> usize {
+        self.padded_len(dimension) * self.size()
+    }
+
     /// Whether arithmetic on this type is exact.
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::U8 | Self::I8)

@@ -22,13 +22,13 @@ use gpu_kernels::rows::{CopyRows, QuantizeSq4, QuantizeSq8};
 use gpu_kernels::search::{MAX_BEAM_WIDTH, QuantizedSearch, Search};
 use gpu_kernels::sort::{Count, DigitOffsets, Pass};
 use jasper_core::sync::lock;
-use jasper_core::{Element, ElementKind, Metric, with_element};
+use jasper_core::{ElementKind, Metric};
 use jasper_graph::Graph;
 use jasper_quant::Quantizer;
 use jasper_quant::parameters::RotationParameters;
 use jasper_vamana::{BuildSpec, ScalarQuantizer, SearchParams, sq8_metric};
 
-use crate::graph::{row_bytes, sq4_row_bytes};
+use crate::graph::sq4_row_bytes;
 use crate::kernels::KernelId;
 use crate::search::params::default_launch;
 use crate::{Context, QuantizedVectors, Result};
@@ -58,13 +58,13 @@ impl KernelSet {
     /// the trial of SQ8 vectors and those that link them, but not if the trial rotates them, which makes rows longer.
     pub fn for_build(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         let multiprocessors = context.device().multiprocessors;
-        let exact = with_element!(spec.element, T => link_kernels::<T>(spec, false, multiprocessors));
+        let exact = link_kernels(spec, false, multiprocessors);
         let kernels = if exact_linking {
             exact
         } else {
-            let spec = BuildSpec { metric: sq8_metric(spec.metric), ..*spec };
+            let spec = BuildSpec { element: ElementKind::I8, metric: sq8_metric(spec.metric), ..*spec };
             let has_sq4 = spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION;
-            let quantized = link_kernels::<i8>(&spec, has_sq4, multiprocessors);
+            let quantized = link_kernels(&spec, has_sq4, multiprocessors);
             let mut kernels: Vec<_> = trial_kernels(spec.element, spec.metric).into();
             // By turns, because the trial may choose either.
             let mut exact = exact.into_iter();
@@ -80,11 +80,11 @@ impl KernelSet {
     pub fn for_linking(context: &Context, graph: &Graph, quantized: Option<&QuantizedVectors>) -> Self {
         let (spec, multiprocessors) = (BuildSpec::of(graph), context.device().multiprocessors);
         let kernels = match quantized {
-            None => with_element!(spec.element, T => link_kernels::<T>(&spec, false, multiprocessors)),
+            None => link_kernels(&spec, false, multiprocessors),
             Some(vectors) => {
                 let (metric, dimension) = (sq8_metric(spec.metric), vectors.dimension());
-                let spec = BuildSpec { metric, dimension, ..spec };
-                link_kernels::<i8>(&spec, vectors.has_sq4(), multiprocessors)
+                let spec = BuildSpec { element: ElementKind::I8, metric, dimension, ..spec };
+                link_kernels(&spec, vectors.has_sq4(), multiprocessors)
             }
         };
         Self { context: context.clone(), kernels }
@@ -94,9 +94,8 @@ impl KernelSet {
     pub fn for_query(context: &Context, graph: &Graph) -> Self {
         let quantizer = graph.vectors().codes().map(|codes| &**codes.quantizer());
         let multiprocessors = context.device().multiprocessors;
-        let kernels = with_element!(graph.element(), T => {
-            query_kernels::<T>(graph.metric(), graph.dimension(), quantizer, multiprocessors)
-        });
+        let kernels =
+            query_kernels(graph.element(), graph.metric(), graph.dimension(), quantizer, multiprocessors);
         Self { context: context.clone(), kernels }
     }
 
@@ -105,9 +104,7 @@ impl KernelSet {
     pub fn for_codes(context: &Context, graph: &Graph, quantizer: &dyn Quantizer) -> Self {
         let (metric, dimension) = (graph.metric(), graph.dimension());
         let multiprocessors = context.device().multiprocessors;
-        let kernels = with_element!(graph.element(), T => {
-            code_kernels::<T>(metric, dimension, quantizer, multiprocessors)
-        });
+        let kernels = code_kernels(graph.element(), metric, dimension, quantizer, multiprocessors);
         Self { context: context.clone(), kernels }
     }
 
@@ -241,7 +238,8 @@ impl Drop for WaitAtEnd {
 }
 
 /// The kernels of a search for one query with default parameters.
-pub(crate) fn query_kernels<T: Element>(
+pub(crate) fn query_kernels(
+    element: ElementKind,
     metric: Metric,
     dimension: usize,
     quantizer: Option<&dyn Quantizer>,
@@ -249,9 +247,10 @@ pub(crate) fn query_kernels<T: Element>(
 ) -> Vec<KernelId> {
     let params = SearchParams::new(10);
     let (k, beam_width) = (params.k as u32, params.effective_beam_width() as u32);
-    let (op, row_bytes) = (DistanceForm::new(metric, T::EXACT_SUMS).op(), row_bytes::<T>(dimension));
+    let (op, row_bytes) =
+        (DistanceForm::new(metric, element.is_integer()).op(), element.row_bytes(dimension) as u32);
     let warps = default_launch(1, multiprocessors, row_bytes).warps;
-    let exact = |beam_width| KernelId::of(&Search::for_rows(T::KIND, op, row_bytes, beam_width, warps));
+    let exact = |beam_width| KernelId::of(&Search::for_rows(element, op, row_bytes, beam_width, warps));
     let Some(quantizer) = quantizer else { return vec![exact(beam_width)] };
     let (shape, level_bytes) =
         (CodeShape::from(&**quantizer.layout()), quantizer.parameters().level_bytes as u32);
@@ -260,7 +259,8 @@ pub(crate) fn query_kernels<T: Element>(
 }
 
 /// The kernels of [`KernelSet::for_codes`].
-fn code_kernels<T: Element>(
+fn code_kernels(
+    element: ElementKind,
     metric: Metric,
     dimension: usize,
     quantizer: &dyn Quantizer,
@@ -270,8 +270,8 @@ fn code_kernels<T: Element>(
         RotationParameters::Matrix(_) => KernelId::of(&Project),
         RotationParameters::Hadamard(factors) => KernelId::of(&Rotate::new(factors.len() as u32 / 4)),
     };
-    let mut kernels = query_kernels::<T>(metric, dimension, Some(quantizer), multiprocessors);
-    kernels.extend([KernelId::of(&Residuals { element: T::KIND }), rotate, KernelId::of(&EncodeQueries)]);
+    let mut kernels = query_kernels(element, metric, dimension, Some(quantizer), multiprocessors);
+    kernels.extend([KernelId::of(&Residuals { element }), rotate, KernelId::of(&EncodeQueries)]);
     kernels
 }
 
@@ -289,16 +289,18 @@ fn trial_kernels(element: ElementKind, metric: Metric) -> [KernelId; 3] {
 
 /// The kernels that link vertices and take long to compile or are launched first; `has_sq4` if their vectors are
 /// quantized to SQ4, too. None if the device cannot build with these parameters.
-fn link_kernels<T: Element>(spec: &BuildSpec, has_sq4: bool, multiprocessors: u32) -> Vec<KernelId> {
+fn link_kernels(spec: &BuildSpec, has_sq4: bool, multiprocessors: u32) -> Vec<KernelId> {
     if crate::build::check_beam(&spec.params).is_err() {
         return Vec::new();
     }
-    let (form, beam_width) =
-        (DistanceForm::new(spec.metric, T::EXACT_SUMS), spec.params.bulk_beam_width(spec.metric) as u32);
-    let row_bytes = row_bytes::<T>(spec.dimension);
+    let (form, beam_width) = (
+        DistanceForm::new(spec.metric, spec.element.is_integer()),
+        spec.params.bulk_beam_width(spec.metric) as u32,
+    );
+    let row_bytes = spec.element.row_bytes(spec.dimension) as u32;
     let search = |beam_width, batch| {
         let warps = default_launch(batch, multiprocessors, row_bytes).warps;
-        KernelId::of(&Search::for_rows(T::KIND, form.op(), row_bytes, beam_width, warps))
+        KernelId::of(&Search::for_rows(spec.element, form.op(), row_bytes, beam_width, warps))
     };
     // The sample after the first pass, and passes with a wider beam.
     let wider = [(4, SAMPLE), (16, SAMPLE), (2, usize::MAX), (4, usize::MAX)]
@@ -315,9 +317,9 @@ fn link_kernels<T: Element>(spec: &BuildSpec, has_sq4: bool, multiprocessors: u3
         (vec![few, many], wider.map(|(beam_width, batch)| search(beam_width, batch)).into())
     };
     // Takes longest to compile, so it is begun first.
-    let merge = KernelId::of(&Merge::for_rows(T::KIND, form, row_bytes));
+    let merge = KernelId::of(&Merge::for_rows(spec.element, form, row_bytes));
     let link = [
-        KernelId::of(&PruneNew::for_rows(T::KIND, form, row_bytes)),
+        KernelId::of(&PruneNew::for_rows(spec.element, form, row_bytes)),
         KernelId::of(&ReverseEdges),
         KernelId::of(&Count),
         KernelId::of(&DigitOffsets),
@@ -334,23 +336,23 @@ fn link_kernels<T: Element>(spec: &BuildSpec, has_sq4: bool, multiprocessors: u3
 mod tests {
     use super::*;
     use jasper_core::synthetic::Clusters;
-    use jasper_core::{BuildParams, MatrixView, f16};
+    use jasper_core::{BuildParams, MatrixView};
     use jasper_ptx::Archive;
     use jasper_quant::Quantization;
 
     /// Every kernel that builds and searches of any rows preload must exist.
-    fn are_there<T: Element>(dimension: usize) {
+    fn are_there(element: ElementKind, dimension: usize) {
         let archive = Archive::read(gpu_kernels::PTX).unwrap();
         for metric in Metric::ALL {
-            let (element, params) = (T::KIND, BuildParams::default());
+            let params = BuildParams::default();
             let spec = BuildSpec { rows: 1000, element, dimension, metric, params };
-            let mut kernels = link_kernels::<T>(&spec, T::EXACT_SUMS && dimension >= 256, 132);
+            let mut kernels = link_kernels(&spec, element.is_integer() && dimension >= 256, 132);
             // Bytes are linked as they are.
-            if !T::EXACT_SUMS {
-                kernels.extend(trial_kernels(T::KIND, sq8_metric(metric)));
+            if !element.is_integer() {
+                kernels.extend(trial_kernels(element, sq8_metric(metric)));
             }
             assert!(kernels.len() >= 8, "{kernels:?}");
-            kernels.extend(query_kernels::<T>(metric, dimension, None, 132));
+            kernels.extend(query_kernels(element, metric, dimension, None, 132));
             for kernel in kernels {
                 assert!(archive.entries().any(|entry| entry == kernel.entry_point), "{kernel:?}");
             }
@@ -359,11 +361,11 @@ mod tests {
 
     #[test]
     fn preloaded_kernels_are_there() {
-        are_there::<u8>(128);
-        are_there::<i8>(100);
-        are_there::<i8>(768);
-        are_there::<f16>(96);
-        are_there::<f32>(960);
+        are_there(ElementKind::U8, 128);
+        are_there(ElementKind::I8, 100);
+        are_there(ElementKind::I8, 768);
+        are_there(ElementKind::F16, 96);
+        are_there(ElementKind::F32, 960);
     }
 
     #[test]
@@ -374,7 +376,7 @@ mod tests {
         let rows = MatrixView::new(&rows, 48).unwrap();
         for quantization in [Quantization::Rabitq { bits: 2 }, Quantization::Mixed { sectors: 1 }] {
             let quantizer = quantization.train(Metric::L2, rows, &pool).unwrap();
-            let kernels = code_kernels::<f32>(Metric::L2, 48, &*quantizer, 132);
+            let kernels = code_kernels(ElementKind::F32, Metric::L2, 48, &*quantizer, 132);
             assert_eq!(kernels.len(), 5);
             for kernel in kernels {
                 assert!(archive.entries().any(|entry| entry == kernel.entry_point), "{kernel:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpu_kernels::Stream as _;
-use jasper_core::{Element, VectorView};
+use jasper_core::{Element, VectorView, with_element};
 use jasper_vamana::{OperationCounts, SearchError, SearchParams, check_element};
 
 use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, median_time};
@@ -11,7 +11,7 @@ use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, media
 /// Repetitions of a measurement.
 const TIMES: usize = 9;
 
-impl<T: Element> DeviceSearcher<T> {
+impl DeviceSearcher {
     /// Measures a search with queries and results in device memory: the median time of the launches, measured with
     /// events, and hops and distances of each query, without those of the rerank. Arguments are those of
     /// [`Self::search_batch`].
@@ -20,7 +20,16 @@ impl<T: Element> DeviceSearcher<T> {
     /// Returns [`SearchError`].
     pub fn profile(
         &self,
-        graph: GraphView<'_, T>,
+        graph: GraphView<'_>,
+        queries: &[VectorView<'_>],
+        params: SearchParams<'_>,
+    ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
+        with_element!(graph.host().element(), T => self.profile_of::<T>(graph, queries, params))
+    }
+
+    fn profile_of<T: Element>(
+        &self,
+        graph: GraphView<'_>,
         queries: &[VectorView<'_>],
         params: SearchParams<'_>,
     ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use jasper_core::{Slot, VectorView, with_element};
+use jasper_core::{Slot, VectorView};
 use jasper_graph::{Graph, Snapshot, VectorError};
 use parking_lot::RwLock;
 
@@ -57,9 +57,7 @@ impl HostGraph {
         query: VectorView<'_>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
-        let snapshot = self.snapshot(params.filter);
-        check_element(&snapshot, &[query])?;
-        with_element!(snapshot.element(), T => executor.search_one::<T>(&snapshot, query.of(), params))
+        executor.search_one(&self.snapshot(params.filter), query, params)
     }
 
     /// Searches for several vectors: see [`CpuExecutor::search_batch`]. All see the same state of the graph.
@@ -73,12 +71,7 @@ impl HostGraph {
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
-        let snapshot = self.snapshot(params.filter);
-        check_element(&snapshot, queries)?;
-        with_element!(snapshot.element(), T => {
-            let queries: Vec<&[T]> = queries.iter().map(|query| query.of()).collect();
-            executor.search_batch(&snapshot, &queries, params, matches)
-        })
+        executor.search_batch(&self.snapshot(params.filter), queries, params, matches)
     }
 
     /// Inserts vectors: see [`insert`](crate::insert()).
@@ -281,7 +274,8 @@ mod tests {
             assert!(!change.is_finished());
             for key in 0..200 {
                 let vector = &first[key as usize * 16..][..16];
-                let hits = executor.search_one(&held, vector, SearchParams::new(1).beam_width(64)).unwrap();
+                let hits =
+                    executor.search_one(&held, vector.into(), SearchParams::new(1).beam_width(64)).unwrap();
                 assert_eq!((hits[0].key, hits[0].distance), (key, 0.0));
                 assert_eq!(held.vectors().get::<u8>(Slot::new(key as u32)), vector);
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jasper_core::{Element, Metric, padded_len};
+use jasper_core::{ElementKind, Metric};
 use jasper_quant::Quantizer;
 use jasper_quant::parameters::{CodeParameters, PANEL, RotationParameters};
 
@@ -201,12 +201,13 @@ impl<S: Stream> DeviceQuantizer<S> {
     /// Panics if they do not [fit](Self::fits).
     ///
     /// # Safety
-    /// `queries` holds as many queries, each padded to [`padded_len`]. They are written for this stream, and live until
+    /// `queries` holds as many queries of this type, each [padded](ElementKind::padded_len). They are written for this stream, and live until
     /// the launches have run, as does this quantizer, which another stream may have uploaded.
-    pub unsafe fn encode_queries<T: Element>(
+    pub unsafe fn encode_queries(
         &self,
         stream: &S,
-        queries: DevicePtr<T>,
+        element: ElementKind,
+        queries: DevicePtr<u8>,
         len: usize,
         codes: &mut QueryCodes<S>,
     ) -> Result<(), S::Error> {
@@ -214,9 +215,9 @@ impl<S: Stream> DeviceQuantizer<S> {
         let words = self.levels_words();
         for first in (0..len).step_by(self.chunk_rows()) {
             let count = (len - first).min(self.chunk_rows()) as u32;
-            let queries = queries.add(first * padded_len::<T>(self.dimension));
+            let queries = queries.add(first * element.row_bytes(self.dimension));
             // SAFETY: upheld by the caller; there is room, by the assertion.
-            let rotated = unsafe { self.rotate(stream, queries, count, &mut codes.scratch)? };
+            let rotated = unsafe { self.rotate(stream, element, queries, count, &mut codes.scratch)? };
             let (of_dimensions, half) = match &self.levels {
                 LevelParams::Rabitq { half } => (DevicePtr::null(), *half),
                 LevelParams::Mixed { dimensions } => (dimensions.input(), 0.0),
@@ -244,28 +245,29 @@ impl<S: Stream> DeviceQuantizer<S> {
     ///
     /// # Safety
     /// There are as many vectors, which live until the launches have run; the scratch memory has room for as many.
-    unsafe fn rotate<T: Element>(
+    unsafe fn rotate(
         &self,
         stream: &S,
-        rows: DevicePtr<T>,
+        element: ElementKind,
+        rows: DevicePtr<u8>,
         len: u32,
         scratch: &mut Scratch<S>,
     ) -> Result<RotatedResiduals, S::Error> {
         let (stride, rotated_stride) = self.strides();
         let residuals: DevicePtrMut<f32> = stream.output(&mut scratch.residuals);
         let args = ResidualArgs {
-            rows: rows.cast(),
+            rows,
             center: self.center.input(),
             residuals,
             sums: stream.output(&mut scratch.sums),
             rows_len: len,
-            row_bytes: (padded_len::<T>(self.dimension) * size_of::<T>()) as u32,
+            row_bytes: element.row_bytes(self.dimension) as u32,
             dimension: self.dimension as u32,
             stride: stride as u32,
             normalizes: self.normalizes.into(),
         };
         // SAFETY: upheld by the caller; buffers are freed after the launch.
-        unsafe { stream.launch(&Residuals { element: T::KIND }, args)? };
+        unsafe { stream.launch(&Residuals { element }, args)? };
         let (values, stride) = match &self.rotation {
             DeviceRotation::Hadamard { factors } => {
                 let dimension = stride as u32;

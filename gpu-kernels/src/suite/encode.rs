@@ -80,7 +80,9 @@ fn queries_agree<T: Element>(stream: &impl Stream, quantizer: &dyn Quantizer, ro
     assert!(on_device.fits(&codes, CODED) && !on_device.fits(&codes, CODED + 1));
     let rows_there = stream.upload(rows).unwrap();
     // SAFETY: there are more rows than that, which live until the downloads have waited.
-    unsafe { on_device.encode_queries(stream, rows_there.input(), CODED, &mut codes).unwrap() };
+    unsafe {
+        on_device.encode_queries(stream, T::KIND, rows_there.input().cast(), CODED, &mut codes).unwrap()
+    };
     let levels = stream.download(&codes.levels).unwrap();
     let levels: &[i8] = bytemuck::cast_slice(&levels);
     let query_factors = stream.download(&codes.query_factors).unwrap();

@@ -3,7 +3,7 @@
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::synthetic::Clusters;
-use jasper_core::{MatrixView, Metric};
+use jasper_core::{ElementKind, MatrixView, Metric};
 use jasper_cuda::Result;
 use jasper_quant::{Quantization, ThreadPoolBuilder};
 use serde_json::json;
@@ -39,7 +39,15 @@ pub fn run(bench: &Bench) -> Result<()> {
             let mut codes = on_device.query_codes(stream, QUERIES)?;
             let time = bench.time(|| {
                 // SAFETY: there are as many vectors, which live until the bench has waited.
-                unsafe { on_device.encode_queries(stream, vectors.input(), QUERIES, &mut codes) }
+                unsafe {
+                    on_device.encode_queries(
+                        stream,
+                        ElementKind::F32,
+                        vectors.input().cast(),
+                        QUERIES,
+                        &mut codes,
+                    )
+                }
             })?;
             let what = json!({
                 "what": "encode_queries", "code": code.to_string(), "dimension": dimension, "queries": QUERIES,

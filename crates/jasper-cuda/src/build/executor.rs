@@ -1,6 +1,5 @@
 //! The steps of builds and updates, as launches in one stream.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use gpu_kernels::edges::{
@@ -15,7 +14,7 @@ use gpu_kernels::prune::{
 use gpu_kernels::search::{Search, SearchArgs};
 use gpu_kernels::sort::{Pairs, SortScratch, sort_pairs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
-use jasper_core::{BitSet, BuildParams, Element, Neighbor, Slot};
+use jasper_core::{BitSet, BuildParams, Neighbor, Slot};
 use jasper_graph::Graph;
 use jasper_vamana::{
     BeamSize, CandidateSearch, ChunkEdges, CpuExecutor, Executor, GraphAccess, MutableGraph, OperationCounts,
@@ -48,21 +47,20 @@ const MIN_CANDIDATES: usize = 4;
 /// All kernels are queued in one stream. In a batch of a bulk build, the host waits for a few counters: once per chunk
 /// of searches, once for the back edges, and once per chunk of merges.
 #[derive(Debug)]
-pub struct DeviceExecutor<T, S = crate::Stream> {
+pub struct DeviceExecutor<S = crate::Stream> {
     pub(super) stream: S,
     params: BuildParams,
     /// Provides the threads for the work on the host.
     cpu: Arc<CpuExecutor>,
     /// Whether updates choose edges by exact distances of float vectors, never by those of SQ8 vectors.
     exact_linking: bool,
-    element: PhantomData<fn() -> T>,
 }
 
-impl<T: Element, S: Stream> DeviceExecutor<T, S> {
+impl<S: Stream> DeviceExecutor<S> {
     /// An executor for copies of `graph` on the device of `stream`. The threads of `cpu` do the work on the host.
     pub fn new(stream: S, graph: &Graph, cpu: Arc<CpuExecutor>) -> Self {
         let params = *graph.params();
-        Self { stream, params, cpu, exact_linking: false, element: PhantomData }
+        Self { stream, params, cpu, exact_linking: false }
     }
 
     /// Sets whether updates choose edges by exact distances of float vectors. Otherwise large ones use distances of SQ8
@@ -99,7 +97,7 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     }
 
     /// The vertices that these rows, once written, cut off from their parents in the spanning tree, if there is one.
-    fn detached(&self, graph: &DeviceGraph<T, S>, rows: &EdgeRows<S>) -> Result<Vec<Slot>, S::Error> {
+    fn detached(&self, graph: &DeviceGraph<S>, rows: &EdgeRows<S>) -> Result<Vec<Slot>, S::Error> {
         let Some(parents) = &graph.parents else { return Ok(Vec::new()) };
         let mut detached = self.stream.allocate(rows.edges_len().min(parents.len()))?;
         let mut detached_len = self.stream.upload(&[0])?;
@@ -135,22 +133,22 @@ impl<T: Element, S: Stream> DeviceExecutor<T, S> {
     }
 
     /// Panics unless an earlier step computed its result from this graph: kernels use its slots as indices.
-    fn assert_same_graph(&self, graph: &DeviceGraph<T, S>, id: GraphId) {
+    fn assert_same_graph(&self, graph: &DeviceGraph<S>, id: GraphId) {
         assert_eq!(graph.id, id, "the result of a step is for the graph that it was computed from");
     }
 }
 
-impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
+impl<S: Stream<Error: Clone>> DeviceExecutor<S> {
     /// The copy of `graph`, whose arrays belong to the stream of this executor.
-    fn device_graph<'a>(&self, graph: &'a HostAndDeviceGraph<T, S>) -> &'a DeviceGraph<T, S> {
+    fn device_graph<'a>(&self, graph: &'a HostAndDeviceGraph<S>) -> &'a DeviceGraph<S> {
         let graph = graph.on_device();
         self.stream.check_owner(&graph.edges);
         graph
     }
 }
 
-impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
-    type Graph = HostAndDeviceGraph<T, S>;
+impl<S: Stream<Error: Clone>> Executor for DeviceExecutor<S> {
+    type Graph = HostAndDeviceGraph<S>;
     type Error = S::Error;
     type Candidates = Candidates<S>;
     type Edges = Edges<S>;
@@ -165,7 +163,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn quantize_for_linking(
         &self,
-        graph: &mut dyn GraphAccess<HostAndDeviceGraph<T, S>>,
+        graph: &mut dyn GraphAccess<HostAndDeviceGraph<S>>,
         new: &[Slot],
         distances: u64,
     ) -> Result<(), S::Error> {
@@ -177,7 +175,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn find_candidates(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         chunk: &[Slot],
         search: CandidateSearch,
     ) -> Result<Candidates<S>, S::Error> {
@@ -237,7 +235,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn find_duplicates(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         mut candidates: Candidates<S>,
     ) -> Result<Candidates<S>, S::Error> {
         let (graph, stream) = (self.device_graph(graph), &self.stream);
@@ -255,7 +253,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn add_peers(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         mut candidates: Candidates<S>,
         sampling: PeerSampling,
     ) -> Result<Candidates<S>, S::Error> {
@@ -283,7 +281,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn prune(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         mut candidates: Candidates<S>,
         with_rows: bool,
     ) -> Result<ChunkEdges<Edges<S>>, S::Error> {
@@ -351,11 +349,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
         Ok(ChunkEdges { edges, duplicates, cost: cost_of(&counters) })
     }
 
-    fn publish_edges(
-        &self,
-        graph: &mut HostAndDeviceGraph<T, S>,
-        chunks: &[Edges<S>],
-    ) -> Result<(), S::Error> {
+    fn publish_edges(&self, graph: &mut HostAndDeviceGraph<S>, chunks: &[Edges<S>]) -> Result<(), S::Error> {
         let graph = graph.on_device_mut();
         chunks.iter().try_for_each(|edges| {
             self.assert_same_graph(graph, edges.graph);
@@ -410,7 +404,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn merge(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         back_edges: &mut BackEdges<S>,
         max_kept: Option<usize>,
     ) -> Result<Option<NewRows<S>>, S::Error> {
@@ -456,7 +450,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn publish_rows(
         &self,
-        graph: &mut HostAndDeviceGraph<T, S>,
+        graph: &mut HostAndDeviceGraph<S>,
         new_rows: NewRows<S>,
     ) -> Result<Published, S::Error> {
         let graph = graph.on_device_mut();
@@ -469,19 +463,15 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
         Ok(Published { cost: new_rows.cost, detached: new_rows.detached })
     }
 
-    fn incoming_edges(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<u32>, S::Error> {
+    fn incoming_edges(&self, graph: &HostAndDeviceGraph<S>) -> Result<Vec<u32>, S::Error> {
         self.device_graph(graph).incoming_edges()
     }
 
-    fn rows_to_repair(&self, graph: &HostAndDeviceGraph<T, S>) -> Result<Vec<Slot>, S::Error> {
+    fn rows_to_repair(&self, graph: &HostAndDeviceGraph<S>) -> Result<Vec<Slot>, S::Error> {
         self.device_graph(graph).rows_to_repair()
     }
 
-    fn repair_rows(
-        &self,
-        graph: &HostAndDeviceGraph<T, S>,
-        vertices: &[Slot],
-    ) -> Result<NewRows<S>, S::Error> {
+    fn repair_rows(&self, graph: &HostAndDeviceGraph<S>, vertices: &[Slot]) -> Result<NewRows<S>, S::Error> {
         let (host, graph, stream) = (graph.host(), self.device_graph(graph), &self.stream);
         graph.check_vertices(vertices);
         let input = graph.linking_input();
@@ -503,7 +493,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn reachable(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         start: Slot,
         vertices: Vertices,
     ) -> Result<BitSet, S::Error> {
@@ -515,7 +505,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
         Ok(BitSet::from_words(reached.map(|(word, avoided)| word & !avoided).collect()))
     }
 
-    fn spanning_tree(&self, graph: &HostAndDeviceGraph<T, S>, start: Slot) -> Result<Vec<u32>, S::Error> {
+    fn spanning_tree(&self, graph: &HostAndDeviceGraph<S>, start: Slot) -> Result<Vec<u32>, S::Error> {
         let (graph, stream) = (graph.on_device(), &self.stream);
         let mut parents = stream.allocate(graph.slots())?;
         stream.fill(&mut parents, NO_SLOT.to_ne_bytes()[0])?;
@@ -529,7 +519,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn nearest_with_room(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         candidates: Candidates<S>,
         reached: &BitSet,
     ) -> Result<Vec<(Slot, Neighbor)>, S::Error> {
@@ -561,7 +551,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn edge_rows(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         vertices: &[Slot],
     ) -> Result<Vec<Vec<Slot>>, S::Error> {
         graph.on_device().download_rows(vertices)
@@ -569,7 +559,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
 
     fn new_rows(
         &self,
-        graph: &HostAndDeviceGraph<T, S>,
+        graph: &HostAndDeviceGraph<S>,
         vertices: &[Slot],
         rows: &[Vec<Slot>],
     ) -> Result<NewRows<S>, S::Error> {
@@ -578,7 +568,7 @@ impl<T: Element, S: Stream<Error: Clone>> Executor for DeviceExecutor<T, S> {
         Ok(NewRows { rows, graph, cost, detached: Vec::new(), is_small: false, detached_rows: None })
     }
 
-    fn sync_host_edges(&self, graph: &mut HostAndDeviceGraph<T, S>) -> Result<(), S::Error> {
+    fn sync_host_edges(&self, graph: &mut HostAndDeviceGraph<S>) -> Result<(), S::Error> {
         graph.sync_host_edges(self.cpu.pool())
     }
 }

@@ -16,7 +16,7 @@ use gpu_kernels::edges::{FindDetached, FindDetachedArgs};
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::prune::{Merge, MergeArgs};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 use jasper_graph::Graph;
 
 use super::candidates::{COUNTER_WORDS, Candidates};
@@ -37,11 +37,7 @@ pub(super) struct MergeRoom<S: Stream>(S::Buffer<u32>);
 
 impl<S: Stream> MergeRoom<S> {
     /// For the edges of `vertices`, whatever they are; `None` if there may be many targets.
-    pub(super) fn new<T: Element>(
-        stream: &S,
-        graph: &DeviceGraph<T, S>,
-        vertices: usize,
-    ) -> Result<Option<Self>, S::Error> {
+    pub(super) fn new(stream: &S, graph: &DeviceGraph<S>, vertices: usize) -> Result<Option<Self>, S::Error> {
         let targets = vertices * graph.edges_stride() as usize;
         if targets > FEW_TARGETS {
             return Ok(None);
@@ -70,7 +66,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new<T: Element, S: Stream>(graph: &DeviceGraph<T, S>, edges: usize, targets: usize) -> Self {
+    fn new<S: Stream>(graph: &DeviceGraph<S>, edges: usize, targets: usize) -> Self {
         let (stride, is_few) = (graph.edges_stride(), targets <= FEW_TARGETS);
         // A vertex is in the list once at most.
         let most = |parents: usize| (targets * stride as usize).min(parents);
@@ -122,12 +118,12 @@ impl<S: Stream> ReversedEdges<S> {
     }
 }
 
-impl<T: Element, S: Stream<Error: Clone>> DeviceExecutor<T, S> {
+impl<S: Stream<Error: Clone>> DeviceExecutor<S> {
     /// The new rows of all targets of these edges.
     pub(super) fn merge_few(
         &self,
         host: &Graph,
-        graph: &DeviceGraph<T, S>,
+        graph: &DeviceGraph<S>,
         edges: ReversedEdges<S>,
         max_kept: u32,
     ) -> Result<NewRows<S>, S::Error> {

@@ -18,7 +18,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use jasper_core::{Element, ProgressFn, with_element};
+use jasper_core::ProgressFn;
 use jasper_data::parallel;
 use jasper_graph::Graph;
 use jasper_vamana::{
@@ -72,8 +72,7 @@ pub fn quantize_on_device(
     let stream = Stream::new(context)?;
     let (quantizer, rows) = parallel::install(cpu.pool(), || {
         let quantizer = ScalarQuantizer::new(graph);
-        let rows = with_element!(graph.element(), T => Sq8Rows::upload::<T>(&stream, graph, &quantizer));
-        rows.map(|rows| (quantizer, rows))
+        Sq8Rows::upload(&stream, graph, &quantizer).map(|rows| (quantizer, rows))
     })?;
     let Some(quantizer) = rows.trial(&stream, cpu.pool(), graph, quantizer)? else { return Ok(None) };
     let rows = rows.with_sq4(&stream, &quantizer, room_for_sq4)?;
@@ -117,11 +116,9 @@ pub fn link_on_device(
     let linker =
         parallel::install(cpu.pool(), || BulkLinker::new(&mut graph, &order, quantizer, checkpoints))?;
     let _retention = PoolRetention::new(context)?;
-    with_element!(graph.element(), T => {
-        let copy = parallel::install(cpu.pool(), || upload::<T>(context, &graph, quantized))?;
-        let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
-        linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
-    })
+    let copy = parallel::install(cpu.pool(), || upload(context, &graph, quantized))?;
+    let executor = DeviceExecutor::new(copy.stream.clone(), &graph, cpu.clone());
+    linker.run(&executor, HostAndDeviceGraph::new(graph, copy), progress)
 }
 
 /// Checks that the build fits the memory of the device, and returns how many more bytes may be used. The host's part of
@@ -135,11 +132,11 @@ fn room_beside_build(context: &Context, graph: &Graph, exact_linking: bool) -> R
     planned.map_err(|kind| context.fail(kind))
 }
 
-fn upload<T: Element>(
+fn upload(
     context: &Context,
     graph: &Graph,
     quantized: Option<QuantizedVectors>,
-) -> Result<DeviceGraph<T>, Error> {
+) -> Result<DeviceGraph, Error> {
     let copy = match quantized {
         Some(QuantizedVectors { stream, rows, .. }) => DeviceGraph::with_sq8(&stream, graph, rows)?,
         None => DeviceGraph::upload(&Stream::new(context)?, graph, MemorySpace::Device)?,

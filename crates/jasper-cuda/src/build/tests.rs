@@ -64,7 +64,7 @@ fn built_with<T: Element>(
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let quantized = room_for_sq4.map(|room| {
         let quantizer = ScalarQuantizer::new(&graph);
-        let rows = Sq8Rows::upload::<T>(&stream, &graph, &quantizer).unwrap();
+        let rows = Sq8Rows::upload(&stream, &graph, &quantizer).unwrap();
         let quantizer = rows.trial(&stream, cpu.pool(), &graph, quantizer).unwrap().unwrap();
         let rows = rows.with_sq4(&stream, &quantizer, room).unwrap();
         (quantizer, rows)
@@ -72,7 +72,7 @@ fn built_with<T: Element>(
     let (quantizer, quantized) = quantized.unzip();
     let linker = BulkLinker::new(&mut graph, &order, quantizer.as_ref(), checkpoints)?;
     let copy = match quantized {
-        Some(rows) => DeviceGraph::<T, _>::with_sq8(&stream, &graph, rows).unwrap(),
+        Some(rows) => DeviceGraph::with_sq8(&stream, &graph, rows).unwrap(),
         None => DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap(),
     };
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
@@ -93,7 +93,7 @@ fn rotated_bytes_are_those_of_the_host() {
         let quantizer = ScalarQuantizer::new(&graph);
         assert!(quantizer.rotation().is_some());
         let stream = EmulatedStream::new(Emulator::new(5).threads(2));
-        let sq8 = Sq8Rows::upload::<f16>(&stream, &graph, &quantizer).unwrap();
+        let sq8 = Sq8Rows::upload(&stream, &graph, &quantizer).unwrap();
         let slots: Vec<Slot> = graph.keys().vertices().collect();
         assert_eq!(stream.download(sq8.bytes()).unwrap(), quantizer.quantize_slots(&graph, &slots));
     }
@@ -265,7 +265,7 @@ fn a_build_can_be_cancelled() {
     graph.adjacency_mut().set_start_points(vec![Slot::new(0)]);
     let order: Vec<Slot> = (1..60).map(Slot::new).collect();
     let stream = EmulatedStream::new(Emulator::new(8));
-    let copy = DeviceGraph::<u8, _>::upload(&stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let cpu = CpuExecutor::new(1).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let mut cancel = |progress: Progress| {
@@ -358,7 +358,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let Ingested { mut graph, order, .. } = ingested;
     let plan = plan_build(&BuildSpec::of(&graph), true).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));
-    let copy = DeviceGraph::<T, _>::upload(&stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::upload(&stream, &graph, MemorySpace::Device).unwrap();
     let executor = DeviceExecutor::new(stream.clone(), &graph, cpu.into());
     let linker = BulkLinker::new(&mut graph, &order, None, None).unwrap();
     linker.run(&executor, HostAndDeviceGraph::new(graph, copy), &mut no_progress).unwrap();

@@ -6,7 +6,7 @@ use std::ops::Range;
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
-use jasper_core::{Element, Slot, padded_len};
+use jasper_core::Slot;
 use jasper_graph::{ChangedSlots, Graph};
 
 use super::edges::EdgeRows;
@@ -22,7 +22,7 @@ const MAX_GROWTH: usize = 1 << 20;
 /// Consecutive rows that the host writes, in less time than two launches take.
 const MAX_WRITTEN: usize = 64;
 
-impl<T: Element, S: Stream> DeviceGraph<T, S> {
+impl<S: Stream> DeviceGraph<S> {
     /// Applies the changes that `host` has had since this was a copy of it. New slots have no edges.
     ///
     /// Copies the changed rows and words, with one copy per contiguous run.
@@ -49,20 +49,20 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         // Most changes list their slots in order: these lists are not copied.
         let rows = sorted_slots(Cow::from(&changes.vectors), host.slots());
         let keys = sorted_slots(Cow::from(&changes.keys), host.slots());
-        let width = padded_len::<T>(self.dimension);
+        let width = self.row_bytes() as usize;
         let new_rows = match (self.has_vectors, host.has_vectors()) {
             // Dropping them is undone.
             (false, true) => {
                 let moved = self.stream.grow(&mut self.rows, self.capacity * width)?;
                 moved.into_iter().for_each(|array| self.old.keep(OldArray::Rows(array)));
-                spans(0..host.slots(), width * size_of::<T>())
+                spans(0..host.slots(), width)
             }
-            (true, true) => spans(indices(&rows), width * size_of::<T>()),
+            (true, true) => spans(indices(&rows), width),
             (_, false) => Vec::new(),
         };
         for rows in new_rows {
             write_rows(&self.stream, &mut self.rows, rows, width, &|slot, out| {
-                out.copy_from_slice(host.vectors().padded(slot));
+                out.copy_from_slice(host.vectors().padded_bytes(slot));
             })?;
         }
         self.has_vectors = host.has_vectors();
@@ -160,10 +160,11 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// Grows every table to at least `slots` slots.
     fn reserve(&mut self, slots: usize) -> Result<(), S::Error> {
         if slots > self.capacity {
+            let row_bytes = self.row_bytes() as usize;
             let (stream, old) = (&self.stream, &mut self.old);
             let capacity = slots.max(self.capacity + (self.capacity / GROWTH).min(MAX_GROWTH));
             if self.has_vectors {
-                let moved = stream.grow(&mut self.rows, capacity * padded_len::<T>(self.dimension))?;
+                let moved = stream.grow(&mut self.rows, capacity * row_bytes)?;
                 moved.into_iter().for_each(|array| old.keep(OldArray::Rows(array)));
             }
             let moved = stream.grow(&mut self.edges, capacity * self.edges_stride)?;

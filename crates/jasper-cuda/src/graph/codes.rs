@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpu_kernels::codes::{CodeArgs, QueryFactors};
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::{Buffer as _, DevicePtr, Stream};
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 use jasper_graph::{Codes, Graph};
 use jasper_quant::Quantizer;
 
@@ -71,7 +71,7 @@ impl<S: Stream> DeviceCodes<S> {
     }
 
     /// All arrays that searches may read.
-    fn into_old<T: Element>(self) -> [OldArray<T, S>; 2] {
+    fn into_old(self) -> [OldArray<S>; 2] {
         [OldArray::Words(self.table), OldArray::Quantizer(self.on_device)]
     }
 
@@ -96,13 +96,13 @@ impl<S: Stream> DeviceCodes<S> {
     /// # Errors
     /// Returns the device's error. The copy is then inconsistent until a call with the same rows, and later ones,
     /// succeeds.
-    pub(super) fn apply_changes<T: Element>(
+    pub(super) fn apply_changes(
         copy_of: &mut Option<Self>,
         stream: &S,
         host: &Graph,
         rows: impl Iterator<Item = Range<usize>>,
         capacity: usize,
-        mut keep: impl FnMut(OldArray<T, S>),
+        mut keep: impl FnMut(OldArray<S>),
     ) -> Result<(), S::Error> {
         let Some(codes) = host.vectors().codes() else {
             copy_of.take().into_iter().flat_map(Self::into_old).for_each(keep);

@@ -2,7 +2,7 @@
 
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs, RenameEdges, RenameEdgesArgs};
 use gpu_kernels::{Buffer as _, DevicePtrMut, Stream};
-use jasper_core::{Element, Key, Slot, padded_len};
+use jasper_core::{Key, Slot};
 
 use super::{DeviceGraph, OldArray};
 
@@ -21,7 +21,7 @@ pub(super) struct SlotMoves<S: Stream> {
     kept: usize,
 }
 
-impl<T: Element, S: Stream> DeviceGraph<T, S> {
+impl<S: Stream> DeviceGraph<S> {
     /// Uploads the moves for [`Self::compact`]: pairs (from, to) of slots, where `from` is at least `kept`, and `to` is
     /// a free slot below `kept`.
     ///
@@ -83,7 +83,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
             (stream.output(&mut self.keys).cast(), size_of::<Key>() / WORD),
         ];
         if self.has_vectors {
-            let words = padded_len::<T>(self.dimension) * size_of::<T>() / WORD;
+            let words = self.row_bytes() as usize / WORD;
             tables.push((stream.output(&mut self.rows).cast(), words));
         }
         tables.extend(self.terms.as_mut().map(|terms| (stream.output(terms).cast(), 1)));

@@ -8,7 +8,7 @@ use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::prune::{PublishRows, PublishRowsArgs};
 use gpu_kernels::rows::{CopyRows, CopyRowsArgs};
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{Graph, SEGMENT_ROWS};
 use rustc_hash::FxHashMap;
@@ -197,7 +197,7 @@ impl RecentRows {
     }
 }
 
-impl<T: Element, S: Stream> DeviceGraph<T, S> {
+impl<S: Stream> DeviceGraph<S> {
     /// Begins a transaction, which ends with [`Self::commit`] or [`Self::rollback`].
     pub(super) fn begin(&mut self) {
         self.recent.clear();

@@ -30,7 +30,6 @@ mod tables;
 #[cfg(test)]
 mod update_tests;
 
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -39,7 +38,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytemuck::Pod;
 use gpu_kernels::graph::{DistanceForm, GraphArgs, NO_SLOT, Origins};
 use gpu_kernels::{Buffer as _, DevicePtr, RowShape};
-use jasper_core::{BitSet, BuildParams, Element, ElementKind, Key, Metric, Slot, padded_len};
+use jasper_core::{BitSet, BuildParams, ElementKind, Key, Metric, Slot};
 use jasper_data::parallel;
 use jasper_graph::{Center, Graph};
 
@@ -59,8 +58,8 @@ use tables::{AsyncReaders, OldArray, OldArrays};
 
 /// The length of a row of edges is a multiple of this, which is one load of a warp, and one cache line.
 const EDGE_ALIGN: usize = 32;
-/// Elements per task of the thread pool.
-const TASK_ELEMENTS: usize = 32 << 10;
+/// Bytes per task of the thread pool.
+const TASK_BYTES: usize = 128 << 10;
 
 /// Identifies a copy within the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +73,12 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 /// The vectors may be in pinned host memory instead, which kernels access over PCIe. This suits quantized searches,
 /// which traverse the graph by codes and read only the vectors of their candidates.
 #[derive(Debug)]
-pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+pub struct DeviceGraph<S: gpu_kernels::Stream = Stream> {
     /// Allocated every table, and makes all changes.
     pub(crate) stream: S,
-    /// `[slots][padded dimension]`, on the device or on the host; empty if the graph has only codes, or is built by
-    /// SQ8 vectors.
-    rows: S::Buffer<T>,
+    /// `[slots][row_bytes]`, on the device or on the host; empty if the graph has only codes, or is built by SQ8 vectors.
+    rows: S::Buffer<u8>,
+    element: ElementKind,
     /// Whether the graph has vectors, or only codes.
     has_vectors: bool,
     /// `[slots][edges_stride]`
@@ -118,12 +117,12 @@ pub struct DeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
     /// What searches with filters by attributes keep there.
     columns: Arc<DeviceColumns<S>>,
     /// Arrays that were replaced, and that searches may still read.
-    old: OldArrays<T, S>,
+    old: OldArrays<S>,
     /// The tables as searches read them, since the last change.
-    searched: Option<SearchTables<T, S>>,
+    searched: Option<SearchTables<S>>,
 }
 
-impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
+impl<S: gpu_kernels::Stream> DeviceGraph<S> {
     /// Copies `graph` to the device of `stream`, in stream order, with its vectors stored as `vectors` says. The host's
     /// part runs in the current rayon pool.
     ///
@@ -133,17 +132,17 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
     where
         S: Clone,
     {
-        let width = padded_len::<T>(graph.dimension());
+        let width = graph.vectors().row_bytes();
         let rows = if graph.has_vectors() { graph.slots() } else { 0 };
         let mut rows_table = allocate_rows(stream, vectors, rows * width)?;
         write_rows(stream, &mut rows_table, 0..rows, width, &|slot, out| {
-            out.copy_from_slice(graph.vectors().padded(slot));
+            out.copy_from_slice(graph.vectors().padded_bytes(slot));
         })?;
         Self::with_rows(stream, graph, rows_table)
     }
 
     /// Copies everything but the vectors, which are in `rows`.
-    fn with_rows(stream: &S, graph: &Graph, rows: S::Buffer<T>) -> Result<Self, S::Error>
+    fn with_rows(stream: &S, graph: &Graph, rows: S::Buffer<u8>) -> Result<Self, S::Error>
     where
         S: Clone,
     {
@@ -154,6 +153,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             stream: stream.clone(),
             has_vectors: graph.has_vectors(),
             rows,
+            element: graph.element(),
             edges: edges(stream, graph, edges_stride)?,
             terms: graph
                 .vectors()
@@ -213,12 +213,12 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             columns: Arc::clone(&self.columns),
             async_readers: Arc::clone(&self.async_readers),
             readers,
-            element: PhantomData,
+            element: self.element,
         });
     }
 
     /// What searches read.
-    pub(crate) fn searched(&self) -> &SearchTables<T, S> {
+    pub(crate) fn searched(&self) -> &SearchTables<S> {
         self.searched.as_ref().expect("they are made with the graph")
     }
 
@@ -229,7 +229,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
     /// Bytes of device memory, including capacity for growth and without vectors on the host.
     pub fn bytes(&self) -> u64 {
-        let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() * size_of::<T>() };
+        let rows = if self.rows.is_on_host() { 0 } else { self.rows.len() };
         let tables = rows
             + (self.edges.len() + self.start_points.len() + self.live.len()) * size_of::<u32>()
             + self.terms.as_ref().map_or(0, |terms| terms.len() * size_of::<f32>())
@@ -251,12 +251,12 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
     /// Elements per row of vectors or queries, with padding.
     pub(crate) fn row_len(&self) -> usize {
-        padded_len::<T>(self.dimension)
+        self.element.padded_len(self.dimension)
     }
 
     /// Bytes per row of vectors or queries, with padding.
     pub(crate) fn row_bytes(&self) -> u32 {
-        row_bytes::<T>(self.dimension)
+        self.element.row_bytes(self.dimension) as u32
     }
 
     /// Entries per row of edges.
@@ -282,7 +282,7 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
             keys: self.keys.input(),
             start_points: self.start_points.input(),
             start_points_len: self.start_points.len() as u32,
-            shape: RowShape::new((self.row_len() * size_of::<T>()) as u32),
+            shape: RowShape::new(self.row_bytes()),
             edges_stride: self.edges_stride(),
             capacity: self.capacity as u32,
             origins: origins(&self.center),
@@ -296,16 +296,16 @@ impl<T: Element, S: gpu_kernels::Stream> DeviceGraph<T, S> {
 
     /// How kernels compute distances from queries; the same as on the host.
     pub(crate) fn form(&self) -> DistanceForm {
-        DistanceForm::new(self.metric, T::EXACT_SUMS)
+        DistanceForm::new(self.metric, self.element.is_integer())
     }
 
     /// The graph as kernels read it.
     pub(crate) fn input(&self) -> KernelGraph {
-        KernelGraph { args: self.args(), element: T::KIND, form: self.form() }
+        KernelGraph { args: self.args(), element: self.element, form: self.form() }
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> Drop for DeviceGraph<T, S> {
+impl<S: gpu_kernels::Stream> Drop for DeviceGraph<S> {
     fn drop(&mut self) {
         // Launches in other streams may still read the graph. After a failure they no longer run.
         let _ = self.wait_for_readers();
@@ -334,11 +334,6 @@ impl KernelGraph {
 fn origins(center: &Center) -> Origins {
     let (term_weights, alpha_offsets) = (center.term_weights(), center.alpha_offsets());
     Origins { zero_above: center.zero_above(), term_weights, alpha_offsets }
-}
-
-/// Bytes per row of vectors, with padding.
-pub(crate) fn row_bytes<T: Element>(dimension: usize) -> u32 {
-    (padded_len::<T>(dimension) * size_of::<T>()) as u32
 }
 
 /// The words of a set of slots as a bitmap of `len` words.
@@ -417,7 +412,7 @@ fn write_rows<T: Pod + Send, S: gpu_kernels::Stream>(
 ) -> Result<(), S::Error> {
     stream.write_range(buffer, rows.start * width..rows.end * width, width, |range, out| {
         let first = range.start / width;
-        let rows_per_task = (TASK_ELEMENTS / width).max(1);
+        let rows_per_task = (TASK_BYTES / (width * size_of::<T>())).max(1);
         parallel::for_each(out.chunks_mut(rows_per_task * width).enumerate(), |(task, out)| {
             for (row, out) in out.chunks_exact_mut(width).enumerate() {
                 fill(Slot::from_index(first + task * rows_per_task + row), out);
@@ -449,7 +444,7 @@ mod tests {
         }
         host.adjacency_mut().set_start_points([40, 3, 40].map(Slot::new).to_vec());
         let stream = EmulatedStream::new(Emulator::new(1));
-        let upload = |host: &Graph, vectors| DeviceGraph::<i8, _>::upload(&stream, host, vectors).unwrap();
+        let upload = |host: &Graph, vectors| DeviceGraph::upload(&stream, host, vectors).unwrap();
         let whole = upload(&host, MemorySpace::Device);
         assert_eq!(stream.download(&whole.live).unwrap(), [u32::MAX, u32::MAX, 0b11_1111]);
         assert_eq!(stream.download(&whole.start_points).unwrap(), [3, 40]);
@@ -461,7 +456,7 @@ mod tests {
         let terms = stream.download(terms).unwrap();
         for slot in (0..70).map(Slot::new) {
             let at = slot.index();
-            assert_eq!(rows[at * 32..][..32], *host.vectors().padded::<i8>(slot));
+            assert_eq!(rows[at * 32..][..32], *host.vectors().padded_bytes(slot));
             assert_eq!(edges[at * 64..][..2], [(slot.get() + 1) % 70, (slot.get() + 9) % 70]);
             assert_eq!(edges[at * 64 + 2..][..62], [NO_SLOT; 62]);
             assert_eq!(terms[at], host.vectors().terms().unwrap().at(at));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jasper_core::{Element, Slot};
+use jasper_core::Slot;
 use jasper_data::ThreadPool;
 use jasper_graph::{ChangedSlots, Graph};
 use jasper_vamana::{CompactReport, GraphAccess, MutableGraph, compaction_moves};
@@ -19,9 +19,9 @@ use crate::{GraphView, Stream};
 ///
 /// When a change returns, launches in all streams see it. Here a change has the graph exclusively (`&mut`). To change it
 /// while it is searched, there is [`SearchedGraph`](super::SearchedGraph).
-pub struct HostAndDeviceGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+pub struct HostAndDeviceGraph<S: gpu_kernels::Stream = Stream> {
     host: Graph,
-    copy: DeviceGraph<T, S>,
+    copy: DeviceGraph<S>,
     /// Changes of the host's graph that may not have been applied to the copy yet.
     pending: ChangedSlots,
     host_edges: HostEdges,
@@ -42,14 +42,15 @@ enum HostEdges {
     Stale,
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> {
+impl<S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<S> {
     /// Combines a graph with its device copy. Before launches in other streams read it, all work of the stream that
     /// uploaded the copy must be complete.
     ///
     /// # Panics
-    /// Panics if the two have different numbers of slots.
-    pub fn new(mut host: Graph, copy: DeviceGraph<T, S>) -> Self {
-        assert_eq!(host.slots(), copy.slots(), "the copy is of this graph");
+    /// Panics if the two have different numbers of slots, dimensions or element types.
+    pub fn new(mut host: Graph, copy: DeviceGraph<S>) -> Self {
+        let shape = (copy.slots(), copy.dimension, copy.element);
+        assert_eq!((host.slots(), host.dimension(), host.element()), shape, "the copy is of this graph");
         host.take_changes();
         Self {
             host,
@@ -62,7 +63,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     }
 
     /// The copy on the device.
-    pub fn on_device(&self) -> &DeviceGraph<T, S> {
+    pub fn on_device(&self) -> &DeviceGraph<S> {
         &self.copy
     }
 
@@ -71,7 +72,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     /// # Safety
     /// The snapshot is dropped before the graph. What reads it ends or [is marked](super::SearchTables::mark_async_reader)
     /// before the snapshot is dropped.
-    pub(super) unsafe fn snapshot(&self) -> GraphSnapshot<T, S> {
+    pub(super) unsafe fn snapshot(&self) -> GraphSnapshot<S> {
         let has_host_edges = self.host_edges == HostEdges::Uploaded;
         // SAFETY: the host's graph is searched from its start points along edges that are loaded, if it has edges, and
         // for its keys.
@@ -91,7 +92,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     }
 
     /// The copy, to change its edges.
-    pub(crate) fn on_device_mut(&mut self) -> &mut DeviceGraph<T, S> {
+    pub(crate) fn on_device_mut(&mut self) -> &mut DeviceGraph<S> {
         self.free_host_edges();
         &mut self.copy
     }
@@ -269,7 +270,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<T, S> 
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for HostAndDeviceGraph<T, S> {
+impl<S: gpu_kernels::Stream<Error: Clone>> MutableGraph for HostAndDeviceGraph<S> {
     type Error = S::Error;
 
     fn host(&self) -> &Graph {
@@ -313,7 +314,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> MutableGraph for HostAndD
     }
 }
 
-impl<T: Element> HostAndDeviceGraph<T> {
+impl HostAndDeviceGraph {
     /// Checks that the kernels of updates support the graph's parameters.
     ///
     /// # Errors
@@ -332,14 +333,14 @@ impl<T: Element> HostAndDeviceGraph<T> {
     ///
     /// # Errors
     /// Returns the error that made the copy unusable, if any.
-    pub fn view(&self) -> crate::Result<GraphView<'_, T>> {
+    pub fn view(&self) -> crate::Result<GraphView<'_>> {
         self.check()?;
         Ok(GraphView::new(&self.host, self.on_device().searched()))
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for HostAndDeviceGraph<T, S> {
+impl<S: gpu_kernels::Stream> fmt::Debug for HostAndDeviceGraph<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HostAndDeviceGraph({} slots of {})", self.copy.slots(), T::KIND)
+        write!(f, "HostAndDeviceGraph({} slots of {})", self.copy.slots(), self.host.element())
     }
 }

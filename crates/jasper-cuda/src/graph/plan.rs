@@ -57,7 +57,7 @@ pub fn plan_graph_within(
 /// Adds a copy of a graph of this shape to `plan`, without codes and with its vectors, if any, stored as given.
 pub(crate) fn plan_copy(spec: &BuildSpec, vectors: Option<MemorySpace>, plan: MemoryPlan) -> MemoryPlan {
     let of = |bytes: usize| (spec.rows * bytes) as u64;
-    let row_bytes = vectors.map_or(0, |_| spec.element.padded_len(spec.dimension) * spec.element.size());
+    let row_bytes = vectors.map_or(0, |_| spec.element.row_bytes(spec.dimension));
     let terms = if spec.has_terms() { of(size_of::<f32>()) } else { 0 };
     plan.part(vectors.unwrap_or(MemorySpace::Device), "vectors", of(row_bytes))
         .part(MemorySpace::Device, "adjacency", of(edges_stride(&spec.params) * size_of::<u32>()))

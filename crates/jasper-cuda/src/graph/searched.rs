@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jasper_core::Element;
 use jasper_graph::{Graph, Snapshot};
 use jasper_vamana::{CompactReport, Filter, GraphAccess, SharedGraph};
 use parking_lot::RwLock;
@@ -38,26 +37,26 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// `SearchTables` says what stays as it is in a snapshot.
 #[derive(Debug)]
-pub struct SearchedGraph<T: Element, S: gpu_kernels::Stream = Stream> {
+pub struct SearchedGraph<S: gpu_kernels::Stream = Stream> {
     // Dropped before the graph, to whose memory it leads.
-    published: RwLock<Arc<GraphSnapshot<T, S>>>,
-    graph: SharedGraph<HostAndDeviceGraph<T, S>>,
+    published: RwLock<Arc<GraphSnapshot<S>>>,
+    graph: SharedGraph<HostAndDeviceGraph<S>>,
 }
 
 /// A graph on a host and a device as it was at one moment, for searches.
-pub struct GraphSnapshot<T: Element, S: gpu_kernels::Stream = Stream> {
+pub struct GraphSnapshot<S: gpu_kernels::Stream = Stream> {
     host: Snapshot,
-    tables: SearchTables<T, S>,
+    tables: SearchTables<S>,
     /// Whether the host has the edges, so that it can search.
     has_host_edges: bool,
     /// The error that made the copy unusable.
     failure: Option<S::Error>,
 }
 
-impl<T: Element, S: gpu_kernels::Stream> GraphSnapshot<T, S> {
+impl<S: gpu_kernels::Stream> GraphSnapshot<S> {
     pub(super) fn new(
         host: Snapshot,
-        tables: SearchTables<T, S>,
+        tables: SearchTables<S>,
         has_host_edges: bool,
         failure: Option<S::Error>,
     ) -> Self {
@@ -75,17 +74,17 @@ impl<T: Element, S: gpu_kernels::Stream> GraphSnapshot<T, S> {
     }
 
     #[cfg(test)]
-    pub(crate) fn tables(&self) -> &SearchTables<T, S> {
+    pub(crate) fn tables(&self) -> &SearchTables<S> {
         &self.tables
     }
 }
 
-impl<T: Element> GraphSnapshot<T> {
+impl GraphSnapshot {
     /// The view for searches.
     ///
     /// # Errors
     /// Returns the error that made the copy unusable, if any.
-    pub fn view(&self) -> crate::Result<GraphView<'_, T>> {
+    pub fn view(&self) -> crate::Result<GraphView<'_>> {
         match &self.failure {
             Some(error) => Err(error.clone()),
             None => Ok(GraphView::new(&self.host, &self.tables)),
@@ -93,21 +92,21 @@ impl<T: Element> GraphSnapshot<T> {
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
+impl<S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<S> {
     /// Takes a graph into use. All work on the copy is complete.
-    pub fn new(graph: HostAndDeviceGraph<T, S>) -> Self {
+    pub fn new(graph: HostAndDeviceGraph<S>) -> Self {
         let published = RwLock::new(snapshot_of(&graph));
         Self { published, graph: SharedGraph::new(graph) }
     }
 
     /// Calls `search` with the graph as it is now. What it launches ends before it returns, or is
     /// [marked](crate::DeviceSearcher::enqueue).
-    pub fn search<R>(&self, filter: Option<Filter<'_>>, search: impl FnOnce(&GraphSnapshot<T, S>) -> R) -> R {
+    pub fn search<R>(&self, filter: Option<Filter<'_>>, search: impl FnOnce(&GraphSnapshot<S>) -> R) -> R {
         search(&self.snapshot(filter))
     }
 
     /// The graph for a search with this filter. To be dropped before `self`, and after all that reads it has ended.
-    pub(crate) fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<GraphSnapshot<T, S>> {
+    pub(crate) fn snapshot(&self, filter: Option<Filter<'_>>) -> Arc<GraphSnapshot<S>> {
         let snapshot = Arc::clone(&self.published.read());
         let keys = snapshot.host.keys();
         let is_ready = match filter {
@@ -120,7 +119,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
 
     /// The published snapshot, with what a search with this filter looks up: the slots of keys, and those of a filter. The
     /// graph finds these faster: it knows those before the last change.
-    fn snapshot_with(&self, filter: Option<Filter<'_>>) -> Arc<GraphSnapshot<T, S>> {
+    fn snapshot_with(&self, filter: Option<Filter<'_>>) -> Arc<GraphSnapshot<S>> {
         self.read(|graph| {
             // Nothing is published while the graph is read, so both have the same keys.
             let snapshot = Arc::clone(&self.published.read());
@@ -135,12 +134,12 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
     }
 
     /// Runs `read` while the graph does not change.
-    pub fn read<R>(&self, read: impl FnOnce(&HostAndDeviceGraph<T, S>) -> R) -> R {
+    pub fn read<R>(&self, read: impl FnOnce(&HostAndDeviceGraph<S>) -> R) -> R {
         self.graph.read(read)
     }
 
     /// Runs `write` while nothing but searches reads the graph, and publishes the result.
-    pub fn write<R>(&self, write: impl FnOnce(&mut HostAndDeviceGraph<T, S>) -> R) -> R {
+    pub fn write<R>(&self, write: impl FnOnce(&mut HostAndDeviceGraph<S>) -> R) -> R {
         let (result, last) = self.graph.write(|graph| {
             let result = catch_unwind(AssertUnwindSafe(|| write(graph)));
             // What a panic leaves is undone by another write.
@@ -215,7 +214,7 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> SearchedGraph<T, S> {
     }
 
     /// The graph.
-    pub fn into_inner(self) -> HostAndDeviceGraph<T, S> {
+    pub fn into_inner(self) -> HostAndDeviceGraph<S> {
         let Self { published, graph } = self;
         drop(published);
         graph.into_inner()
@@ -229,18 +228,14 @@ fn pause(looks: &mut usize) {
 }
 
 /// A snapshot, which only searches read.
-fn snapshot_of<T: Element, S: gpu_kernels::Stream<Error: Clone>>(
-    graph: &HostAndDeviceGraph<T, S>,
-) -> Arc<GraphSnapshot<T, S>> {
+fn snapshot_of<S: gpu_kernels::Stream<Error: Clone>>(graph: &HostAndDeviceGraph<S>) -> Arc<GraphSnapshot<S>> {
     // SAFETY: `SearchedGraph` drops the published one before the graph. It gives out others for calls that borrow it, and
     // that end or mark their launches, and to `StartedSearch`, which waits for its launch and then drops its snapshot before
     // its reference to the `SearchedGraph`.
     Arc::new(unsafe { graph.snapshot() })
 }
 
-impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> GraphAccess<HostAndDeviceGraph<T, S>>
-    for &SearchedGraph<T, S>
-{
+impl<S: gpu_kernels::Stream<Error: Clone>> GraphAccess<HostAndDeviceGraph<S>> for &SearchedGraph<S> {
     fn wait_for_free_slots(&self) {
         self.wait_until_unread();
     }
@@ -252,16 +247,16 @@ impl<T: Element, S: gpu_kernels::Stream<Error: Clone>> GraphAccess<HostAndDevice
         self.wait_until_unread();
     }
 
-    fn read_graph(&self, read: &mut dyn FnMut(&HostAndDeviceGraph<T, S>)) {
+    fn read_graph(&self, read: &mut dyn FnMut(&HostAndDeviceGraph<S>)) {
         self.read(read);
     }
 
-    fn write_graph(&mut self, write: &mut dyn FnMut(&mut HostAndDeviceGraph<T, S>)) {
+    fn write_graph(&mut self, write: &mut dyn FnMut(&mut HostAndDeviceGraph<S>)) {
         self.write(write);
     }
 }
 
-impl<T: Element, S: gpu_kernels::Stream> fmt::Debug for GraphSnapshot<T, S> {
+impl<S: gpu_kernels::Stream> fmt::Debug for GraphSnapshot<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GraphSnapshot({:?})", self.tables)
     }

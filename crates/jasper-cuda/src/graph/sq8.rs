@@ -64,7 +64,7 @@ impl Sq8Trial {
 /// What [`DeviceGraph::quantize_sq8`] found and made.
 pub(super) type Sq8Linking<S> = (Sq8Trial, Option<Sq8Rows<S>>);
 
-impl<T: Element, S: Stream> DeviceGraph<T, S> {
+impl<S: Stream> DeviceGraph<S> {
     /// Quantizes the vectors to bytes for a change that computes about `distances` distances, unless the trial refuses
     /// them. Repeats the trial where the `last` does not hold. `None` if it does not pay, or there is no room beside
     /// the change.
@@ -80,7 +80,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
         distances: u64,
     ) -> Result<Option<Sq8Linking<S>>, S::Error> {
         let pays = distances / MIN_DISTANCES_PER_SLOT >= self.slots as u64;
-        if T::EXACT_SUMS || !self.has_vectors || !pays {
+        if self.element.is_integer() || !self.has_vectors || !pays {
             return Ok(None);
         }
         let Some(room_for_sq4) = self.room_beside_sq8(host, self.stream.free_bytes()?) else {
@@ -128,7 +128,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
 
     fn sq8_rows(&self, quantizer: &ScalarQuantizer) -> Result<Sq8Rows<S>, S::Error> {
         let mut sq8 = Sq8Rows::allocate(&self.stream, self.slots, quantizer)?;
-        sq8.write(&self.stream, &self.rows, 0, self.slots, quantizer)?;
+        sq8.write(&self.stream, self.element, &self.rows, 0, self.slots, quantizer)?;
         Ok(sq8)
     }
 
@@ -154,7 +154,7 @@ impl<T: Element, S: Stream> DeviceGraph<T, S> {
     /// The graph as kernels of builds and changes read it: with the SQ8 vectors, while there are some.
     pub(crate) fn linking_input(&self) -> KernelGraph {
         let Some(sq8) = &self.sq8 else {
-            let form = DistanceForm::between_vertices(self.metric, T::EXACT_SUMS);
+            let form = DistanceForm::between_vertices(self.metric, self.element.is_integer());
             return KernelGraph { form, ..self.input() };
         };
         let args = GraphArgs {
@@ -247,21 +247,17 @@ impl<S: Stream> Sq8Rows<S> {
     ///
     /// # Errors
     /// Returns the device's error.
-    pub(crate) fn upload<T: Element>(
-        stream: &S,
-        graph: &Graph,
-        quantizer: &ScalarQuantizer,
-    ) -> Result<Self, S::Error> {
-        let (slots, width) = (graph.slots(), padded_len::<T>(graph.dimension()));
+    pub(crate) fn upload(stream: &S, graph: &Graph, quantizer: &ScalarQuantizer) -> Result<Self, S::Error> {
+        let (slots, width) = (graph.slots(), graph.vectors().row_bytes());
         let mut sq8 = Self::allocate(stream, slots, quantizer)?;
-        let at_once = (UPLOAD_BYTES / (width * size_of::<T>())).clamp(1, slots.max(1));
-        let mut vectors = stream.allocate::<T>(at_once * width)?;
+        let at_once = (UPLOAD_BYTES / width).clamp(1, slots.max(1));
+        let mut vectors = stream.allocate(at_once * width)?;
         for first in (0..slots).step_by(at_once) {
             let rows = at_once.min(slots - first);
             write_rows(stream, &mut vectors, 0..rows, width, &|row, out| {
-                out.copy_from_slice(graph.vectors().padded(Slot::from_index(first + row.index())));
+                out.copy_from_slice(graph.vectors().padded_bytes(Slot::from_index(first + row.index())));
             })?;
-            sq8.write(stream, &vectors, first, rows, quantizer)?;
+            sq8.write(stream, graph.element(), &vectors, first, rows, quantizer)?;
         }
         Ok(sq8)
     }
@@ -294,26 +290,23 @@ impl<S: Stream> Sq8Rows<S> {
     }
 
     /// Quantizes the first `rows` of `vectors`, those of the slots from `first` on.
-    fn write<T: Element>(
+    fn write(
         &mut self,
         stream: &S,
-        vectors: &S::Buffer<T>,
+        element: ElementKind,
+        vectors: &S::Buffer<u8>,
         first: usize,
         rows: usize,
         quantizer: &ScalarQuantizer,
     ) -> Result<(), S::Error> {
-        let row_len = padded_len::<T>(quantizer.centers().len());
-        assert!(rows * row_len <= vectors.len());
+        let row_len = element.padded_len(quantizer.centers().len());
+        let row_bytes = element.row_bytes(quantizer.centers().len());
+        assert!(rows * row_bytes <= vectors.len());
         assert!((first + rows) * padded_len::<i8>(self.dimension) <= self.bytes.len());
         let mut centers = quantizer.centers().to_vec();
         centers.resize(row_len, 0.0);
         let centers = stream.upload(&centers)?;
-        let from = Rows {
-            rows: stream.input(vectors).cast(),
-            row_bytes: row_len * size_of::<T>(),
-            element: T::KIND,
-            centers: stream.input(&centers),
-        };
+        let from = Rows { rows: stream.input(vectors), row_bytes, element, centers: stream.input(&centers) };
         let Some(rotation) = quantizer.rotation() else {
             // SAFETY: both tables have these rows, as asserted, all of which hold vectors; there is a center for each
             // coordinate of a row. The tables are freed after the launch.
@@ -350,7 +343,7 @@ impl<S: Stream> Sq8Rows<S> {
             };
             // SAFETY: as above, for these rows; there is a place for each rotated coordinate of as many rows.
             unsafe {
-                stream.launch(&Residuals { element: T::KIND }, differences)?;
+                stream.launch(&Residuals { element }, differences)?;
                 stream.launch(&Rotate::new(rotated as u32), rotate)?;
                 self.quantize(stream, rotated_rows, first + begin, len)?;
             }

@@ -1,5 +1,6 @@
 //! Changes by SQ8 distances, in the emulator, against changes by exact distances.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,8 +27,9 @@ const BUILT: usize = 200;
 struct Subject<T: Element> {
     cpu: Arc<CpuExecutor>,
     stream: Faulty,
-    executor: DeviceExecutor<T, Faulty>,
-    graph: HostAndDeviceGraph<T, Faulty>,
+    executor: DeviceExecutor<Faulty>,
+    graph: HostAndDeviceGraph<Faulty>,
+    element: PhantomData<T>,
 }
 
 impl<T: Element> Subject<T> {
@@ -44,7 +46,7 @@ impl<T: Element> Subject<T> {
         let copy = DeviceGraph::upload(&stream, &host, MemorySpace::Device).unwrap();
         let mut graph = HostAndDeviceGraph::new(host, copy);
         graph.free_uploaded_edges();
-        Self { cpu, stream, executor, graph }
+        Self { cpu, stream, executor, graph, element: PhantomData }
     }
 
     fn try_insert(&mut self, vectors: &[T], first: Key) -> Result<(), UpdateError> {
@@ -91,7 +93,7 @@ impl<T: Element> Subject<T> {
                 .collect();
             exact.sort_unstable();
             let params = SearchParams::new(10).beam_width(12);
-            let hits = self.cpu.search_one(host, host.vectors().get::<T>(slot), params).unwrap();
+            let hits = self.cpu.search_one(host, host.vectors().view(slot), params).unwrap();
             let is_found =
                 |near: &&Neighbor| hits.iter().any(|hit| hit.key == host.keys().first_key(near.slot()));
             found += exact[..10].iter().filter(is_found).count();

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,9 +9,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use gpu_kernels::encode::DeviceQuantizer;
 use gpu_kernels::graph::{DistanceForm, GraphArgs};
 use gpu_kernels::{DevicePtr, Stream};
-use jasper_core::{Element, Key, Metric, padded_len};
+use jasper_core::{ElementKind, Key, Metric};
 
-use super::{CodeTable, DeviceColumns, DeviceFilters, KernelGraph, row_bytes};
+use super::{CodeTable, DeviceColumns, DeviceFilters, KernelGraph};
 use crate::MemorySpace;
 
 /// The tables of a graph on a device as they were after a change, for searches. Clones share the memory.
@@ -26,7 +25,7 @@ use crate::MemorySpace;
 /// - rows of edges are written where they are, by relaxed stores, which kernels of searches load relaxed. A search that
 ///   reads a row meanwhile gets some of its old neighbors and some of its new ones. It ignores neighbors in slots that did
 ///   not exist: their vectors may be in other arrays, or not there yet.
-pub(crate) struct SearchTables<T: Element, S: Stream> {
+pub(crate) struct SearchTables<S: Stream> {
     pub(super) args: GraphArgs,
     /// Whether the vectors are on the device. Those of a build by SQ8 vectors are not.
     pub(super) has_rows: bool,
@@ -45,13 +44,24 @@ pub(crate) struct SearchTables<T: Element, S: Stream> {
     pub(crate) async_readers: Arc<AsyncReaders>,
     /// Keeps the arrays.
     pub(super) readers: Arc<()>,
-    pub(super) element: PhantomData<fn() -> T>,
+    pub(super) element: ElementKind,
 }
 
-impl<T: Element, S: Stream> Clone for SearchTables<T, S> {
+impl<S: Stream> Clone for SearchTables<S> {
     fn clone(&self) -> Self {
-        let Self { args, has_rows, live, has_vectors, storage, slots, capacity, dimension, metric, .. } =
-            *self;
+        let Self {
+            args,
+            has_rows,
+            live,
+            has_vectors,
+            storage,
+            slots,
+            capacity,
+            dimension,
+            metric,
+            element,
+            ..
+        } = *self;
         Self {
             args,
             has_rows,
@@ -67,12 +77,12 @@ impl<T: Element, S: Stream> Clone for SearchTables<T, S> {
             columns: Arc::clone(&self.columns),
             async_readers: Arc::clone(&self.async_readers),
             readers: Arc::clone(&self.readers),
-            element: PhantomData,
+            element,
         }
     }
 }
 
-impl<T: Element, S: Stream> SearchTables<T, S> {
+impl<S: Stream> SearchTables<S> {
     /// The number of slots: live, tombstones and free.
     pub(crate) fn slots(&self) -> usize {
         self.slots
@@ -93,14 +103,19 @@ impl<T: Element, S: Stream> SearchTables<T, S> {
         self.storage
     }
 
+    /// Type of a coordinate.
+    pub(crate) fn element(&self) -> ElementKind {
+        self.element
+    }
+
     /// Elements per row of vectors or queries, with padding.
     pub(crate) fn row_len(&self) -> usize {
-        padded_len::<T>(self.dimension)
+        self.element.padded_len(self.dimension)
     }
 
     /// Bytes per row of vectors or queries, with padding.
     pub(crate) fn row_bytes(&self) -> u32 {
-        row_bytes::<T>(self.dimension)
+        self.element.row_bytes(self.dimension) as u32
     }
 
     /// Kernel arguments, valid for launches that are complete before these tables are dropped.
@@ -119,12 +134,12 @@ impl<T: Element, S: Stream> SearchTables<T, S> {
 
     /// How kernels compute distances from queries; the same as on the host.
     pub(crate) fn form(&self) -> DistanceForm {
-        DistanceForm::new(self.metric, T::EXACT_SUMS)
+        DistanceForm::new(self.metric, self.element.is_integer())
     }
 
     /// The graph as kernels read it.
     pub(crate) fn input(&self) -> KernelGraph {
-        KernelGraph { args: self.args(), element: T::KIND, form: self.form() }
+        KernelGraph { args: self.args(), element: self.element, form: self.form() }
     }
 
     /// Records that a launch reads the tables without being synchronized: what it reads is written or freed after all work
@@ -158,22 +173,22 @@ impl AsyncReaders {
     }
 }
 
-impl<T: Element, S: Stream> fmt::Debug for SearchTables<T, S> {
+impl<S: Stream> fmt::Debug for SearchTables<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SearchTables({} slots of {})", self.slots, T::KIND)
+        write!(f, "SearchTables({} slots of {})", self.slots, self.element)
     }
 }
 
 /// An array of a graph that was replaced.
-pub(super) enum OldArray<T: Element, S: Stream> {
-    Rows(S::Buffer<T>),
+pub(super) enum OldArray<S: Stream> {
+    Rows(S::Buffer<u8>),
     Words(S::Buffer<u32>),
     Floats(S::Buffer<f32>),
     Keys(S::Buffer<Key>),
     Quantizer(Arc<DeviceQuantizer<S>>),
 }
 
-impl<T: Element, S: Stream> OldArray<T, S> {
+impl<S: Stream> OldArray<S> {
     /// Frees the array, in the order of its stream.
     fn free(self) {
         match self {
@@ -190,27 +205,27 @@ impl<T: Element, S: Stream> OldArray<T, S> {
 ///
 /// Each has the [`SearchTables::readers`] of all tables that were made before it was replaced and after the array before
 /// it in the queue. An array is freed when these are dropped, and all arrays before it are freed.
-pub(super) struct OldArrays<T: Element, S: Stream> {
-    queue: VecDeque<Retired<T, S>>,
+pub(super) struct OldArrays<S: Stream> {
+    queue: VecDeque<Retired<S>>,
     /// Those that were replaced since [`Self::retire`].
-    replaced: Vec<OldArray<T, S>>,
+    replaced: Vec<OldArray<S>>,
 }
 
 /// Arrays that were replaced by one change.
-struct Retired<T: Element, S: Stream> {
+struct Retired<S: Stream> {
     readers: Arc<()>,
-    arrays: Vec<OldArray<T, S>>,
+    arrays: Vec<OldArray<S>>,
 }
 
-impl<T: Element, S: Stream> Default for OldArrays<T, S> {
+impl<S: Stream> Default for OldArrays<S> {
     fn default() -> Self {
         Self { queue: VecDeque::new(), replaced: Vec::new() }
     }
 }
 
-impl<T: Element, S: Stream> OldArrays<T, S> {
+impl<S: Stream> OldArrays<S> {
     /// Keeps an array that tables which were made before still lead to.
-    pub(super) fn keep(&mut self, array: OldArray<T, S>) {
+    pub(super) fn keep(&mut self, array: OldArray<S>) {
         self.replaced.push(array);
     }
 
@@ -250,7 +265,7 @@ impl<T: Element, S: Stream> OldArrays<T, S> {
     }
 }
 
-impl<T: Element, S: Stream> fmt::Debug for OldArrays<T, S> {
+impl<S: Stream> fmt::Debug for OldArrays<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OldArrays({} changes)", self.queue.len())
     }
@@ -266,16 +281,16 @@ mod tests {
     #[test]
     fn an_array_is_freed_when_nothing_reads_it_or_one_before_it() {
         let stream = EmulatedStream::new(Emulator::new(1));
-        let mut old = OldArrays::<f32, EmulatedStream>::default();
+        let mut old = OldArrays::<EmulatedStream>::default();
         let mut readers: Arc<()> = Arc::default();
-        let mut replace = |old: &mut OldArrays<_, _>| {
+        let mut replace = |old: &mut OldArrays<_>| {
             old.keep(OldArray::Words(stream.allocate(1).unwrap()));
             let held = Arc::clone(&readers);
             readers = old.retire(&readers);
             held
         };
         let (first, second) = (replace(&mut old), replace(&mut old));
-        let freed = |old: &mut OldArrays<_, _>| {
+        let freed = |old: &mut OldArrays<_>| {
             let (before, mut waited) = (old.queue.len(), false);
             old.free_unread(|| {
                 waited = true;

@@ -1,5 +1,6 @@
 //! Compares graphs in use in the emulator with the CPU executor: every change of one is made to the other.
 
+use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -155,12 +156,13 @@ struct Twins<T: Element> {
     cpu: Arc<CpuExecutor>,
     host: Graph,
     stream: Faulty,
-    executor: DeviceExecutor<T, Faulty>,
-    resident: HostAndDeviceGraph<T, Faulty>,
+    executor: DeviceExecutor<Faulty>,
+    resident: HostAndDeviceGraph<Faulty>,
     /// Where the device's copies of vectors are.
     vectors: MemorySpace,
     /// Seed of the next rows.
     seed: u64,
+    element: PhantomData<T>,
 }
 
 impl<T: Element> Twins<T> {
@@ -184,7 +186,7 @@ impl<T: Element> Twins<T> {
         let mut resident = HostAndDeviceGraph::new(other, copy);
         // Comparisons download the edges.
         resident.free_uploaded_edges();
-        Self { cpu, host, stream, executor, resident, vectors, seed }
+        Self { cpu, host, stream, executor, resident, vectors, seed, element: PhantomData }
     }
 
     fn rows(&mut self, count: usize) -> Vec<T> {
@@ -263,8 +265,8 @@ impl<T: Element> Twins<T> {
         assert!(found.keys().deleted_keys().eq(expected.keys().deleted_keys()));
         assert!(found.keys().live_slots().eq(expected.keys().live_slots()));
         let (copy, stream, slots) = (self.resident.on_device(), &self.stream, expected.slots());
-        let row_len = copy.row_len();
-        let rows = stream.download_range(&copy.rows, 0..slots * row_len).unwrap();
+        let row_bytes = copy.row_bytes() as usize;
+        let rows = stream.download_range(&copy.rows, 0..slots * row_bytes).unwrap();
         let keys = stream.download_range(&copy.keys, 0..slots).unwrap();
         let terms = copy.terms.as_ref().map(|terms| stream.download_range(terms, 0..slots).unwrap());
         let live = stream.download(&copy.live).unwrap();
@@ -298,7 +300,11 @@ impl<T: Element> Twins<T> {
                 expected.adjacency().neighbors(slot),
                 "links of {slot}"
             );
-            assert_eq!(&rows[at * row_len..][..row_len], expected.vectors().padded(slot), "row of {slot}");
+            assert_eq!(
+                &rows[at * row_bytes..][..row_bytes],
+                expected.vectors().padded_bytes(slot),
+                "row of {slot}"
+            );
             assert_eq!(terms.as_ref().map(|terms| terms[at]), expected.vectors().terms().map(|n| n.at(at)));
             assert!(found.keys().keys_of(slot).eq(expected.keys().keys_of(slot)), "keys of {slot}");
             if expected.keys().is_live(slot) {

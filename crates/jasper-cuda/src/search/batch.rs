@@ -21,7 +21,7 @@ use gpu_kernels::Stream as _;
 use gpu_kernels::codes::QueryFactors;
 use gpu_kernels::graph::NO_SLOT;
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{BitSet, Element, Slot, VectorView, sync::lock};
+use jasper_core::{BitSet, Element, ElementKind, Slot, VectorView, sync::lock, with_element};
 use jasper_data::{ThreadPool, parallel};
 use jasper_graph::{Graph, VectorError};
 use jasper_quant::Quantizer;
@@ -51,10 +51,10 @@ const MAX_TASKS_ALONE: usize = 8;
 const MAX_RESULT_TASKS_ALONE: usize = 32;
 
 /// A search of queries with one filter, or of those that are searched for in one way and have filters of their own.
-pub(crate) struct BatchSearch<'a, 'r, T: Element, B: SearchBuffers<T>> {
+pub(crate) struct BatchSearch<'a, 'r, B: SearchBuffers> {
     pub(crate) plans: Plans<'a, 'r, B::Stream>,
     /// The device copy of the plan's graph.
-    pub(crate) graph: &'a SearchTables<T, B::Stream>,
+    pub(crate) graph: &'a SearchTables<B::Stream>,
     /// Threads of the host, for large chunks.
     pub(crate) pool: &'a ThreadPool,
 }
@@ -117,7 +117,7 @@ impl<'a, 'r, S: gpu_kernels::Stream> Plans<'a, 'r, S> {
     }
 }
 
-impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
+impl<B: SearchBuffers> BatchSearch<'_, '_, B> {
     /// Searches for the queries that it takes from `queue`, until there are none, by one plan. `sets` holds at least one set of
     /// buffers; `add` creates another.
     ///
@@ -158,7 +158,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     fn run_plan<'q>(
         &self,
         plan: &SearchPlan<'_>,
-        launch: SearchLaunch<'_, T, B::Stream>,
+        launch: SearchLaunch<'_, B::Stream>,
         queue: &QueryQueue<'q>,
         sets: &mut Vec<B>,
         add: impl Fn() -> Result<B, SearchError>,
@@ -170,7 +170,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     /// Runs one launch per chunk of the queries. `slots` are those of the launch, from the stream of the first set.
     pub(super) fn run<'q>(
         &self,
-        launch: &SearchLaunch<'_, T, B::Stream>,
+        launch: &SearchLaunch<'_, B::Stream>,
         slots: &SlotArray<B::Stream>,
         queue: &QueryQueue<'q>,
         sets: &mut Vec<B>,
@@ -209,7 +209,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
         } else {
             run.on_all_threads(
                 sets.iter_mut().map(Chunk::new),
-                starters::<T>(launch.row_len(), chunk_len, self.pool),
+                starters(launch.row_bytes(), chunk_len, self.pool),
             );
         }
         let Batch { mut answers, error, mut unanswered, .. } =
@@ -249,13 +249,13 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     /// Prepares the queries of a chunk and launches its search. `unwritten` are results before they are written.
     fn submit_chunk(
         &self,
-        launch: &SearchLaunch<'_, T, B::Stream>,
+        launch: &SearchLaunch<'_, B::Stream>,
         buffers: &mut B,
         slots: &SlotArray<B::Stream>,
         chunk: &[PendingQuery<'_>],
         unwritten: Option<DeviceHit>,
     ) -> Result<(), SearchError> {
-        let (sizes, row_len) = (launch.sizes(chunk.len()), launch.row_len());
+        let sizes = launch.sizes(chunk.len());
         let query_buffers = buffers.query_buffers(&sizes).map_err(SearchError::device)?;
         if let Plans::OfFilters(plans) = self.plans {
             let of_each = launch.of_each();
@@ -265,15 +265,16 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
                 plans.write_slots(query, launch.is_scan(), lists, tests);
             }
         }
-        prepare(self.plans.graph(), chunk, query_buffers.queries, row_len, self.pool)?;
+        prepare(self.plans.graph(), chunk, query_buffers.queries, self.pool)?;
         let query_quantizer = launch.query_quantizer(chunk.len());
         if let Some(QueryQuantizer::Host(quantizer)) = query_quantizer {
-            quantize(quantizer, query_buffers, row_len);
+            quantize(self.plans.graph().element(), quantizer, query_buffers);
         }
         let mut pointers = buffers.pointers(&sizes).map_err(SearchError::device)?;
         if let Some(QueryQuantizer::Device(quantizer)) = query_quantizer {
-            let QuantizedQueries { queries, levels, query_factors } =
-                buffers.quantize(quantizer, chunk.len()).map_err(SearchError::device)?;
+            let QuantizedQueries { queries, levels, query_factors } = buffers
+                .quantize(self.graph.element(), quantizer, chunk.len())
+                .map_err(SearchError::device)?;
             pointers = LaunchPointers { queries, levels, query_factors, ..pointers };
         }
         if let Some(unwritten) = unwritten {
@@ -290,7 +291,7 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
     /// Copies out the results of a chunk whose search is complete. Returns what it cost.
     fn collect_chunk(
         &self,
-        launch: &SearchLaunch<'_, T, B::Stream>,
+        launch: &SearchLaunch<'_, B::Stream>,
         buffers: &B,
         chunk: &mut [PendingQuery<'_>],
     ) -> SearchReport {
@@ -322,14 +323,14 @@ impl<T: Element, B: SearchBuffers<T>> BatchSearch<'_, '_, T, B> {
 }
 
 /// The search of a batch, on which several threads work.
-struct RunningBatch<'r, 'a, 'p, 'q, T: Element, B: SearchBuffers<T>> {
-    search: &'r BatchSearch<'a, 'p, T, B>,
-    launch: &'r SearchLaunch<'r, T, B::Stream>,
+struct RunningBatch<'r, 'a, 'p, 'q, B: SearchBuffers> {
+    search: &'r BatchSearch<'a, 'p, B>,
+    launch: &'r SearchLaunch<'r, B::Stream>,
     slots: &'r SlotArray<B::Stream>,
     batch: Mutex<Batch<'r, 'q>>,
 }
 
-impl<'q, T: Element, B: SearchBuffers<T>> RunningBatch<'_, '_, '_, 'q, T, B> {
+impl<'q, B: SearchBuffers> RunningBatch<'_, '_, '_, 'q, B> {
     /// Works on `chunks` until no queries are left. Threads of the pool begin with the first `starters` of them.
     fn on_all_threads<'s>(&self, chunks: impl DoubleEndedIterator<Item = Chunk<'s, 'q, B>>, starters: usize)
     where
@@ -502,9 +503,9 @@ fn take_results<S: gpu_kernels::Stream>(
 /// Queries per chunk: limited by memory and by what keeps the device busy, and about equal for all chunks after a
 /// [short start](MIN_CHUNKS_FOR_SHORT_START). In a product, more queries mean longer segments of rows per block
 /// (`gpu_kernels::knn`), and so fewer insertions into the top-k lists.
-fn chunk_len<T: Element>(
+fn chunk_len(
     queries: usize,
-    launch: &SearchLaunch<'_, T, impl gpu_kernels::Stream>,
+    launch: &SearchLaunch<'_, impl gpu_kernels::Stream>,
     multiprocessors: u32,
 ) -> usize {
     let bytes = launch.query_bytes().max(launch.k() * size_of::<DeviceHit>());
@@ -516,48 +517,57 @@ fn chunk_len<T: Element>(
 
 /// Chunks that are prepared at first. The threads of the pool share the work on a chunk of long queries, which the
 /// device can then begin with while they prepare the next.
-fn starters<T: Element>(row_len: usize, chunk_len: usize, pool: &ThreadPool) -> usize {
-    match chunk_len * row_len * size_of::<T>() / TASK_BYTES {
+fn starters(row_bytes: usize, chunk_len: usize, pool: &ThreadPool) -> usize {
+    match chunk_len * row_bytes / TASK_BYTES {
         0..=MAX_TASKS_ALONE => MAX_CHUNKS_IN_FLIGHT,
         tasks => (2 * pool.current_num_threads() / tasks).clamp(2, MAX_CHUNKS_IN_FLIGHT),
     }
 }
 
-/// Checks and normalizes the queries of a chunk and writes them to `out`, `[queries][row_len]`.
+/// Checks and normalizes the queries of a chunk and writes them to `out`, `[queries][row_bytes]`.
 ///
 /// # Errors
 /// Returns [`VectorError`] for the first invalid query.
-fn prepare<T: Element>(
+fn prepare(
     graph: &Graph,
     chunk: &[PendingQuery<'_>],
-    out: &mut [T],
-    row_len: usize,
+    out: &mut [u8],
     pool: &ThreadPool,
 ) -> Result<(), VectorError> {
-    let prepare = |(chunk, out): (&[PendingQuery<'_>], &mut [T])| {
-        let mut prepared = Vec::new();
-        chunk.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(query, out)| {
-            graph.vectors().prepare::<T>(query.row, query.vector.of(), &mut prepared)?;
-            out.copy_from_slice(&prepared);
-            Ok(())
-        })
-    };
-    let task_len = (TASK_BYTES / (row_len * size_of::<T>())).max(1);
+    let row_bytes = graph.vectors().row_bytes();
+    let task_len = (TASK_BYTES / row_bytes).max(1);
     if chunk.len() <= MAX_TASKS_ALONE * task_len {
-        return prepare((chunk, out));
+        return prepare_task(graph, chunk, out);
     }
-    let tasks = chunk.chunks(task_len).zip(out.chunks_mut(task_len * row_len));
+    let tasks = chunk.chunks(task_len).zip(out.chunks_mut(task_len * row_bytes));
+    let prepare = |(chunk, out): (&[PendingQuery<'_>], &mut [u8])| prepare_task(graph, chunk, out);
     parallel::map_on(Some(pool), tasks, prepare).into_iter().collect()
 }
 
+/// [`prepare`] on this thread.
+fn prepare_task(graph: &Graph, chunk: &[PendingQuery<'_>], out: &mut [u8]) -> Result<(), VectorError> {
+    let rows = out.chunks_exact_mut(graph.vectors().row_bytes());
+    with_element!(graph.element(), T => {
+        let mut prepared = Vec::new();
+        chunk.iter().zip(rows).try_for_each(|(query, out)| {
+            graph.vectors().prepare::<T>(query.row, query.vector.of(), &mut prepared)?;
+            out.copy_from_slice(bytemuck::cast_slice(&prepared));
+            Ok(())
+        })
+    })
+}
+
 /// Quantizes the queries of a chunk on the host.
-fn quantize<T: Element>(quantizer: &dyn Quantizer, buffers: QueryBuffers<'_, T>, row_len: usize) {
+fn quantize(element: ElementKind, quantizer: &dyn Quantizer, buffers: QueryBuffers<'_>) {
     let QueryBuffers { queries, levels, query_factors, .. } = buffers;
     let words = levels.len() / query_factors.len().max(1);
     let dimension = quantizer.dimension();
-    let mut values = vec![0.0; queries.len() / row_len * dimension];
-    for (values, row) in values.chunks_exact_mut(dimension).zip(queries.chunks_exact(row_len)) {
-        T::slice_to_f32(&row[..dimension], values);
+    let mut values = vec![0.0; query_factors.len() * dimension];
+    let rows = queries.chunks_exact(element.row_bytes(dimension));
+    for (values, row) in values.chunks_exact_mut(dimension).zip(rows) {
+        with_element!(element, T => {
+            T::slice_to_f32(&bytemuck::cast_slice::<u8, T>(row)[..dimension], values);
+        });
     }
     let query_codes = quantizer.queries(&mut values);
     for (query, (levels, query_factors)) in

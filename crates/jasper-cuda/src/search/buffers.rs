@@ -8,7 +8,7 @@ use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::{DeviceHit, ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, DevicePtr, Stream as _};
-use jasper_core::{Element, padded_len};
+use jasper_core::ElementKind;
 
 use super::idle::Use;
 use super::launch::{BufferSizes, LaunchPointers, LaunchStreams, PRODUCT_BYTES};
@@ -19,48 +19,49 @@ use crate::{Buffer, Bytes, Context, Pinned, Result, Stream};
 /// # Safety
 /// Buffers and pointers have the asked sizes, and stay valid until the value is dropped, which waits for its streams.
 /// The stream allocated the scratch memory.
-pub(crate) unsafe trait SearchBuffers<T>: Send + Sync {
+pub(crate) unsafe trait SearchBuffers: Send + Sync {
     type Stream: gpu_kernels::Stream;
 
     fn stream(&self) -> &Self::Stream;
 
     /// The stream of the search with its scratch memory and, if `rerank_stream`, another of high priority.
-    fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, Self::Stream>, ErrorOf<T, Self>>;
+    fn streams(&mut self, rerank_stream: bool) -> Result<LaunchStreams<'_, Self::Stream>, ErrorOf<Self>>;
 
     /// Host memory for the queries, and for their codes if the host quantizes them.
-    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, ErrorOf<T, Self>>;
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_>, ErrorOf<Self>>;
 
     /// Pointers to the queries written before, and to buffers for the results.
-    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, ErrorOf<T, Self>>;
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers, ErrorOf<Self>>;
 
-    /// Queues the quantization of the first `queries` queries on the device. Returns pointers to queries, levels and
-    /// factors.
+    /// Queues the quantization of the first `queries` queries, of this type, on the device. Returns pointers to queries,
+    /// levels and factors.
     fn quantize(
         &mut self,
+        element: ElementKind,
         quantizer: &DeviceQuantizer<Self::Stream>,
         queries: usize,
-    ) -> Result<QuantizedQueries<T>, ErrorOf<T, Self>>;
+    ) -> Result<QuantizedQueries, ErrorOf<Self>>;
 
     /// Sets the results that the next launch writes to `value`.
-    fn fill_results(&mut self, value: DeviceHit) -> Result<(), ErrorOf<T, Self>>;
+    fn fill_results(&mut self, value: DeviceHit) -> Result<(), ErrorOf<Self>>;
 
     /// Reads a range of the results of the last launch, which may be writing them.
     fn read_results(&self, range: Range<usize>, into: &mut Vec<DeviceHit>);
 
     /// Whether the last launch is complete.
-    fn is_complete(&self) -> Result<bool, ErrorOf<T, Self>>;
+    fn is_complete(&self) -> Result<bool, ErrorOf<Self>>;
 
     /// Waits until the last launch is complete.
-    fn wait(&mut self) -> Result<(), ErrorOf<T, Self>>;
+    fn wait(&mut self) -> Result<(), ErrorOf<Self>>;
 
     /// The results of the last launch; none before [`Self::wait`].
     fn results(&self) -> Results<'_>;
 }
 
 /// Host memory for the queries of a chunk.
-pub(crate) struct QueryBuffers<'a, T> {
-    /// `[queries][padded dimension]`
-    pub(crate) queries: &'a mut [T],
+pub(crate) struct QueryBuffers<'a> {
+    /// `[queries][row_bytes]`
+    pub(crate) queries: &'a mut [u8],
     /// `[queries][words]`
     pub(crate) levels: &'a mut [u32],
     /// `[queries]`
@@ -79,15 +80,15 @@ pub(crate) struct Results<'a> {
     pub(crate) costs: &'a [u32],
 }
 
-/// Queries that the device quantizes: a copy of them, `[queries][padded dimension]`, and their codes.
-pub(crate) struct QuantizedQueries<T> {
-    pub(crate) queries: DevicePtr<T>,
+/// Queries that the device quantizes: a copy of them, `[queries][row_bytes]`, and their codes.
+pub(crate) struct QuantizedQueries {
+    pub(crate) queries: DevicePtr<u8>,
     pub(crate) levels: DevicePtr<u32>,
     pub(crate) query_factors: DevicePtr<QueryFactors>,
 }
 
 /// The error of the stream.
-pub(crate) type ErrorOf<T, B> = <<B as SearchBuffers<T>>::Stream as gpu_kernels::Stream>::Error;
+pub(crate) type ErrorOf<B> = <<B as SearchBuffers>::Stream as gpu_kernels::Stream>::Error;
 
 /// Search buffers in pinned memory that kernels access directly, so a chunk takes no copies, only a launch and a
 /// synchronization. A kernel reads each query once and writes each result once, so PCIe carries no more bytes than
@@ -95,14 +96,14 @@ pub(crate) type ErrorOf<T, B> = <<B as SearchBuffers<T>>::Stream as gpu_kernels:
 /// spins, which is the driver's default while a process has fewer contexts than the machine has CPUs.
 ///
 /// Intermediate results between launches stay in device memory.
-pub(crate) struct PinnedSearchBuffers<T: Pod> {
+pub(crate) struct PinnedSearchBuffers {
     stream: Stream,
     /// The stream of reranks, created by the first chunk that uses it.
     rerank_stream: Option<Stream>,
     scratch: ProductScratch<Stream>,
-    queries: Pinned<T>,
+    queries: Pinned<u8>,
     /// Where queries are copied if the device quantizes them.
-    queries_on_device: Buffer<T>,
+    queries_on_device: Buffer<u8>,
     levels: Pinned<u32>,
     query_factors: Pinned<QueryFactors>,
     lists: Pinned<ListPart>,
@@ -118,7 +119,7 @@ pub(crate) struct PinnedSearchBuffers<T: Pod> {
     is_complete: bool,
 }
 
-impl<T: Pod> PinnedSearchBuffers<T> {
+impl PinnedSearchBuffers {
     /// Buffers for searches that [are short](super::idle::Use), or for others.
     pub(crate) fn new(context: &Context, of: Use) -> Result<Self> {
         let stream = match of {
@@ -147,7 +148,7 @@ impl<T: Pod> PinnedSearchBuffers<T> {
 
     /// The memory that it holds.
     pub(super) fn bytes(&self) -> Bytes {
-        let pinned = size_of_val::<[T]>(&self.queries)
+        let pinned = size_of_val::<[u8]>(&self.queries)
             + size_of_val::<[u32]>(&self.levels)
             + size_of_val::<[QueryFactors]>(&self.query_factors)
             + size_of_val::<[ListPart]>(&self.lists)
@@ -195,7 +196,7 @@ fn grow_buffer<'a, T: Pod>(
 
 // SAFETY: each buffer is grown to its size before it is handed out, and is freed after the drop has synchronized the
 // stream, which waits for the rerank stream.
-unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
+unsafe impl SearchBuffers for PinnedSearchBuffers {
     type Stream = Stream;
 
     fn stream(&self) -> &Stream {
@@ -213,7 +214,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         })
     }
 
-    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>> {
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_>> {
         let context = self.stream.context();
         Ok(QueryBuffers {
             queries: &mut grow_pinned(context, &mut self.queries, sizes.queries)?[..sizes.queries],
@@ -225,7 +226,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
         })
     }
 
-    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>> {
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers> {
         self.written = (sizes.results, sizes.costs + sizes.rerank_costs);
         self.is_complete = false;
         let context = self.stream.context();
@@ -247,23 +248,24 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
 
     fn quantize(
         &mut self,
+        element: ElementKind,
         quantizer: &DeviceQuantizer<Stream>,
         queries: usize,
-    ) -> Result<QuantizedQueries<T>> {
+    ) -> Result<QuantizedQueries> {
         // The codes of an earlier chunk are reused if they have room.
         let codes = match self.codes.take().filter(|codes| quantizer.fits(codes, queries)) {
             Some(codes) => codes,
             None => quantizer.query_codes(&self.stream, with_room(queries))?,
         };
         let codes = self.codes.insert(codes);
-        let len = queries * padded_len::<T>(quantizer.dimension());
+        let len = queries * element.row_bytes(quantizer.dimension());
         // The quantization and the rerank would both read them over PCIe.
         let on_device = grow_buffer(&self.stream, &mut self.queries_on_device, len)?;
         // SAFETY: the queries are not written or freed before the stream is synchronized. The quantizer's queries are
         // those of the copy, which has room for as many.
         unsafe {
             self.stream.copy_pinned(&self.queries, on_device, len)?;
-            quantizer.encode_queries(&self.stream, on_device.input(), queries, codes)?;
+            quantizer.encode_queries(&self.stream, element, on_device.input(), queries, codes)?;
         }
         let (levels, query_factors) = (codes.levels.input(), codes.query_factors.input());
         Ok(QuantizedQueries { queries: on_device.input(), levels, query_factors })
@@ -295,7 +297,7 @@ unsafe impl<T: Element> SearchBuffers<T> for PinnedSearchBuffers<T> {
     }
 }
 
-impl<T: Pod> Drop for PinnedSearchBuffers<T> {
+impl Drop for PinnedSearchBuffers {
     fn drop(&mut self) {
         // The device may still use the pinned memory. After a failure it no longer does.
         let _ = self.stream.synchronize();

@@ -12,7 +12,7 @@ use gpu_kernels::encode::{DeviceQuantizer, QueryCodes};
 use gpu_kernels::knn::ProductScratch;
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
-use jasper_core::{Element, MatrixError};
+use jasper_core::{Element, ElementKind, MatrixError};
 use jasper_data::ThreadPool;
 use jasper_graph::VectorError;
 use jasper_vamana::{SearchError, SearchPlan};
@@ -67,7 +67,7 @@ impl<T: Element, S: Stream> DeviceBatch<'_, T, S> {
 ///   the launches are complete.
 pub(super) unsafe fn launch<T: Element, S: Stream>(
     plan: &SearchPlan<'_>,
-    graph: &SearchTables<T, S>,
+    graph: &SearchTables<S>,
     pool: &ThreadPool,
     stream: &S,
     arrays: DeviceBatch<'_, T, S>,
@@ -93,7 +93,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     let mut enqueue = |first: usize| {
         let len = chunk_len.min(count - first);
         let mut pointers = LaunchPointers {
-            queries: queries.input().add(first * row_len),
+            queries: queries.input().add(first * row_len).cast(),
             results: results.output().add(first * k),
             costs: costs.output().add(first * 2),
             rerank_costs: DevicePtrMut::null(),
@@ -124,6 +124,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
 /// Temporary memory between the launches of a quantized search. Each call has its own, so that searches in different
 /// streams run concurrently.
 struct Scratch<'a, S: Stream> {
+    element: ElementKind,
     quantizer: &'a DeviceQuantizer<S>,
     /// Queries per chunk.
     queries: usize,
@@ -136,8 +137,8 @@ struct Scratch<'a, S: Stream> {
 impl<'a, S: Stream> Scratch<'a, S> {
     /// Allocates memory for all `count` queries or, if that would be more than `bytes`, for chunks of about equal
     /// length. `None` for a search with exact distances.
-    fn new<T: Element>(
-        launch: &SearchLaunch<'a, T, S>,
+    fn new(
+        launch: &SearchLaunch<'a, S>,
         stream: &S,
         count: usize,
         bytes: usize,
@@ -153,6 +154,7 @@ impl<'a, S: Stream> Scratch<'a, S> {
         let queries = count.div_ceil(chunks);
         let sizes = launch.sizes(queries);
         Ok(Some(Self {
+            element: launch.element(),
             quantizer,
             queries,
             codes: quantizer.query_codes(stream, queries)?,
@@ -166,14 +168,16 @@ impl<'a, S: Stream> Scratch<'a, S> {
     ///
     /// # Safety
     /// The queries are valid until the launches are complete, and this memory is not used before then.
-    unsafe fn quantize<T: Element>(
+    unsafe fn quantize(
         &mut self,
         stream: &S,
         len: usize,
-        pointers: &mut LaunchPointers<T>,
+        pointers: &mut LaunchPointers,
     ) -> Result<(), S::Error> {
         // SAFETY: upheld by the caller; rows have the length of the graph's.
-        unsafe { self.quantizer.encode_queries(stream, pointers.queries, len, &mut self.codes)? };
+        unsafe {
+            self.quantizer.encode_queries(stream, self.element, pointers.queries, len, &mut self.codes)?;
+        }
         pointers.levels = self.codes.levels.input();
         pointers.query_factors = self.codes.query_factors.input();
         pointers.rerank_costs = self.rerank_costs.output();

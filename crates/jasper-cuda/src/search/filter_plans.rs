@@ -9,7 +9,7 @@ use bytemuck::cast_slice;
 use gpu_kernels::search::{ListPart, SlotTest};
 use gpu_kernels::{Buffer as _, Stream};
 use jasper_attributes::ColumnTest;
-use jasper_core::{Element, Slot, sync::lock};
+use jasper_core::{Slot, sync::lock};
 use jasper_data::{ThreadPool, parallel};
 use jasper_graph::Graph;
 use jasper_vamana::{CostModel, Filter, PendingQuery, SearchError, SearchParams, SearchPlan, Strategy};
@@ -116,8 +116,8 @@ impl<S: Stream> UploadedSlots<S> {
 }
 
 /// Where plans are executed, and what they cost there.
-pub(crate) struct PlannedFor<'a, T: Element, S: Stream> {
-    pub(crate) tables: &'a SearchTables<T, S>,
+pub(crate) struct PlannedFor<'a, S: Stream> {
+    pub(crate) tables: &'a SearchTables<S>,
     pub(crate) stream: &'a S,
     /// The cost of one of the queries.
     pub(crate) cost_model: CostModel,
@@ -130,11 +130,11 @@ impl<'a, S: Stream> FilterPlans<'a, S> {
     ///
     /// # Errors
     /// Returns the errors of [`SearchPlan::new`], and [`SearchError::Filters`] if a query has no filter.
-    pub(crate) fn new<T: Element>(
+    pub(crate) fn new(
         graph: &'a Graph,
         params: SearchParams<'a>,
         queries: &[PendingQuery<'_>],
-        on: &PlannedFor<'_, T, S>,
+        on: &PlannedFor<'_, S>,
     ) -> Result<Self, SearchError> {
         let Some(Filter::PerQuery(filters)) = params.filter else {
             unreachable!("one filter of all queries is planned once")
@@ -377,10 +377,10 @@ impl<'a, S: Stream> FilterPlans<'a, S> {
 
     /// Uploads the slots of the filters of some ordered queries of a group. Complete in the order of `stream`; launches that
     /// read them must be complete before the result is dropped.
-    pub(crate) fn upload<T: Element>(
+    pub(crate) fn upload(
         &mut self,
         stream: &S,
-        tables: &SearchTables<T, S>,
+        tables: &SearchTables<S>,
         batch: &[Place],
         group: Group,
         pool: &ThreadPool,
@@ -472,12 +472,12 @@ struct Planned<'a> {
 }
 
 impl<'a> Planned<'a> {
-    fn new<T: Element, S: Stream>(
+    fn new<S: Stream>(
         base: &SearchPlan<'a>,
         params: SearchParams<'a>,
         queries: &[PendingQuery<'_>],
         columns: &MadeColumns<S>,
-        on: &PlannedFor<'_, T, S>,
+        on: &PlannedFor<'_, S>,
     ) -> Result<Self, SearchError> {
         let keys = base.graph.keys();
         let (failed, missing) = (Mutex::new(None), Mutex::new(FxHashMap::default()));

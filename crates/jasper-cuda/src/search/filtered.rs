@@ -12,7 +12,6 @@
 //! ```
 
 use gpu_kernels::Stream as _;
-use jasper_core::Element;
 use jasper_data::ThreadPool;
 use jasper_graph::Graph;
 use jasper_vamana::{CostModel, PendingQuery, QueryQueue, SearchError, SearchParams, SearchReport};
@@ -34,10 +33,10 @@ const MAX_SLOT_WORDS: usize = 64 << 20;
 const MAX_ORDERED_ALONE: usize = 1024;
 
 /// A search of queries that have filters of their own.
-pub(crate) struct FilteredSearch<'a, T: Element, B: SearchBuffers<T>> {
+pub(crate) struct FilteredSearch<'a, B: SearchBuffers> {
     pub(crate) host: &'a Graph,
     /// The device copy of the graph.
-    pub(crate) graph: &'a SearchTables<T, B::Stream>,
+    pub(crate) graph: &'a SearchTables<B::Stream>,
     /// With a filter for each query.
     pub(crate) params: SearchParams<'a>,
     /// What searches cost.
@@ -46,7 +45,7 @@ pub(crate) struct FilteredSearch<'a, T: Element, B: SearchBuffers<T>> {
     pub(crate) pool: &'a ThreadPool,
 }
 
-impl<T: Element, B: SearchBuffers<T>> FilteredSearch<'_, T, B> {
+impl<B: SearchBuffers> FilteredSearch<'_, B> {
     /// Searches for the queries that it takes from `queue`, until there are none, as
     /// [`BatchSearch::search`](super::batch::BatchSearch::search) does.
     pub(crate) fn search(

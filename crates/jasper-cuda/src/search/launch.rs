@@ -25,7 +25,7 @@ use gpu_kernels::search::{
     RerankStream, Search, SearchArgs, SlotTest, StartArgs, quantized_search, scan_in_parts,
 };
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Kernel as _, Stream};
-use jasper_core::{BitSet, Element};
+use jasper_core::{BitSet, ElementKind};
 use jasper_quant::Quantizer;
 use jasper_vamana::{BeamSize, LaunchParams, SearchError, SearchPlan, Strategy};
 
@@ -44,8 +44,8 @@ const MAX_QUANTIZED_ON_HOST: usize = 2;
 pub(super) const PRODUCT_BYTES: usize = 16 << 20;
 
 /// What the launches of all chunks have in common.
-pub(crate) struct SearchLaunch<'a, T: Element, S: Stream> {
-    graph: &'a SearchTables<T, S>,
+pub(crate) struct SearchLaunch<'a, S: Stream> {
+    graph: &'a SearchTables<S>,
     k: u32,
     beam: BeamSize,
     launch: LaunchParams,
@@ -119,9 +119,9 @@ pub(crate) struct LaunchStreams<'a, S: Stream> {
 
 /// Pointers to the inputs and outputs of a launch.
 #[derive(Clone, Copy)]
-pub(crate) struct LaunchPointers<T> {
-    /// `[queries][padded dimension]`
-    pub(crate) queries: DevicePtr<T>,
+pub(crate) struct LaunchPointers {
+    /// `[queries][row_bytes]`
+    pub(crate) queries: DevicePtr<u8>,
     /// `[queries][k]`
     pub(crate) results: DevicePtrMut<DeviceHit>,
     /// `[queries][2]`: vertices expanded and distances computed.
@@ -165,7 +165,7 @@ pub(crate) struct BufferSizes {
     pub(crate) estimated_hits: usize,
 }
 
-impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
+impl<'a, S: Stream> SearchLaunch<'a, S> {
     /// The launch for `queries` queries: a beam search, or a scan if that is the plan. `allowed` computes the slots
     /// that may be results; it is called if these are not the live ones.
     ///
@@ -173,7 +173,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// Returns [`SearchError::Launch`] if the plan's launch parameters are invalid.
     pub(crate) fn new(
         plan: &SearchPlan<'_>,
-        graph: &'a SearchTables<T, S>,
+        graph: &'a SearchTables<S>,
         allowed: impl Fn() -> &'a BitSet,
         multiprocessors: u32,
         queries: usize,
@@ -194,7 +194,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     pub(crate) fn with_filters(
         plan: &SearchPlan<'_>,
         strategy: Strategy,
-        graph: &'a SearchTables<T, S>,
+        graph: &'a SearchTables<S>,
         of_each: OfEach,
         multiprocessors: u32,
         queries: usize,
@@ -216,7 +216,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         plan: &SearchPlan<'_>,
         beam: BeamSize,
         strategy: LaunchStrategy<'a>,
-        graph: &'a SearchTables<T, S>,
+        graph: &'a SearchTables<S>,
         multiprocessors: u32,
         queries: usize,
     ) -> Self {
@@ -235,7 +235,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// An exact scan of the slots in `allowed`; by codes if the graph has no vectors.
     fn scan(
         plan: &SearchPlan<'_>,
-        graph: &'a SearchTables<T, S>,
+        graph: &'a SearchTables<S>,
         allowed: &'a BitSet,
         multiprocessors: u32,
         queries: usize,
@@ -257,7 +257,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     fn of_scan(
         plan: &SearchPlan<'_>,
         strategy: LaunchStrategy<'a>,
-        graph: &'a SearchTables<T, S>,
+        graph: &'a SearchTables<S>,
         multiprocessors: u32,
         queries: usize,
     ) -> Self {
@@ -292,7 +292,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let of = |is_wanted: bool, each: usize| if is_wanted { queries * each } else { 0 };
         let quantized_on_host = of(matches!(self.query_quantizer(queries), Some(QueryQuantizer::Host(_))), 1);
         BufferSizes {
-            queries: queries * self.row_len(),
+            queries: queries * self.row_bytes(),
             results: queries * self.k(),
             costs: queries * 2,
             rerank_costs: of(rerank > 0, 2),
@@ -354,12 +354,17 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
     /// Bytes that a query takes in a chunk, or its quantization on the device, whichever is more.
     pub(crate) fn query_bytes(&self) -> usize {
         let quantized = self.codes().map_or(0, |codes| codes.on_device.scratch_bytes(1));
-        quantized.max(self.row_len() * size_of::<T>())
+        quantized.max(self.row_bytes())
     }
 
-    /// Elements from one query to the next, with padding.
-    pub(crate) fn row_len(&self) -> usize {
-        self.graph.row_len()
+    /// Type of a coordinate.
+    pub(crate) fn element(&self) -> ElementKind {
+        self.graph.element()
+    }
+
+    /// Bytes from one query to the next, with padding.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.graph.row_bytes() as usize
     }
 
     /// The slots on the device, complete in the order of `stream`. Those of a filter by keys stay there for later
@@ -416,7 +421,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         streams: LaunchStreams<'_, S>,
         slot_array: &SlotArray<S>,
         queries: usize,
-        pointers: LaunchPointers<T>,
+        pointers: LaunchPointers,
     ) -> Result<(), S::Error> {
         let LaunchStreams { stream, rerank_stream, scratch } = streams;
         let slots = slot_array.slots.as_ref().map_or(DevicePtr::null(), |slots| slots.input());
@@ -436,7 +441,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         let OfEach { lists, tests, changed, tested_words, .. } = self.of_each();
         let args = SearchArgs {
             graph,
-            queries: pointers.queries.cast(),
+            queries: pointers.queries,
             results: pointers.results,
             costs: pointers.costs,
             queries_len: queries as u32,
@@ -462,11 +467,13 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
         unsafe {
             let Some(codes) = self.codes() else {
                 return match self.strategy {
-                    LaunchStrategy::Product { .. } => nearest_slots(stream, args, T::KIND, warps, scratch),
+                    LaunchStrategy::Product { .. } => {
+                        nearest_slots(stream, args, self.element(), warps, scratch)
+                    }
                     LaunchStrategy::ScanInParts { parts, .. } | LaunchStrategy::ScanOfEach(_, parts)
                         if parts > 1 =>
                     {
-                        scan_in_parts(stream, args, parts, pointers.candidates, T::KIND, warps)
+                        scan_in_parts(stream, args, parts, pointers.candidates, self.element(), warps)
                     }
                     _ => stream.launch(
                         &search_kernel(&self.graph.input(), args.beam.frontier_len, self.launch),
@@ -486,7 +493,7 @@ impl<'a, T: Element, S: Stream> SearchLaunch<'a, T, S> {
             };
             let codes = codes.args(pointers.levels, pointers.query_factors);
             let args = QuantizedSearchArgs { search: args, codes };
-            quantized_search(stream, args, rerank, T::KIND, warps)
+            quantized_search(stream, args, rerank, self.element(), warps)
         }
     }
 }
@@ -532,8 +539,8 @@ fn beam_args(beam: BeamSize, launch: LaunchParams) -> BeamArgs {
 ///
 /// # Errors
 /// Returns [`ErrorKind::RowTooLong`].
-pub(crate) fn check_shared_memory<T: Element, S: Stream>(
-    graph: &DeviceGraph<T, S>,
+pub(crate) fn check_shared_memory<S: Stream>(
+    graph: &DeviceGraph<S>,
     frontier_len: usize,
     available: u32,
 ) -> Result<(), ErrorKind> {

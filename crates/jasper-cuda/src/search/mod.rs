@@ -36,7 +36,7 @@ use std::sync::Arc;
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::{Element, VectorView};
-use jasper_graph::Graph;
+use jasper_graph::{Graph, VectorError};
 use jasper_vamana::{
     CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError,
     SearchParams, SearchPlan, SearchReport, check_element,
@@ -72,28 +72,28 @@ const MAX_STARTED_BYTES: usize = 4 << 20;
 ///
 /// Floats are summed in another order than on the CPU: a sum differs by at most `dimension` x 2^-23 of the sum of its
 /// terms' absolute values, and vertices whose distances differ by less may change order.
-pub struct DeviceSearcher<T: Element> {
+pub struct DeviceSearcher {
     context: Context,
     /// Prepares the queries.
     cpu: Arc<CpuExecutor>,
-    idle: Arc<IdleBuffers<PinnedSearchBuffers<T>>>,
+    idle: Arc<IdleBuffers<PinnedSearchBuffers>>,
     /// Searches synchronize while a change allocates. Without it, each would have the pool free its memory.
     _retention: Option<PoolRetention>,
 }
 
 /// A graph on the host and its complete copy in device memory, as a search reads them.
 #[derive(Clone, Copy, Debug)]
-pub struct GraphView<'a, T: Element> {
+pub struct GraphView<'a> {
     host: &'a Graph,
-    copy: &'a SearchTables<T, Stream>,
+    copy: &'a SearchTables<Stream>,
 }
 
-impl<'a, T: Element> GraphView<'a, T> {
+impl<'a> GraphView<'a> {
     /// All work on the copy must be complete.
     ///
     /// # Panics
     /// Panics if the graph and its copy have different numbers of slots.
-    pub(crate) fn new(host: &'a Graph, copy: &'a SearchTables<T, Stream>) -> Self {
+    pub(crate) fn new(host: &'a Graph, copy: &'a SearchTables<Stream>) -> Self {
         assert_eq!(host.slots(), copy.slots(), "a graph is searched with its own copy");
         Self { host, copy }
     }
@@ -103,7 +103,7 @@ impl<'a, T: Element> GraphView<'a, T> {
     }
 }
 
-impl<T: Element> DeviceSearcher<T> {
+impl DeviceSearcher {
     /// Searches on the device of `context`. The threads of `cpu` prepare the queries of large batches.
     pub fn new(context: &Context, cpu: Arc<CpuExecutor>) -> Self {
         let retention = PoolRetention::small(context).ok();
@@ -121,14 +121,14 @@ impl<T: Element> DeviceSearcher<T> {
     /// Returns the errors of [`SearchPlan::new`].
     pub fn plan<'a>(
         &self,
-        graph: GraphView<'a, T>,
+        graph: GraphView<'a>,
         params: SearchParams<'a>,
         queries: usize,
     ) -> Result<SearchPlan<'a>, SearchError> {
         SearchPlan::new(graph.host, params, queries, self.cost_model(graph))
     }
 
-    fn cost_model(&self, graph: GraphView<'_, T>) -> CostModel {
+    fn cost_model(&self, graph: GraphView<'_>) -> CostModel {
         cost_model(self.context.device().multiprocessors, graph.copy.vector_storage())
     }
 
@@ -141,7 +141,7 @@ impl<T: Element> DeviceSearcher<T> {
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
     pub fn search_batch(
         &self,
-        graph: GraphView<'_, T>,
+        graph: GraphView<'_>,
         queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
@@ -158,7 +158,7 @@ impl<T: Element> DeviceSearcher<T> {
     /// Returns [`SearchError`]; queries that it took and did not answer are then in the queue again.
     pub fn search_queue(
         &self,
-        graph: GraphView<'_, T>,
+        graph: GraphView<'_>,
         queue: &QueryQueue<'_>,
         params: SearchParams<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -177,10 +177,10 @@ impl<T: Element> DeviceSearcher<T> {
     /// Returns [`SearchError`].
     pub fn start(
         &self,
-        graph: &Arc<SearchedGraph<T>>,
+        graph: &Arc<SearchedGraph>,
         queries: &[VectorView<'_>],
         params: SearchParams<'_>,
-    ) -> Result<Option<StartedSearch<T>>, SearchError> {
+    ) -> Result<Option<StartedSearch>, SearchError> {
         if let Some(Filter::PerQuery(_)) = params.filter {
             return Ok(None);
         }
@@ -215,7 +215,7 @@ impl<T: Element> DeviceSearcher<T> {
     /// Returns [`SearchError`].
     pub fn search_one(
         &self,
-        graph: GraphView<'_, T>,
+        graph: GraphView<'_>,
         query: VectorView<'_>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
@@ -252,14 +252,14 @@ impl<T: Element> DeviceSearcher<T> {
     /// if a filter only admits another of them.
     ///
     /// # Errors
-    /// Returns [`SearchError`] if parameters are invalid or have a filter for each query, the arrays do not have the shapes of [`DeviceBatch`], or the
-    /// device fails.
+    /// Returns [`SearchError`] if parameters are invalid or have a filter for each query, queries have another element type
+    /// than the graph, the arrays do not have the shapes of [`DeviceBatch`], or the device fails.
     ///
     /// # Panics
     /// Panics if another stream allocated one of the arrays, or `stream` is on another device.
-    pub fn enqueue(
+    pub fn enqueue<T: Element>(
         &self,
-        graph: GraphView<'_, T>,
+        graph: GraphView<'_>,
         stream: &Stream,
         params: SearchParams<'_>,
         arrays: DeviceBatch<'_, T>,
@@ -271,6 +271,10 @@ impl<T: Element> DeviceSearcher<T> {
         stream.check_owner(arrays.costs);
         if let Some(Filter::PerQuery(_)) = params.filter {
             return Err(SearchError::EnqueuedFilters);
+        }
+        let (given, expected) = (T::KIND, graph.host.element());
+        if given != expected {
+            return Err(VectorError::Element { given, expected }.into());
         }
         let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and held until it is marked as read:
@@ -284,7 +288,7 @@ impl<T: Element> DeviceSearcher<T> {
     fn run(
         &self,
         plan: &SearchPlan<'_>,
-        graph: &SearchTables<T, Stream>,
+        graph: &SearchTables<Stream>,
         queue: &QueryQueue<'_>,
     ) -> Result<SearchReport, SearchError> {
         let search = BatchSearch { plans: Plans::One(plan), graph, pool: self.cpu.search_pool() };
@@ -294,7 +298,7 @@ impl<T: Element> DeviceSearcher<T> {
     /// Searches by the filter of each query.
     fn run_filtered(
         &self,
-        graph: GraphView<'_, T>,
+        graph: GraphView<'_>,
         params: SearchParams<'_>,
         queue: &QueryQueue<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -313,8 +317,8 @@ impl<T: Element> DeviceSearcher<T> {
         &self,
         queue: &QueryQueue<'_>,
         search: impl FnOnce(
-            &mut Vec<PinnedSearchBuffers<T>>,
-            &dyn Fn() -> Result<PinnedSearchBuffers<T>, SearchError>,
+            &mut Vec<PinnedSearchBuffers>,
+            &dyn Fn() -> Result<PinnedSearchBuffers, SearchError>,
         ) -> Result<SearchReport, SearchError>,
     ) -> Result<SearchReport, SearchError> {
         let of = Use::new(queue.queries_per_device());
@@ -333,11 +337,7 @@ impl<T: Element> DeviceSearcher<T> {
 }
 
 /// Keeps buffers without work in flight for later calls.
-fn put_back<T: Element>(
-    idle: &IdleBuffers<PinnedSearchBuffers<T>>,
-    of: Use,
-    sets: Vec<PinnedSearchBuffers<T>>,
-) {
+fn put_back(idle: &IdleBuffers<PinnedSearchBuffers>, of: Use, sets: Vec<PinnedSearchBuffers>) {
     let bytes = sets.iter().map(PinnedSearchBuffers::bytes);
     let bytes = bytes.fold(Bytes::default(), |sum, bytes| Bytes {
         device: sum.device + bytes.device,
@@ -349,15 +349,15 @@ fn put_back<T: Element>(
 }
 
 /// A search that was [started](DeviceSearcher::start). Dropping it waits for the launch.
-pub struct StartedSearch<T: Element> {
+pub struct StartedSearch {
     queries: StartedQueries,
     // In this order: the drop of the buffers waits for the launch, which reads the snapshot, which leads to the graph.
-    used: UsedBuffers<T>,
-    snapshot: Arc<GraphSnapshot<T>>,
-    _graph: Arc<SearchedGraph<T>>,
+    used: UsedBuffers,
+    snapshot: Arc<GraphSnapshot>,
+    _graph: Arc<SearchedGraph>,
 }
 
-impl<T: Element> StartedSearch<T> {
+impl StartedSearch {
     /// Calls `answer` with the index and the hits of each query whose results have been written since the last call.
     /// Returns whether the launch is complete. Queries that are not answered by then have to be searched for with
     /// [`DeviceSearcher::search_batch`]: they have fewer than `k` hits because of tombstones.
@@ -370,19 +370,19 @@ impl<T: Element> StartedSearch<T> {
 }
 
 /// Buffers in use, which are put back when this is dropped.
-struct UsedBuffers<T: Element> {
-    buffers: Option<PinnedSearchBuffers<T>>,
-    idle: Arc<IdleBuffers<PinnedSearchBuffers<T>>>,
+struct UsedBuffers {
+    buffers: Option<PinnedSearchBuffers>,
+    idle: Arc<IdleBuffers<PinnedSearchBuffers>>,
     of: Use,
 }
 
-impl<T: Element> UsedBuffers<T> {
-    fn get_mut(&mut self) -> &mut PinnedSearchBuffers<T> {
+impl UsedBuffers {
+    fn get_mut(&mut self) -> &mut PinnedSearchBuffers {
         self.buffers.as_mut().expect("only the drop takes it")
     }
 }
 
-impl<T: Element> Drop for UsedBuffers<T> {
+impl Drop for UsedBuffers {
     fn drop(&mut self) {
         // After a fault they are not used again.
         let buffers = self.buffers.take().filter(|buffers| buffers.stream().synchronize().is_ok());
@@ -390,7 +390,7 @@ impl<T: Element> Drop for UsedBuffers<T> {
     }
 }
 
-impl<T: Element> DeviceGraph<T> {
+impl DeviceGraph {
     /// Checks that the device can search the graph.
     ///
     /// # Errors
@@ -404,7 +404,7 @@ impl<T: Element> DeviceGraph<T> {
     }
 }
 
-impl<T: Element> fmt::Debug for DeviceSearcher<T> {
+impl fmt::Debug for DeviceSearcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceSearcher({})", self.context.device())
     }

@@ -10,7 +10,7 @@
 //! callers can search again.
 
 use gpu_kernels::search::DeviceHit;
-use jasper_core::{Element, Metric};
+use jasper_core::Metric;
 use jasper_graph::Graph;
 use jasper_vamana::{Hit, SearchError, SearchPlan, Strategy};
 
@@ -63,7 +63,7 @@ impl StartedQueries {
 
     /// Calls `answer` for each query whose results are written since the last call. Returns whether the launch is
     /// complete. `graph` is that of the search.
-    pub(super) fn poll<T: Element, B: SearchBuffers<T>>(
+    pub(super) fn poll<B: SearchBuffers>(
         &mut self,
         buffers: &B,
         graph: &Graph,

@@ -1,5 +1,6 @@
 //! Searches on a device give the results of the CPU, from any thread and at any batch size.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use gpu_kernels::search::DeviceHit;
@@ -23,8 +24,9 @@ use jasper_vamana::{
 /// A graph on the host and on the device.
 struct Both<T: Element> {
     cpu: Arc<CpuExecutor>,
-    graph: HostAndDeviceGraph<T>,
-    searcher: DeviceSearcher<T>,
+    graph: HostAndDeviceGraph,
+    searcher: DeviceSearcher,
+    element: PhantomData<T>,
 }
 
 /// All entries of the results, [`Hit::NONE`] where a query has fewer.
@@ -58,7 +60,8 @@ impl<T: Element> Both<T> {
         let mut graph = HostAndDeviceGraph::new(graph, copy);
         graph.free_uploaded_edges();
         graph.sync_host_edges(cpu.pool()).unwrap();
-        Self { searcher: DeviceSearcher::new(context, Arc::clone(&cpu)), cpu, graph }
+        let searcher = DeviceSearcher::new(context, Arc::clone(&cpu));
+        Self { searcher, cpu, graph, element: PhantomData }
     }
 
     /// 8,000 quantized vectors, every seventh of them deleted.
@@ -86,7 +89,7 @@ impl<T: Element> Both<T> {
         self.graph.host()
     }
 
-    fn view(&self) -> GraphView<'_, T> {
+    fn view(&self) -> GraphView<'_> {
         self.graph.view().unwrap()
     }
 
@@ -112,7 +115,9 @@ impl<T: Element> Both<T> {
         let view = MatrixView::new(queries, self.host().dimension()).unwrap();
         let mut expected = Matches::new(view.len(), params.k).unwrap();
         let plan = self.searcher.plan(self.view(), params, view.len()).unwrap();
-        self.cpu.search_planned(&plan, &view.rows().collect::<Vec<_>>(), expected.as_mut()).unwrap();
+        self.cpu
+            .search_planned(&plan, &view.rows().map(VectorView::from).collect::<Vec<_>>(), expected.as_mut())
+            .unwrap();
         let expected = entries(&expected);
         let hits = self.search(queries, params);
         let different = hits.iter().zip(&expected).filter(|(hit, expected)| hit.key != expected.key).count();

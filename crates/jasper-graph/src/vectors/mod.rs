@@ -160,7 +160,7 @@ impl VectorTable {
 
     /// Bytes of a [padded](Self::padded) vector.
     pub fn row_bytes(&self) -> usize {
-        self.padded_dimension() * self.element.size()
+        self.element.row_bytes(self.dimension)
     }
 
     /// Returns what distances need of each vector beside its coordinates: the squared norm, under cosine for bytes;

@@ -1,6 +1,6 @@
 //! Executes queries on the CPU.
 
-use jasper_core::{Element, Neighbor, Slot};
+use jasper_core::{Element, Neighbor, Slot, VectorView, with_element};
 use jasper_data::parallel;
 use jasper_graph::{ComputeDistances, DistanceComputer, Graph, VectorError};
 
@@ -8,7 +8,7 @@ use super::{SEARCHES_PER_THREAD, SearchState, ThreadBuffers, order_by_nearness};
 use crate::top_k::TopK;
 use crate::{
     CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
-    SearchParams, SearchPlan, SearchReport, Strategy,
+    SearchParams, SearchPlan, SearchReport, Strategy, check_element,
 };
 
 /// Maximum number of queries per task. Quantizing them reads the rotation matrix once per task.
@@ -23,10 +23,10 @@ impl CpuExecutor {
     ///
     /// # Errors
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
-    pub fn search_batch<T: Element>(
+    pub fn search_batch(
         &self,
         graph: &Graph,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -37,10 +37,10 @@ impl CpuExecutor {
     }
 
     /// Searches for each of `queries` with its own filter.
-    fn search_each<T: Element>(
+    fn search_each(
         &self,
         graph: &Graph,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         params: SearchParams<'_>,
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
@@ -50,7 +50,7 @@ impl CpuExecutor {
             let mut sum = SearchReport::default();
             for query in queries {
                 let plan = SearchPlan::new(graph, params.of_query(query.row), 1, CostModel::CPU)?;
-                sum += buffers.search_task::<T>(&plan, std::slice::from_mut(query))?;
+                sum += buffers.search_task(&plan, std::slice::from_mut(query))?;
             }
             Ok(sum)
         })
@@ -61,33 +61,37 @@ impl CpuExecutor {
     ///
     /// # Errors
     /// Returns [`SearchError`]; the contents of `matches` are then unspecified.
-    pub fn search_planned<T: Element>(
+    pub fn search_planned(
         &self,
         plan: &SearchPlan<'_>,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         check(plan.graph, plan.params.k, queries, &matches)?;
         let search = |buffers: &mut ThreadBuffers, queries: &mut [PendingQuery<'_>]| {
-            buffers.search_task::<T>(plan, queries)
+            buffers.search_task(plan, queries)
         };
         self.search_tasks(plan.params.k, queries, matches, search)
     }
 
     /// Calls `search` for parts of the queries, in parallel; returns the sum of the reports.
-    fn search_tasks<T: Element>(
+    fn search_tasks(
         &self,
         k: usize,
-        queries: &[&[T]],
+        queries: &[VectorView<'_>],
         matches: MatchesMut<'_>,
         search: impl Fn(&mut ThreadBuffers, &mut [PendingQuery<'_>]) -> Result<SearchReport, SearchError> + Sync,
     ) -> Result<SearchReport, SearchError> {
-        let order = order_by_nearness(self.search_pool(), queries);
+        let Some(first) = queries.first() else { return Ok(SearchReport::default()) };
+        let order = with_element!(first.element(), T => {
+            let rows: Vec<&[T]> = queries.iter().map(VectorView::of).collect();
+            order_by_nearness(self.search_pool(), &rows)
+        });
         let mut outputs: Vec<Option<MatchesMut<'_>>> = matches.rows(k).map(Some).collect();
         let mut tasks: Vec<PendingQuery<'_>> = order
             .into_iter()
             .map(|row| row as usize)
-            .filter_map(|row| Some(PendingQuery::new(row, queries[row].into(), outputs[row].take()?)))
+            .filter_map(|row| Some(PendingQuery::new(row, queries[row], outputs[row].take()?)))
             .collect();
         if let [query] = &mut tasks[..] {
             return self.with_buffers(|buffers| search(buffers, std::slice::from_mut(query)));
@@ -111,29 +115,31 @@ impl CpuExecutor {
     ///
     /// # Errors
     /// Returns [`SearchError`].
-    pub fn search_one<T: Element>(
+    pub fn search_one(
         &self,
         graph: &Graph,
-        query: &[T],
+        query: VectorView<'_>,
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         params.check_filters(1)?;
+        check_element(graph, &[query])?;
         let plan = SearchPlan::new(graph, params.of_query(0), 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
-        let mut query = [PendingQuery::new(0, query.into(), matches.as_mut())];
-        self.with_buffers(|buffers| buffers.search_task::<T>(&plan, &mut query))?;
+        let mut query = [PendingQuery::new(0, query, matches.as_mut())];
+        self.with_buffers(|buffers| buffers.search_task(&plan, &mut query))?;
         Ok(matches.hits(0).collect())
     }
 }
 
-/// Checks the lengths of all queries, and of the arrays for their results.
-fn check<T: Element>(
+/// Checks the element type and the lengths of all queries, and the length of the arrays for their results.
+fn check(
     graph: &Graph,
     k: usize,
-    queries: &[&[T]],
+    queries: &[VectorView<'_>],
     matches: &MatchesMut<'_>,
 ) -> Result<(), SearchError> {
     matches.check(queries.len(), k)?;
+    check_element(graph, queries)?;
     let expected = graph.dimension();
     match queries.iter().position(|query| query.len() != expected) {
         Some(row) => Err(VectorError::Dimension { row, given: queries[row].len(), expected }.into()),
@@ -143,7 +149,15 @@ fn check<T: Element>(
 
 impl ThreadBuffers {
     /// Searches for the queries of one task, and again for those with too few hits. Orders the queries as it likes.
-    fn search_task<T: Element>(
+    fn search_task(
+        &mut self,
+        plan: &SearchPlan<'_>,
+        queries: &mut [PendingQuery<'_>],
+    ) -> Result<SearchReport, SearchError> {
+        with_element!(plan.graph.element(), T => self.search_task_of::<T>(plan, queries))
+    }
+
+    fn search_task_of<T: Element>(
         &mut self,
         plan: &SearchPlan<'_>,
         queries: &mut [PendingQuery<'_>],
@@ -191,7 +205,7 @@ impl ThreadBuffers {
         queries.sort_by_key(|query| !needs_scan(query));
         let short = queries.partition_point(needs_scan);
         if short > 0 {
-            report += self.search_task::<T>(&plan.as_scan(), &mut queries[..short])?;
+            report += self.search_task_of::<T>(&plan.as_scan(), &mut queries[..short])?;
         }
         Ok(report)
     }

@@ -101,7 +101,7 @@ impl BuildSpec {
     /// Bytes of the vectors, padded, and of their terms where the metric needs them.
     pub(crate) fn vector_bytes(&self) -> usize {
         let term = if self.has_terms() { size_of::<f32>() } else { 0 };
-        self.rows * (self.element.padded_len(self.dimension) * self.element.size() + term)
+        self.rows * (self.element.row_bytes(self.dimension) + term)
     }
 
     /// Whether a term of each vector is stored with it.

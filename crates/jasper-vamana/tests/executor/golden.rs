@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, Element, MatrixView, Metric, no_progress};
+use jasper_core::{BuildParams, Element, MatrixView, Metric, VectorView, no_progress};
 use jasper_graph::Graph;
 use jasper_vamana::{
     ChangeHooks, CpuExecutor, InsertReport, Matches, NewVectors, OnConflict, OperationCounts, SearchParams,
@@ -40,7 +40,12 @@ fn answers<T: Element>(out: &mut String, executor: &CpuExecutor, graph: &Graph, 
         let mut matches = Matches::new(queries.len(), 8).unwrap();
         let params = SearchParams::new(8).beam_width(beam_width);
         let OperationCounts { hops, distances, .. } = executor
-            .search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, matches.as_mut())
+            .search_batch(
+                graph,
+                &queries.rows().map(VectorView::from).collect::<Vec<_>>(),
+                params,
+                matches.as_mut(),
+            )
             .unwrap()
             .cost;
         writeln!(out, "  beam {beam_width}: {hops} hops, {distances} distances").unwrap();

@@ -22,8 +22,10 @@ fn compare<T: Element>(graph: &Graph, executor: &CpuExecutor, queries: &[T], k: 
     let queries = MatrixView::new(queries, graph.dimension()).unwrap();
     let params = SearchParams::new(k).beam_width(beam_width);
     let mut all = Matches::new(queries.len(), k).unwrap();
-    let cost =
-        executor.search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, all.as_mut()).unwrap().cost;
+    let cost = executor
+        .search_batch(graph, &queries.rows().map(VectorView::from).collect::<Vec<_>>(), params, all.as_mut())
+        .unwrap()
+        .cost;
     let (mut hops, mut distances) = (0, 0);
     let mut prepared = Vec::new();
     for (query, hits) in queries.rows().zip(all.iter()) {
@@ -41,7 +43,7 @@ fn compare<T: Element>(graph: &Graph, executor: &CpuExecutor, queries: &[T], k: 
         let name = format!("{} {}, beam {beam_width}", T::KIND, graph.metric());
         assert_eq!(hits.collect::<Vec<_>>(), nearest, "{name}");
         let mut alone = Matches::new(1, k).unwrap();
-        let one = executor.search_batch(graph, &[query], params, alone.as_mut()).unwrap().cost;
+        let one = executor.search_batch(graph, &[query.into()], params, alone.as_mut()).unwrap().cost;
         assert_eq!(alone.hits(0).collect::<Vec<_>>(), nearest, "{name}, alone");
         assert_eq!(
             (one.hops, one.distances),
@@ -65,7 +67,7 @@ fn searches_do_not_wait_for_the_threads_of_changes() {
     thread::scope(|scope| {
         // The first thread waits for the end, and the other for the first.
         scope.spawn(|| executor.pool().broadcast(|_| assert!(ended.lock().unwrap().recv().is_err())));
-        let queries: Vec<&[f32]> = view.rows().take(100).collect();
+        let queries: Vec<VectorView<'_>> = view.rows().take(100).map(VectorView::from).collect();
         let search =
             |matches: MatchesMut<'_>| executor.search_batch(&graph, &queries, SearchParams::new(1), matches);
         assert!(Matches::filled(100, 1, search).is_ok());
@@ -233,10 +235,10 @@ fn what_a_beam_leaves_short_its_frontier_holds() {
     let costs = CostModel { scan_ns: 1e12, ..CostModel::CPU };
     let plan = SearchPlan::new(&graph, params, queries.len(), costs).unwrap();
     let Strategy::Beam(BeamSize { width, .. }) = plan.strategy else { panic!("{:?}", plan.strategy) };
-    let rows: Vec<&[f32]> = queries.rows().collect();
+    let rows: Vec<VectorView<'_>> = queries.rows().map(VectorView::from).collect();
     let unfiltered = |query| executor.search_one(&graph, query, SearchParams::new(width).beam_width(width));
     let allowed = |hits: Vec<Hit>| hits.iter().filter(|hit| filter.contains(hit.key)).count();
-    let short = rows.iter().filter(|query| allowed(unfiltered(query).unwrap()) < 10).count();
+    let short = rows.iter().filter(|&&query| allowed(unfiltered(query).unwrap()) < 10).count();
     assert!((20..80).contains(&short), "{short} of 100 find too few in a beam of {width}");
     let mut matches = Matches::new(rows.len(), 10).unwrap();
     let report = executor.search_planned(&plan, &rows, matches.as_mut()).unwrap();

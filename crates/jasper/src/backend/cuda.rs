@@ -22,6 +22,7 @@ use jasper_vamana::{
 
 use super::{Backend, StartedSearch};
 use crate::Device;
+pub(crate) use jasper_cuda::DeviceGraph;
 
 /// Checks that the device exists.
 pub(crate) fn check_device(ordinal: usize) -> Result<(), DeviceError> {
@@ -48,20 +49,6 @@ pub(crate) fn plan_graph(graph: &Graph, storage: MemorySpace) -> Option<MemoryPl
     Some(jasper_cuda::plan_graph(graph, storage))
 }
 
-/// A copy of a graph on a device.
-pub(crate) struct DeviceGraph(Box<dyn DeviceCopy>);
-
-trait DeviceCopy: Send {
-    /// See [`cuda_backend`].
-    fn into_backend(
-        self: Box<Self>,
-        graph: Graph,
-        executor: Arc<CpuExecutor>,
-        exact_linking: bool,
-        writer: Arc<Mutex<()>>,
-    ) -> Arc<dyn Backend>;
-}
-
 /// Copies a graph to a device.
 pub(crate) fn upload_graph(
     graph: &Graph,
@@ -73,13 +60,10 @@ pub(crate) fn upload_graph(
     let plan = jasper_cuda::plan_graph_within(graph, storage, context.free_memory()?);
     let (storage, _) = plan.map_err(|error| ErrorKind::from(error).on(ordinal))?;
     let stream = Stream::new(&context)?;
-    with_element!(graph.element(), T => {
-        let upload = || jasper_cuda::DeviceGraph::<T>::upload(&stream, graph, storage);
-        let copy = parallel::install(executor.pool(), upload)?;
-        copy.check_search(&context)?;
-        context.synchronize()?;
-        Ok(DeviceGraph(Box::new(copy)))
-    })
+    let copy = parallel::install(executor.pool(), || DeviceGraph::upload(&stream, graph, storage))?;
+    copy.check_search(&context)?;
+    context.synchronize()?;
+    Ok(copy)
 }
 
 /// The backend of a graph and its copy on a device. Starts to compile the kernels of searches. `writer` is the lock that
@@ -91,36 +75,24 @@ pub(crate) fn cuda_backend(
     exact_linking: bool,
     writer: Arc<Mutex<()>>,
 ) -> Arc<dyn Backend> {
-    copy.0.into_backend(graph, executor, exact_linking, writer)
-}
-
-impl<T: Element> DeviceCopy for jasper_cuda::DeviceGraph<T> {
-    fn into_backend(
-        self: Box<Self>,
-        graph: Graph,
-        executor: Arc<CpuExecutor>,
-        exact_linking: bool,
-        writer: Arc<Mutex<()>>,
-    ) -> Arc<dyn Backend> {
-        let graph = HostAndDeviceGraph::new(graph, *self);
-        let stream = graph.stream().clone();
-        let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
-        let kernels = KernelSet::for_query(stream.context(), graph.host());
-        let graph = Arc::new(SearchedGraph::new(graph));
-        let shared = Arc::clone(&graph);
-        let kernels = KernelPreload::new(kernels, move || {
-            // As every change: whoever reads the graph for long holds the lock, and a write that waits delays searches.
-            let _writer = sync::lock(&writer);
-            shared.write(HostAndDeviceGraph::free_uploaded_edges);
-        });
-        Arc::new(CudaBackend {
-            searcher: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
-            device_executor: device_executor.exact_linking(exact_linking),
-            kernels,
-            graph,
-            executor,
-        })
-    }
+    let graph = HostAndDeviceGraph::new(graph, copy);
+    let stream = graph.stream().clone();
+    let device_executor = DeviceExecutor::new(stream.clone(), graph.host(), Arc::clone(&executor));
+    let kernels = KernelSet::for_query(stream.context(), graph.host());
+    let graph = Arc::new(SearchedGraph::new(graph));
+    let shared = Arc::clone(&graph);
+    let kernels = KernelPreload::new(kernels, move || {
+        // As every change: whoever reads the graph for long holds the lock, and a write that waits delays searches.
+        let _writer = sync::lock(&writer);
+        shared.write(HostAndDeviceGraph::free_uploaded_edges);
+    });
+    Arc::new(CudaBackend {
+        searcher: DeviceSearcher::new(stream.context(), Arc::clone(&executor)),
+        device_executor: device_executor.exact_linking(exact_linking),
+        kernels,
+        graph,
+        executor,
+    })
 }
 
 /// The arrays of a search for queries in device memory: [`DeviceBatch`] of whatever element type.
@@ -165,16 +137,16 @@ const MAX_QUERIES_ON_HOST: usize = 16;
 
 /// A graph on a device, and the executors that search and change it there. Vectors, keys and tombstones are also on the
 /// host, and until the kernels of searches are compiled edges as well, so that the first searches need not wait.
-pub(crate) struct CudaBackend<T: Element> {
+pub(crate) struct CudaBackend {
     /// Compiles the kernels of searches for one query, and then frees the host's edges.
     kernels: KernelPreload,
-    graph: Arc<SearchedGraph<T>>,
-    searcher: DeviceSearcher<T>,
-    device_executor: DeviceExecutor<T>,
+    graph: Arc<SearchedGraph>,
+    searcher: DeviceSearcher,
+    device_executor: DeviceExecutor,
     executor: Arc<CpuExecutor>,
 }
 
-impl<T: Element> CudaBackend<T> {
+impl CudaBackend {
     /// Checks that the device can link vertices: kernels take a maximum of build parameters and dimensions. Compiles what
     /// would otherwise be compiled while the graph is locked, and retains the pool for the change.
     fn prepare_linking(&self) -> jasper_cuda::Result<PoolRetention> {
@@ -187,7 +159,7 @@ impl<T: Element> CudaBackend<T> {
     /// that only a device limits.
     fn searched_on_host<'a>(
         &self,
-        graph: &'a GraphSnapshot<T>,
+        graph: &'a GraphSnapshot,
         queries: usize,
         params: SearchParams<'_>,
     ) -> Option<&'a Graph> {
@@ -203,13 +175,13 @@ impl<T: Element> CudaBackend<T> {
     }
 }
 
-impl<T: Element> StartedSearch for jasper_cuda::StartedSearch<T> {
+impl StartedSearch for jasper_cuda::StartedSearch {
     fn poll(&mut self, answer: &mut dyn FnMut(usize, Vec<Hit>)) -> Result<bool, SearchError> {
         Self::poll(self, answer)
     }
 }
 
-impl<T: Element> Backend for CudaBackend<T> {
+impl Backend for CudaBackend {
     fn device(&self) -> Device {
         Device::cuda(self.searcher.context().device().ordinal)
     }
@@ -236,7 +208,7 @@ impl<T: Element> Backend for CudaBackend<T> {
 
     fn change_graph(&self, change: &mut dyn FnMut(&mut Graph)) -> Result<(), DeviceError> {
         let _retention = self.retain_pool()?;
-        let tables = |graph: &HostAndDeviceGraph<T>| {
+        let tables = |graph: &HostAndDeviceGraph| {
             let vectors = graph.host().vectors();
             (graph.host().has_vectors(), vectors.codes().map(|codes| Arc::clone(codes.quantizer())))
         };
@@ -287,7 +259,7 @@ impl<T: Element> Backend for CudaBackend<T> {
 
     fn search_one(&self, query: VectorView<'_>, params: SearchParams<'_>) -> Result<Vec<Hit>, SearchError> {
         self.graph.search(params.filter, |graph| match self.searched_on_host(graph, 1, params) {
-            Some(graph) => self.executor.search_one::<T>(graph, query.of(), params),
+            Some(graph) => self.executor.search_one(graph, query, params),
             None => self.searcher.search_one(graph.view()?, query, params),
         })
     }
@@ -299,10 +271,7 @@ impl<T: Element> Backend for CudaBackend<T> {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         self.graph.search(params.filter, |graph| match self.searched_on_host(graph, queries.len(), params) {
-            Some(graph) => {
-                let queries: Vec<&[T]> = queries.iter().map(|query| query.of()).collect();
-                self.executor.search_batch(graph, &queries, params, matches)
-            }
+            Some(graph) => self.executor.search_batch(graph, queries, params, matches),
             None => self.searcher.search_batch(graph.view()?, queries, params, matches),
         })
     }
@@ -353,9 +322,13 @@ impl<T: Element> Backend for CudaBackend<T> {
         params: SearchParams<'_>,
         DeviceArrays { queries, results, costs }: DeviceArrays<'_>,
     ) -> Result<(), SearchError> {
-        let queries = queries.downcast_ref().expect("queries of the element type of the index");
-        let arrays = DeviceBatch::<T> { queries, results, costs };
-        self.graph.search(params.filter, |graph| self.searcher.enqueue(graph.view()?, stream, params, arrays))
+        self.graph.search(params.filter, |graph| {
+            with_element!(graph.host().element(), T => {
+                let queries = queries.downcast_ref().expect("queries of the element type of the index");
+                let arrays = DeviceBatch::<T> { queries, results, costs };
+                self.searcher.enqueue(graph.view()?, stream, params, arrays)
+            })
+        })
     }
 
     fn profile(

@@ -134,7 +134,7 @@ fn is_of_the_cpu(
     let mut matches = Matches::new(1, width).unwrap();
     let params = SearchParams::new(width).beam_width(width);
     let report = with_element!(graph.element(), T => {
-        cpu.search_batch::<T>(graph, &[graph.vectors().get(query)], params, matches.as_mut()).unwrap()
+        cpu.search_batch(graph, &[graph.vectors().view(query)], params, matches.as_mut()).unwrap()
     });
     let hits: Vec<Hit> = matches.hits(0).collect();
     if case.form == DistanceForm::HalfSquaredL2 {

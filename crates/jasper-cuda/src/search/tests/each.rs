@@ -32,7 +32,7 @@ impl Both {
     fn filtered_in<T: Element>(
         &self,
         graph: &Graph,
-        tables: &SearchTables<T, EmulatedStream>,
+        tables: &SearchTables<EmulatedStream>,
         queries: &[T],
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
@@ -62,7 +62,7 @@ impl Both {
     fn each_agrees_in<T: Element>(
         &self,
         graph: &Graph,
-        tables: &SearchTables<T, EmulatedStream>,
+        tables: &SearchTables<EmulatedStream>,
         queries: &[T],
         params: SearchParams<'_>,
     ) -> Vec<Hit> {
@@ -95,8 +95,7 @@ impl Both {
             let mut plan = SearchPlan::new(graph, of_query, 1, on.cost_model).unwrap();
             plan.strategy = place.group.strategy();
             let mut expected = Matches::new(1, params.k).unwrap();
-            let on_cpu =
-                self.cpu.search_planned(&plan, &[pending.vector.of::<T>()], expected.as_mut()).unwrap();
+            let on_cpu = self.cpu.search_planned(&plan, &[pending.vector], expected.as_mut()).unwrap();
             scanned += on_cpu.scanned;
             let expected = entries(&expected);
             let name = format!("{} {}, {params:?}, query {}", T::KIND, graph.metric(), pending.row);
@@ -250,7 +249,7 @@ fn columns_are_searched_as_they_are_after_each_change() {
     };
     // So wide that a beam search finds all.
     let params = SearchParams::new(6).beam_width(500);
-    let check = |seed: u64, snapshot: &GraphSnapshot<u8, EmulatedStream>| {
+    let check = |seed: u64, snapshot: &GraphSnapshot<EmulatedStream>| {
         let host = snapshot.host();
         let expressions = random_filters(28, 9000, seed);
         let filters: Vec<Filter<'_>> = expressions.iter().map(Filter::from).collect();
@@ -376,7 +375,7 @@ fn errors_of_a_filter_leave_all_queries_unanswered() {
     let both = Both::new(75);
     let mut graph = built(&whole::<u8>(100, 16, 76), 16, Metric::L2, &both);
     set_attributes(&mut graph, 4);
-    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let all = Expression::all();
     let filters = [Filter::from(&all), Filter::from(&all)];
     let rows = whole::<u8>(3, 16, 77);

@@ -8,18 +8,18 @@ use cuda_std::emulator::Fault;
 use super::*;
 
 /// Search buffers on an emulated device.
-pub(super) struct EmulatedBuffers<'a, T> {
+pub(super) struct EmulatedBuffers<'a> {
     stream: &'a EmulatedStream,
-    host: HostChunk<T>,
+    host: HostChunk,
     /// The buffers of the chunk in flight.
-    pub(super) device: Option<DeviceChunk<T>>,
+    pub(super) device: Option<DeviceChunk>,
     scratch: ProductScratch<EmulatedStream>,
     results: (Vec<DeviceHit>, Vec<u32>),
     /// Waits that succeed before all others fail.
     waits: Option<&'a AtomicUsize>,
 }
 
-impl<'a, T> EmulatedBuffers<'a, T> {
+impl<'a> EmulatedBuffers<'a> {
     pub(super) fn new(stream: &'a EmulatedStream) -> Result<Self, SearchError> {
         Ok(Self {
             stream,
@@ -44,8 +44,9 @@ impl<'a, T> EmulatedBuffers<'a, T> {
 }
 
 /// What the host writes of a chunk.
-struct HostChunk<T> {
-    queries: Vec<T>,
+struct HostChunk {
+    /// Aligned as coordinates of every type.
+    queries: Vec<u32>,
     levels: Vec<u32>,
     query_factors: Vec<QueryFactors>,
     lists: Vec<ListPart>,
@@ -53,8 +54,8 @@ struct HostChunk<T> {
 }
 
 /// The buffers of a chunk on the device.
-pub(super) struct DeviceChunk<T> {
-    queries: Buffer<T>,
+pub(super) struct DeviceChunk {
+    queries: Buffer<u8>,
     levels: Buffer<u32>,
     query_factors: Buffer<QueryFactors>,
     lists: Buffer<ListPart>,
@@ -67,7 +68,7 @@ pub(super) struct DeviceChunk<T> {
 }
 
 // SAFETY: the emulator has run a launch before its call returns, and checks every access.
-unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
+unsafe impl SearchBuffers for EmulatedBuffers<'_> {
     type Stream = EmulatedStream;
 
     fn stream(&self) -> &EmulatedStream {
@@ -79,21 +80,22 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
         Ok(LaunchStreams { stream, rerank_stream: rerank_stream.then_some(*stream), scratch })
     }
 
-    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_, T>, EmulatedFault> {
+    fn query_buffers(&mut self, sizes: &BufferSizes) -> Result<QueryBuffers<'_>, EmulatedFault> {
         assert!(self.device.is_none(), "one chunk is in flight at most");
         let HostChunk { queries, levels, query_factors, lists, tests } = &mut self.host;
-        queries.resize(sizes.queries, T::default());
+        queries.resize(sizes.queries.div_ceil(size_of::<u32>()), 0);
         levels.resize(sizes.levels, 0);
         query_factors.resize(sizes.query_factors, QueryFactors::zeroed());
         lists.resize(sizes.lists, ListPart::default());
         tests.resize(sizes.tests, SlotTest::ALL);
+        let queries = &mut bytemuck::cast_slice_mut(queries)[..sizes.queries];
         Ok(QueryBuffers { queries, levels, query_factors, lists, tests })
     }
 
-    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers<T>, EmulatedFault> {
+    fn pointers(&mut self, sizes: &BufferSizes) -> Result<LaunchPointers, EmulatedFault> {
         let (stream, HostChunk { queries, levels, query_factors, lists, tests }) = (self.stream, &self.host);
         let device = self.device.insert(DeviceChunk {
-            queries: stream.upload(queries)?,
+            queries: stream.upload(&bytemuck::cast_slice(queries)[..sizes.queries])?,
             levels: stream.upload(levels)?,
             query_factors: stream.upload(query_factors)?,
             lists: stream.upload(lists)?,
@@ -121,13 +123,14 @@ unsafe impl<T: Element> SearchBuffers<T> for EmulatedBuffers<'_, T> {
 
     fn quantize(
         &mut self,
+        element: ElementKind,
         quantizer: &DeviceQuantizer<EmulatedStream>,
         queries: usize,
-    ) -> Result<QuantizedQueries<T>, EmulatedFault> {
+    ) -> Result<QuantizedQueries, EmulatedFault> {
         let device = self.device.as_mut().expect("queries are there before they are quantized");
         let codes = device.codes.insert(quantizer.query_codes(self.stream, queries)?);
         // SAFETY: all of them were uploaded, and live as long as the codes.
-        unsafe { quantizer.encode_queries(self.stream, device.queries.input(), queries, codes)? };
+        unsafe { quantizer.encode_queries(self.stream, element, device.queries.input(), queries, codes)? };
         let (levels, query_factors) = (codes.levels.input(), codes.query_factors.input());
         Ok(QuantizedQueries { queries: device.queries.input(), levels, query_factors })
     }

@@ -43,8 +43,10 @@ fn more_distances<T: Element>(both: &Both, graph: &Graph, queries: &[T], params:
     both.agree(graph, queries, params);
     let view = MatrixView::new(queries, graph.dimension()).unwrap();
     let mut matches = Matches::new(view.len(), params.k).unwrap();
-    let cpu =
-        both.cpu.search_batch(graph, &view.rows().collect::<Vec<_>>(), params, matches.as_mut()).unwrap();
+    let cpu = both
+        .cpu
+        .search_batch(graph, &view.rows().map(VectorView::from).collect::<Vec<_>>(), params, matches.as_mut())
+        .unwrap();
     assert_eq!(cpu.scanned, view.len());
     both.emulated(graph, view, params).unwrap().1.cost.distances - cpu.cost.distances
 }
@@ -156,7 +158,12 @@ fn searches_reuse_the_slots_of_a_filter() {
                 let view = MatrixView::new(&queries, 12).unwrap();
                 let mut expected = Matches::new(3, 5).unwrap();
                 both.cpu
-                    .search_batch(&graph, &view.rows().collect::<Vec<_>>(), params, expected.as_mut())
+                    .search_batch(
+                        &graph,
+                        &view.rows().map(VectorView::from).collect::<Vec<_>>(),
+                        params,
+                        expected.as_mut(),
+                    )
                     .unwrap();
                 for _ in 0..2 {
                     let (found, _) = both.searched(&graph, &copy, view, params).unwrap();

@@ -80,7 +80,7 @@ impl Both {
     fn searched<T: Element>(
         &self,
         graph: &Graph,
-        copy: &DeviceGraph<T, EmulatedStream>,
+        copy: &DeviceGraph<EmulatedStream>,
         queries: MatrixView<'_, T>,
         params: SearchParams<'_>,
     ) -> Result<(Vec<Hit>, SearchReport), SearchError> {
@@ -132,7 +132,12 @@ impl Both {
         let mut expected = Matches::new(queries.len(), params.k).unwrap();
         let cpu = self
             .cpu
-            .search_batch(graph, &queries.rows().collect::<Vec<_>>(), params, expected.as_mut())
+            .search_batch(
+                graph,
+                &queries.rows().map(VectorView::from).collect::<Vec<_>>(),
+                params,
+                expected.as_mut(),
+            )
             .unwrap();
         let expected = entries(&expected);
         let (hits, report) = self.emulated(graph, queries, params).unwrap();
@@ -303,7 +308,7 @@ fn rows_that_no_block_has_room_for_are_refused() {
     let check = |dimension: usize, kilobytes: u32| {
         let graph = built(&whole::<f32>(2, dimension, 18), dimension, Metric::L2, &both);
         check_shared_memory(
-            &DeviceGraph::<f32, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap(),
+            &DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap(),
             64,
             kilobytes << 10,
         )

@@ -20,7 +20,7 @@ fn queries_that_a_failing_device_took_are_answered_by_another() {
     let (expected, report) = both.emulated(&graph, view, params).unwrap();
     assert!(report.scanned > 100, "{report:?}");
 
-    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, 150, AS_CPU).unwrap();
     let search = |queue: &QueryQueue<'_>, waits: &AtomicUsize| {
         let buffers = || EmulatedBuffers::new(&both.stream).map(|buffers| buffers.failing_after(waits));

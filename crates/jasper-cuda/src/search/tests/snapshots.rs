@@ -16,8 +16,8 @@ use crate::{DeviceExecutor, GraphSnapshot, HostAndDeviceGraph, SearchedGraph};
 /// A graph of bytes in use on an emulated device.
 pub(super) struct InUse {
     pub(super) both: Both,
-    pub(super) graph: SearchedGraph<u8, EmulatedStream>,
-    executor: DeviceExecutor<u8, EmulatedStream>,
+    pub(super) graph: SearchedGraph<EmulatedStream>,
+    executor: DeviceExecutor<EmulatedStream>,
     pub(super) rows: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl InUse {
     }
 
     /// The keys below `end` that a search of a snapshot finds by their vectors, and no other key.
-    fn found(&self, snapshot: &GraphSnapshot<u8, EmulatedStream>, end: Key) -> Vec<Key> {
+    fn found(&self, snapshot: &GraphSnapshot<EmulatedStream>, end: Key) -> Vec<Key> {
         let queries: Vec<_> = (0..end).map(|key| VectorView::from(self.row(key))).collect();
         let params = SearchParams::new(1).beam_width(80);
         let plan = SearchPlan::new(snapshot.host(), params, queries.len(), AS_CPU).unwrap();
@@ -138,7 +138,7 @@ fn a_snapshot_keeps_the_first_keys_of_vertices() {
     <dyn GraphAccess<_>>::change_host(&mut &graph.graph, |host| host.keys_mut().assign(500, slot).unwrap())
         .unwrap();
     let snapshot = graph.graph.snapshot(None);
-    let key = |tables: &SearchTables<u8, EmulatedStream>| {
+    let key = |tables: &SearchTables<EmulatedStream>| {
         // SAFETY: the emulator's memory is that of the host, and nothing writes it now.
         unsafe { *tables.args().keys.at(slot.index()) }
     };

@@ -4,10 +4,10 @@ use super::super::started::{POLLS, StartedQueries, UNWRITTEN, can_start};
 use super::*;
 
 /// What a search that was started answers in some polls, in the order of the queries.
-fn poll<T: Element>(
+fn poll(
     started: &mut StartedQueries,
     graph: &Graph,
-    buffers: &EmulatedBuffers<'_, T>,
+    buffers: &EmulatedBuffers<'_>,
     polls: u32,
 ) -> (Vec<(usize, Vec<Hit>)>, bool) {
     let (mut answers, mut is_complete) = (Vec::new(), false);
@@ -30,7 +30,7 @@ fn a_started_search_answers_each_query_when_its_results_are_written() {
     let expected = both.agree(&graph, &queries, params);
     let expected: Vec<(usize, Vec<Hit>)> = expected.chunks(5).map(<[Hit]>::to_vec).enumerate().collect();
 
-    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
     let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };
     assert!(can_start(&plan));
@@ -64,7 +64,7 @@ fn a_started_search_does_not_answer_what_tombstones_leave_short() {
     let queries = whole::<i8>(6, 6, 10);
     let near = both.agree(&graph, &queries, SearchParams::new(290).beam_width(300));
     near[..280].iter().for_each(|hit| graph.keys_mut().delete(hit.key).unwrap());
-    let copy = DeviceGraph::<i8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let narrow = CostModel { max_beam_width: 20, ..CostModel::CPU };
     let plan = SearchPlan::new(&graph, SearchParams::new(20).beam_width(20), 1, narrow).unwrap();
     assert!(can_start(&plan));
@@ -91,7 +91,7 @@ fn a_started_search_finds_all_keys_of_a_vertex() {
     assert_eq!(keys, [1, 201, 400, 401, 402, 403]);
 
     let rows: Vec<_> = queries.chunks_exact(16).map(VectorView::from).collect();
-    let copy = DeviceGraph::<u8, _>::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
+    let copy = DeviceGraph::upload(&both.stream, &graph, MemorySpace::Device).unwrap();
     let plan = SearchPlan::new(&graph, params, rows.len(), AS_CPU).unwrap();
     assert!(can_start(&plan));
     let search = BatchSearch { plans: Plans::One(&plan), graph: copy.searched(), pool: both.cpu.pool() };
