@@ -45,7 +45,7 @@ pub use target::Target;
 ///
 /// # Vectors
 ///
-/// The index stores coordinates as f32, [`f16`](struct@f16), u8 or i8, and computes distances in this type. Calls take
+/// The index stores coordinates as f32, [`f16`](crate::f16), u8 or i8, and computes distances in this type. Calls take
 /// [`Vectors`](crate::Vectors) of any of them: a slice, an array or a `Vec` for one vector, a [`MatrixView`](crate::MatrixView) or a
 /// [`VectorFile`](crate::VectorFile) for several. Values are rounded to the element type of the index. What it cannot
 /// hold is refused, as are vectors that rounding would change by more than a twentieth of their length.
