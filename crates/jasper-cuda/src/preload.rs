@@ -57,21 +57,7 @@ impl KernelSet {
     /// Those that a build of this shape launches: those that link vectors as they are and, unless `exact_linking`, those of
     /// the trial of SQ8 vectors and those that link them, but not if the trial rotates them, which makes rows longer.
     pub fn for_build(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
-        let multiprocessors = context.device().multiprocessors;
-        let exact = link_kernels(spec, false, multiprocessors);
-        let kernels = if exact_linking {
-            exact
-        } else {
-            let spec = BuildSpec { element: ElementKind::I8, metric: sq8_metric(spec.metric), ..*spec };
-            let has_sq4 = spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION;
-            let quantized = link_kernels(&spec, has_sq4, multiprocessors);
-            let mut kernels: Vec<_> = trial_kernels(spec.element, spec.metric).into();
-            // By turns, because the trial may choose either.
-            let mut exact = exact.into_iter();
-            kernels.extend(quantized.into_iter().flat_map(|kernel| iter::once(kernel).chain(exact.next())));
-            kernels.extend(exact);
-            kernels
-        };
+        let kernels = build_kernels(spec, exact_linking, context.device().multiprocessors);
         Self { context: context.clone(), kernels }
     }
 
@@ -280,6 +266,23 @@ fn publishing_kernels() -> [KernelId; 2] {
     [KernelId::of(&CopyRows), KernelId::of(&PublishRows)]
 }
 
+/// The kernels of [`KernelSet::for_build`].
+fn build_kernels(spec: &BuildSpec, exact_linking: bool, multiprocessors: u32) -> Vec<KernelId> {
+    let exact = link_kernels(spec, false, multiprocessors);
+    if exact_linking || spec.element.is_integer() {
+        return exact;
+    }
+    let quantized = BuildSpec { element: ElementKind::I8, metric: sq8_metric(spec.metric), ..*spec };
+    let mut kernels: Vec<_> = trial_kernels(spec.element, quantized.metric).into();
+    let has_sq4 = spec.dimension >= ScalarQuantizer::MIN_SQ4_DIMENSION;
+    let quantized = link_kernels(&quantized, has_sq4, multiprocessors);
+    // By turns, because the trial may choose either.
+    let mut exact = exact.into_iter();
+    kernels.extend(quantized.into_iter().flat_map(|kernel| iter::once(kernel).chain(exact.next())));
+    kernels.extend(exact);
+    kernels
+}
+
 /// The kernels of the trial of a build, which quantizes all vectors to SQ8 and searches them; `metric` is that of SQ8
 /// vectors.
 fn trial_kernels(element: ElementKind, metric: Metric) -> [KernelId; 3] {
@@ -346,11 +349,7 @@ mod tests {
         for metric in Metric::ALL {
             let params = BuildParams::default();
             let spec = BuildSpec { rows: 1000, element, dimension, metric, params };
-            let mut kernels = link_kernels(&spec, element.is_integer() && dimension >= 256, 132);
-            // Bytes are linked as they are.
-            if !element.is_integer() {
-                kernels.extend(trial_kernels(element, sq8_metric(metric)));
-            }
+            let mut kernels = build_kernels(&spec, false, 132);
             assert!(kernels.len() >= 8, "{kernels:?}");
             kernels.extend(query_kernels(element, metric, dimension, None, 132));
             for kernel in kernels {
