@@ -54,8 +54,9 @@ const SAMPLE: usize = 1024;
 const THREAD: &str = "jasper-kernels";
 
 impl KernelSet {
-    /// Those that a build of this shape launches: those that link vectors as they are and, unless `exact_linking`, those of
-    /// the trial of SQ8 vectors and those that link them, but not if the trial rotates them, which makes rows longer.
+    /// Those that a build of this shape launches: those that link vectors as they are and, for floats unless
+    /// `exact_linking`, those of the trial of SQ8 vectors and those that link them, but not if the trial rotates them,
+    /// which makes rows longer.
     pub fn for_build(context: &Context, spec: &BuildSpec, exact_linking: bool) -> Self {
         let kernels = build_kernels(spec, exact_linking, context.device().multiprocessors);
         Self { context: context.clone(), kernels }
@@ -364,6 +365,7 @@ mod tests {
         are_there(ElementKind::I8, 100);
         are_there(ElementKind::I8, 768);
         are_there(ElementKind::F16, 96);
+        are_there(ElementKind::F16, 768);
         are_there(ElementKind::F32, 960);
     }
 

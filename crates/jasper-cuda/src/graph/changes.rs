@@ -31,6 +31,7 @@ impl<S: Stream> DeviceGraph<S> {
     /// Returns the device's error. The copy is then inconsistent until another call with the same changes, and later
     /// ones, succeeds.
     pub(crate) fn apply_changes(&mut self, host: &Graph, changes: &ChangedSlots) -> Result<(), S::Error> {
+        assert_eq!(host.element(), self.element, "the element of a graph never changes");
         self.wait_for_readers()?;
         self.free_unread()?;
         // What searches of the next tables read has to be there when they are published. New vectors are none of it.

@@ -224,7 +224,7 @@ impl<S: gpu_kernels::Stream> DeviceGraph<S> {
 
     /// Whether the vectors are on the device.
     fn has_rows(&self) -> bool {
-        self.rows.len() >= self.slots * self.row_len()
+        self.rows.len() >= self.slots * self.row_bytes() as usize
     }
 
     /// Bytes of device memory, including capacity for growth and without vectors on the host.
@@ -247,11 +247,6 @@ impl<S: gpu_kernels::Stream> DeviceGraph<S> {
     /// Where its vectors are stored.
     pub fn vector_storage(&self) -> MemorySpace {
         if self.rows.is_on_host() { MemorySpace::Host } else { MemorySpace::Device }
-    }
-
-    /// Elements per row of vectors or queries, with padding.
-    pub(crate) fn row_len(&self) -> usize {
-        self.element.padded_len(self.dimension)
     }
 
     /// Bytes per row of vectors or queries, with padding.

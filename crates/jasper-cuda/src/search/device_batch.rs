@@ -73,6 +73,10 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     arrays: DeviceBatch<'_, T, S>,
     scratch_bytes: usize,
 ) -> Result<(), SearchError> {
+    let (given, expected) = (T::KIND, graph.element());
+    if given != expected {
+        return Err(VectorError::Element { given, expected }.into());
+    }
     let (row_len, k) = (graph.row_len(), plan.params.k);
     let count = arrays.count(row_len, k)?;
     let is_filtered = plan.params.filter.is_some() && plan.graph.keys().duplicate_keys() > 0;

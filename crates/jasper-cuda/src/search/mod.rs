@@ -36,7 +36,7 @@ use std::sync::Arc;
 use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, Stream as _};
 use jasper_core::{Element, VectorView};
-use jasper_graph::{Graph, VectorError};
+use jasper_graph::Graph;
 use jasper_vamana::{
     CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError,
     SearchParams, SearchPlan, SearchReport, check_element,
@@ -92,9 +92,10 @@ impl<'a> GraphView<'a> {
     /// All work on the copy must be complete.
     ///
     /// # Panics
-    /// Panics if the graph and its copy have different numbers of slots.
+    /// Panics if the graph and its copy have different numbers of slots or element types.
     pub(crate) fn new(host: &'a Graph, copy: &'a SearchTables<Stream>) -> Self {
-        assert_eq!(host.slots(), copy.slots(), "a graph is searched with its own copy");
+        let of_copy = (copy.slots(), copy.element());
+        assert_eq!((host.slots(), host.element()), of_copy, "a graph is searched with its own copy");
         Self { host, copy }
     }
 
@@ -271,10 +272,6 @@ impl DeviceSearcher {
         stream.check_owner(arrays.costs);
         if let Some(Filter::PerQuery(_)) = params.filter {
             return Err(SearchError::EnqueuedFilters);
-        }
-        let (given, expected) = (T::KIND, graph.host.element());
-        if given != expected {
-            return Err(VectorError::Element { given, expected }.into());
         }
         let plan = self.plan(graph, params, arrays.queries.len() / graph.copy.row_len())?;
         // SAFETY: the stream allocated the arrays, as checked. The copy is complete, and held until it is marked as read:

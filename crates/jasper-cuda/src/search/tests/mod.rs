@@ -104,7 +104,7 @@ impl Both {
         scratch_bytes: usize,
     ) -> Result<(Vec<Hit>, Vec<u32>), SearchError> {
         let copy = DeviceGraph::upload(&self.stream, graph, self.vectors).map_err(SearchError::device)?;
-        let count = prepared.len() / copy.row_len();
+        let count = prepared.len() / copy.searched().row_len();
         let plan = SearchPlan::new(graph, params, count, self.cost_model)?;
         let queries = self.stream.upload(prepared).unwrap();
         let mut results = self.stream.allocate(count * params.k).unwrap();
