@@ -30,7 +30,7 @@ use crate::auto_quantize::CANDIDATES;
 use crate::backend::{BuildDevice, plan_build};
 use crate::error::{Result, built};
 use crate::index::Callback;
-use crate::inner::IndexInner;
+use crate::inner::{CodeCheck, IndexInner};
 use crate::{Device, Index, QuantizeMode};
 pub(crate) use error::BuildError;
 use plan::BuildPlan;
@@ -550,12 +550,11 @@ impl IndexBuilder<'_> {
             index.changes.set_attributes(keys, attributes)?;
         }
         match self.quantize {
-            Some(QuantizeStep::Again(quantization)) => match index.force_quantize(quantization, progress) {
-                Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
-                quantized => quantized?,
-            },
-            Some(QuantizeStep::Mode(QuantizeMode::Checked(quantization))) => {
-                index.quantize(quantization, progress)?
+            Some(QuantizeStep::Again(quantization)) => {
+                match index.quantize_by(quantization, CodeCheck::Skip, progress) {
+                    Err(UpdateError::Quantize(TrainError::TooFewVectors { .. })) => {}
+                    quantized => quantized?,
+                }
             }
             Some(QuantizeStep::Mode(QuantizeMode::Auto(device))) if device.is_auto() => {
                 drop(index.auto_quantize(report.device, progress)?)

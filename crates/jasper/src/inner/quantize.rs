@@ -73,7 +73,7 @@ impl IndexInner {
     }
 
     /// Quantizes all vectors. Codes are logged once they have passed the check, which a replay does not repeat.
-    fn quantize_by(
+    pub(crate) fn quantize_by(
         &self,
         quantization: Quantization,
         check: CodeCheck,
@@ -134,37 +134,23 @@ impl IndexInner {
         }
         Ok(())
     }
-}
 
-impl IndexInner {
     pub(crate) fn quantize_as(
         &self,
         mode: QuantizeMode,
         progress: &mut ProgressFn<'_>,
     ) -> Result<QuantizeReport> {
         match mode {
-            QuantizeMode::Checked(quantization) => self.quantize(quantization, progress)?,
-            QuantizeMode::Forced(quantization) => self.force_quantize(quantization, progress)?,
+            QuantizeMode::Checked(quantization) => {
+                self.quantize_by(quantization, CodeCheck::Refuse, progress)?
+            }
+            QuantizeMode::Forced(quantization) => {
+                self.quantize_by(quantization, CodeCheck::Skip, progress)?
+            }
             QuantizeMode::Auto(device) => return self.auto_quantize(device, progress),
             QuantizeMode::None => self.drop_codes()?,
             QuantizeMode::Sketches => self.build_sketches()?,
         }
         Ok(QuantizeReport { quantization: self.quantization(), trial: None })
-    }
-
-    pub(crate) fn quantize(
-        &self,
-        quantization: Quantization,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(), UpdateError> {
-        self.quantize_by(quantization, CodeCheck::Refuse, progress)
-    }
-
-    pub(crate) fn force_quantize(
-        &self,
-        quantization: Quantization,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<(), UpdateError> {
-        self.quantize_by(quantization, CodeCheck::Skip, progress)
     }
 }

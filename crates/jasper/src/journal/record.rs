@@ -13,7 +13,7 @@ use super::log::Log;
 use super::store::{CHUNK_BYTES, StoredChange};
 use crate::changes::{InsertEntries, InsertKeys};
 use crate::index::DeleteKeys;
-use crate::inner::IndexInner;
+use crate::inner::{CodeCheck, IndexInner};
 
 /// A change, with what determines its result.
 pub(crate) enum Record<'a> {
@@ -186,7 +186,8 @@ pub(super) fn replay(index: &IndexInner, log: &Log, number: u64) -> Result<u64, 
         "compact" => drop(index.compact(&mut no_progress)?),
         "quantize" => {
             let name = std::str::from_utf8(&argument).map_err(|_| invalid())?;
-            index.force_quantize(name.parse().map_err(|_| invalid())?, &mut no_progress)?;
+            let quantization = name.parse().map_err(|_| invalid())?;
+            index.quantize_by(quantization, CodeCheck::Skip, &mut no_progress)?;
         }
         "drop codes" => index.drop_codes()?,
         "drop vectors" => index.drop_vectors()?,
