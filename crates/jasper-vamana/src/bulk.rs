@@ -11,7 +11,7 @@
 //! alone, not on the number of threads.
 
 use jasper_core::synthetic::Permutation;
-use jasper_core::{BuildParams, ElementKind, Key, Metric, ProgressFn, Slot, Vectors};
+use jasper_core::{BuildParams, Key, Metric, ProgressFn, Slot, Vectors};
 use jasper_data::parallel;
 use jasper_graph::{Graph, SketchChunk, Sketches, VectorError, VectorTable};
 
@@ -68,14 +68,13 @@ pub fn bulk_build<'a>(
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph, InsertReport), UpdateError> {
-    let vectors = vectors.into();
-    let ingested = ingest(executor, vectors, vectors.element(), keys, metric, params, progress)?;
+    let ingested = ingest(executor, vectors.into(), keys, metric, params, progress)?;
     let linked = link_on_host(executor, ingested, None, None, progress)?;
     Ok(linked.finish())
 }
 
-/// Stores `vectors`, converted to `element`, as vertices without edges, under `keys`, or under the row indices if
-/// `None`. Slots follow the order of the vectors; identical vectors share the slot of the first.
+/// Stores `vectors` as vertices without edges, under `keys`, or under the row indices if `None`. Slots follow the order
+/// of the vectors; identical vectors share the slot of the first.
 ///
 /// # Errors
 /// Returns [`UpdateError`] if a vector cannot be stored, a key repeats, the source cannot be read, or the build is
@@ -83,13 +82,13 @@ pub fn bulk_build<'a>(
 pub fn ingest(
     executor: &CpuExecutor,
     vectors: Vectors<'_>,
-    element: ElementKind,
     keys: Option<&[Key]>,
     metric: Metric,
     params: BuildParams,
     progress: &mut ProgressFn<'_>,
 ) -> Result<Ingested, UpdateError> {
-    let mut graph = Graph::new(element, metric, vectors.dimension(), params).map_err(VectorError::from)?;
+    let (element, dimension) = (vectors.element(), vectors.dimension());
+    let mut graph = Graph::new(element, metric, dimension, params).map_err(VectorError::from)?;
     if let Some(keys) = keys {
         check_keys(executor.pool(), &graph, keys, vectors.len(), OnConflict::Refuse)?;
     }

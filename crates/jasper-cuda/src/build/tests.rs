@@ -60,7 +60,7 @@ fn built_with<T: Element>(
     progress: &mut ProgressFn<'_>,
 ) -> Result<(Graph, InsertReport), UpdateError> {
     let cpu = CpuExecutor::new(2).unwrap();
-    let Ingested { mut graph, order } = ingest(&cpu, rows.into(), T::KIND, None, metric, params, progress)?;
+    let Ingested { mut graph, order } = ingest(&cpu, rows.into(), None, metric, params, progress)?;
     let stream = EmulatedStream::new(Emulator::new(seed).threads(2));
     let quantized = room_for_sq4.map(|room| {
         let quantizer = ScalarQuantizer::new(&graph);
@@ -87,9 +87,7 @@ fn rotated_bytes_are_those_of_the_host() {
     let rows = MatrixView::new(&values, DIMENSION).unwrap();
     let cpu = CpuExecutor::new(2).unwrap();
     for metric in Metric::ALL {
-        let graph = ingest(&cpu, rows.into(), ElementKind::F16, None, metric, params(), &mut no_progress)
-            .unwrap()
-            .graph;
+        let graph = ingest(&cpu, rows.into(), None, metric, params(), &mut no_progress).unwrap().graph;
         let quantizer = ScalarQuantizer::new(&graph);
         assert!(quantizer.rotation().is_some());
         let stream = EmulatedStream::new(Emulator::new(5).threads(2));
@@ -196,8 +194,7 @@ fn a_device_links_sq8_vectors_as_the_cpu_does() {
     for (metric, seed) in Metric::ALL.into_iter().zip(20..) {
         let values: Vec<f16> = Clusters::new(DIMENSION, 3).rows(400, seed);
         let rows = MatrixView::new(&values, DIMENSION).unwrap();
-        let ingested =
-            ingest(&cpu, rows.into(), ElementKind::F16, None, metric, params(), &mut no_progress).unwrap();
+        let ingested = ingest(&cpu, rows.into(), None, metric, params(), &mut no_progress).unwrap();
         let quantizer = ScalarQuantizer::by_trial(&ingested.graph, cpu.pool(), &mut no_progress).unwrap();
         assert!(quantizer.is_some(), "{metric}");
         let linked = link_on_host(&cpu, ingested, quantizer.as_ref(), None, &mut no_progress).unwrap();
@@ -354,7 +351,7 @@ fn peak_and_plan<T: Element>(rows: usize, metric: Metric) -> (u64, u64) {
     let values = whole::<T>(rows, 11);
     let cpu = CpuExecutor::new(2).unwrap();
     let view = MatrixView::new(&values, DIMENSION).unwrap();
-    let ingested = ingest(&cpu, view.into(), T::KIND, None, metric, params(), &mut no_progress).unwrap();
+    let ingested = ingest(&cpu, view.into(), None, metric, params(), &mut no_progress).unwrap();
     let Ingested { mut graph, order, .. } = ingested;
     let plan = plan_build(&BuildSpec::of(&graph), true).unwrap().total(MemorySpace::Device);
     let stream = EmulatedStream::new(Emulator::new(11).threads(2));

@@ -21,7 +21,7 @@ fn on_device(
     metric: Metric,
     params: BuildParams,
 ) -> Result<(Graph, InsertReport), UpdateError> {
-    let ingested = ingest(cpu, rows, rows.element(), None, metric, params, &mut no_progress)?;
+    let ingested = ingest(cpu, rows, None, metric, params, &mut no_progress)?;
     let (begun, vertices) = (Instant::now(), ingested.order.len());
     let linked = link_on_device(context, cpu, ingested, None, None, &mut no_progress)?;
     let rate = vertices as f64 / begun.elapsed().as_secs_f64();

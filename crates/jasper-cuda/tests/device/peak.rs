@@ -1,7 +1,7 @@
 //! A build uses no more memory than planned and SQ4 vectors take, and frees it.
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, ElementKind, MatrixView, Metric, no_progress};
+use jasper_core::{BuildParams, MatrixView, Metric, no_progress};
 use jasper_cuda::{MemorySpace, PeakMemory, link_on_device, plan_build, quantize_on_device};
 use jasper_vamana::{BuildSpec, CpuExecutor, ScalarQuantizer, ingest};
 
@@ -18,8 +18,7 @@ fn a_build_takes_no_more_than_was_planned_and_gives_it_back() {
         let values: Vec<f32> = Clusters::new(dimension, 5).rows(60_000, 0);
         let rows = MatrixView::new(&values, dimension).unwrap();
         let params = BuildParams::builder().max_batch_share(share).build().unwrap();
-        let ingested =
-            ingest(&cpu, rows.into(), ElementKind::F32, None, Metric::L2, params, &mut no_progress).unwrap();
+        let ingested = ingest(&cpu, rows.into(), None, Metric::L2, params, &mut no_progress).unwrap();
         // Without a memory pool there is no count to compare the plan with.
         let Some(meter) = PeakMemory::new(&context).unwrap() else { return };
         let quantized = if is_exact {

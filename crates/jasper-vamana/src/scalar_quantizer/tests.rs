@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use jasper_core::synthetic::Clusters;
-use jasper_core::{BuildParams, ElementKind, MatrixView, no_progress};
+use jasper_core::{BuildParams, MatrixView, no_progress};
 
 use super::*;
 use crate::{CpuExecutor, Ingested, bulk_build, ingest, link_on_host};
@@ -34,7 +34,7 @@ fn ingested(
     params: BuildParams,
 ) -> Ingested {
     let vectors = MatrixView::new(values, dimension).unwrap().into();
-    ingest(executor, vectors, ElementKind::F32, None, metric, params, &mut no_progress).unwrap()
+    ingest(executor, vectors, None, metric, params, &mut no_progress).unwrap()
 }
 
 /// The graph of such vectors, without edges.

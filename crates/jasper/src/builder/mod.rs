@@ -368,8 +368,7 @@ impl<'a> IndexBuilder<'a> {
         if let Some(cuda) = &cuda {
             cuda.preload_kernels(&spec, exact_linking);
         }
-        let ingested =
-            ingest(executor, vectors, spec.element, self.keys, spec.metric, spec.params, progress)?;
+        let ingested = ingest(executor, vectors, self.keys, spec.metric, spec.params, progress)?;
         let quantized = match &cuda {
             Some(cuda) if !exact_linking => cuda.quantize(executor, &ingested.graph)?,
             _ => None,
