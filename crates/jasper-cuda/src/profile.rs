@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpu_kernels::Stream as _;
 use jasper_core::{Element, VectorView, with_element};
-use jasper_vamana::{OperationCounts, SearchError, SearchParams, check_element};
+use jasper_vamana::{OperationCounts, SearchError, SearchParams, check_elements};
 
 use crate::{DeviceBatch, DeviceSearcher, GraphView, PoolRetention, Stream, median_time};
 
@@ -35,7 +35,7 @@ impl DeviceSearcher {
     ) -> Result<(Duration, Vec<OperationCounts>), SearchError> {
         // Refuses invalid parameters before allocating.
         self.plan(graph, params, queries.len())?;
-        check_element(graph.host(), queries)?;
+        check_elements(graph.host(), queries)?;
         let prepared = graph.host().vectors().prepare_all::<T>(queries.iter().map(VectorView::of))?;
         // Allocating temporary memory from the driver is not timed.
         let _retention = PoolRetention::new(self.context())?;

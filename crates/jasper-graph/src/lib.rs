@@ -58,6 +58,6 @@ pub use structure::{StructureFault, StructureReport};
 pub use vectors::prepare::VectorError;
 pub use vectors::{
     Center, CodeChunk, CodeDistanceComputer, Codes, ComputeDistances, DistanceComputer, KeptVectors, Origin,
-    SketchChunk, Sketches, VectorTable, check_vector, needs_terms, prepare_in_place, prepare_vector,
-    stores_as_given,
+    SketchChunk, Sketches, VectorTable, check_element, check_vector, needs_terms, prepare_in_place,
+    prepare_vector, stores_as_given,
 };

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use jasper_core::{Slot, VectorView};
-use jasper_graph::{Graph, Snapshot, VectorError};
+use jasper_graph::{Graph, Snapshot, VectorError, check_element};
 use parking_lot::RwLock;
 
 use crate::{
@@ -168,12 +168,8 @@ impl HostGraph {
 ///
 /// # Errors
 /// Returns [`VectorError::Element`].
-pub fn check_element(graph: &Graph, queries: &[VectorView<'_>]) -> Result<(), VectorError> {
-    let expected = graph.element();
-    match queries.iter().map(VectorView::element).find(|&given| given != expected) {
-        Some(given) => Err(VectorError::Element { given, expected }),
-        None => Ok(()),
-    }
+pub fn check_elements(graph: &Graph, queries: &[VectorView<'_>]) -> Result<(), VectorError> {
+    queries.iter().try_for_each(|query| check_element(query.element(), graph.element()))
 }
 
 /// A snapshot, which only searches of this module read.

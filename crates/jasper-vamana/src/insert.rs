@@ -28,7 +28,7 @@ use std::ops::AddAssign;
 use jasper_attributes::Frame;
 use jasper_core::{BuildParams, Key, Progress, ProgressFn, Slot, Stage, Vectors};
 use jasper_data::parallel;
-use jasper_graph::{Graph, VectorError};
+use jasper_graph::{Graph, VectorError, check_element};
 
 use crate::bulk_linker::batch_len;
 use crate::effort::adapt_to_growth;
@@ -202,10 +202,7 @@ pub fn check_insert<E: Executor>(
     if let Some(attributes) = attributes {
         graph.keys().attributes().check(keys, attributes, true)?;
     }
-    let (given, expected) = (vectors.element(), graph.element());
-    if given != expected {
-        return Err(VectorError::Element { given, expected }.into());
-    }
+    check_element(vectors.element(), graph.element())?;
     let (given, expected) = (vectors.dimension(), graph.dimension());
     if given == expected { Ok(()) } else { Err(VectorError::Dimension { row: 0, given, expected }.into()) }
 }

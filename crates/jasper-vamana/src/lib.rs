@@ -100,7 +100,7 @@ pub use error::UpdateError;
 pub use executor::{CandidateSearch, ChunkEdges, Executor, PeerSampling, Published};
 pub use filter::Filter;
 pub use hooks::ChangeHooks;
-pub use host_graph::{HostGraph, check_element};
+pub use host_graph::{HostGraph, check_elements};
 pub use insert::{InsertReport, NewVectors, OnConflict, check_insert, insert};
 pub use jasper_core::LaunchParams;
 pub use matches::{Hit, Matches, MatchesMut};

@@ -14,7 +14,7 @@ use gpu_kernels::search::DeviceHit;
 use gpu_kernels::{Buffer as _, DevicePtr, DevicePtrMut, Stream};
 use jasper_core::{Element, ElementKind, MatrixError};
 use jasper_data::ThreadPool;
-use jasper_graph::VectorError;
+use jasper_graph::{VectorError, check_element};
 use jasper_vamana::{SearchError, SearchPlan};
 
 use super::batch::allowed;
@@ -73,10 +73,7 @@ pub(super) unsafe fn launch<T: Element, S: Stream>(
     arrays: DeviceBatch<'_, T, S>,
     scratch_bytes: usize,
 ) -> Result<(), SearchError> {
-    let (given, expected) = (T::KIND, graph.element());
-    if given != expected {
-        return Err(VectorError::Element { given, expected }.into());
-    }
+    check_element(T::KIND, graph.element())?;
     let (row_len, k) = (graph.row_len(), plan.params.k);
     let count = arrays.count(row_len, k)?;
     let is_filtered = plan.params.filter.is_some() && plan.graph.keys().duplicate_keys() > 0;

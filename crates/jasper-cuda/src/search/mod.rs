@@ -39,7 +39,7 @@ use jasper_core::{Element, VectorView};
 use jasper_graph::Graph;
 use jasper_vamana::{
     CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, PendingQuery, QueryQueue, SearchError,
-    SearchParams, SearchPlan, SearchReport, check_element,
+    SearchParams, SearchPlan, SearchReport, check_elements,
 };
 
 use crate::graph::{GraphSnapshot, SearchTables, SearchedGraph};
@@ -148,7 +148,7 @@ impl DeviceSearcher {
         matches: MatchesMut<'_>,
     ) -> Result<SearchReport, SearchError> {
         params.check_filters(queries.len())?;
-        check_element(graph.host, queries)?;
+        check_elements(graph.host, queries)?;
         self.search_queue(graph, &QueryQueue::new(queries, params.k, matches, 1)?, params)
     }
 
@@ -187,7 +187,7 @@ impl DeviceSearcher {
         }
         let (searched, snapshot) = (graph, graph.snapshot(params.filter));
         let graph = snapshot.view()?;
-        check_element(graph.host, queries)?;
+        check_elements(graph.host, queries)?;
         let plan = self.plan(graph, params, queries.len())?;
         let bytes = graph.copy.row_bytes() as usize + params.k * size_of::<DeviceHit>();
         if !can_start(&plan) || queries.len() * bytes > MAX_STARTED_BYTES {
@@ -221,7 +221,7 @@ impl DeviceSearcher {
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         params.check_filters(1)?;
-        check_element(graph.host, &[query])?;
+        check_elements(graph.host, &[query])?;
         let params = params.of_query(0);
         let of_one = params.filter.map(|filter| [filter]);
         let mut matches = Matches::new(1, params.k.min(graph.host.keys().len()))?;

@@ -27,7 +27,7 @@ pub(crate) use block::Block;
 pub use center::{Center, Origin};
 pub use codes::{CodeChunk, CodeDistanceComputer, Codes, KeptVectors};
 pub use distance_computer::{ComputeDistances, DistanceComputer, needs_terms};
-pub use prepare::{check_vector, prepare_in_place, prepare_vector, stores_as_given};
+pub use prepare::{check_element, check_vector, prepare_in_place, prepare_vector, stores_as_given};
 pub use sketch::{SketchChunk, Sketches};
 
 /// The vectors of a graph, one per slot, in their element type.
@@ -253,10 +253,7 @@ impl VectorTable {
     }
 
     fn check_shape(&self, row: usize, vector: VectorView<'_>) -> Result<(), VectorError> {
-        let [given, expected] = [vector.element(), self.element];
-        if given != expected {
-            return Err(VectorError::Element { given, expected });
-        }
+        check_element(vector.element(), self.element)?;
         let [given, expected] = [vector.len(), self.dimension];
         if given == expected { Ok(()) } else { Err(VectorError::Dimension { row, given, expected }) }
     }

@@ -122,6 +122,14 @@ pub fn stores_as_given<T: Element>(metric: Metric, dimension: usize) -> bool {
     padded_len::<T>(dimension) == dimension && (T::EXACT_SUMS || metric != Metric::Cosine)
 }
 
+/// Checks that vectors have the element type of the index.
+///
+/// # Errors
+/// Returns [`VectorError::Element`].
+pub fn check_element(given: ElementKind, expected: ElementKind) -> Result<(), VectorError> {
+    if given == expected { Ok(()) } else { Err(VectorError::Element { given, expected }) }
+}
+
 /// Checks a vector as [`prepare_vector`] does, without output.
 ///
 /// # Errors

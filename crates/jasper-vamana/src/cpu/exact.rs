@@ -5,7 +5,7 @@ use jasper_data::parallel;
 use jasper_graph::{DistanceComputer, Graph};
 
 use crate::top_k::TopK;
-use crate::{CpuExecutor, SearchError, check_element};
+use crate::{CpuExecutor, SearchError, check_elements};
 
 /// Slots between two reports of progress.
 const SLOTS_PER_REPORT: usize = 1 << 16;
@@ -34,7 +34,7 @@ impl CpuExecutor {
     ) -> Result<Vec<Vec<Neighbor>>, SearchError> {
         assert!(k > 0, "k is at least 1");
         graph.require_vectors()?;
-        check_element(graph, queries)?;
+        check_elements(graph, queries)?;
         with_element!(graph.element(), T => self.nearest_of::<T>(graph, queries, k, progress))
     }
 

@@ -8,7 +8,7 @@ use super::{SEARCHES_PER_THREAD, SearchState, ThreadBuffers, order_by_nearness};
 use crate::top_k::TopK;
 use crate::{
     CostModel, CpuExecutor, Filter, Hit, Matches, MatchesMut, OperationCounts, PendingQuery, SearchError,
-    SearchParams, SearchPlan, SearchReport, Strategy, check_element,
+    SearchParams, SearchPlan, SearchReport, Strategy, check_elements,
 };
 
 /// Maximum number of queries per task. Quantizing them reads the rotation matrix once per task.
@@ -122,7 +122,7 @@ impl CpuExecutor {
         params: SearchParams<'_>,
     ) -> Result<Vec<Hit>, SearchError> {
         params.check_filters(1)?;
-        check_element(graph, &[query])?;
+        check_elements(graph, &[query])?;
         let plan = SearchPlan::new(graph, params.of_query(0), 1, CostModel::CPU)?;
         let mut matches = Matches::new(1, params.k.min(graph.keys().len()))?;
         let mut query = [PendingQuery::new(0, query, matches.as_mut())];
@@ -139,7 +139,7 @@ fn check(
     matches: &MatchesMut<'_>,
 ) -> Result<(), SearchError> {
     matches.check(queries.len(), k)?;
-    check_element(graph, queries)?;
+    check_elements(graph, queries)?;
     let expected = graph.dimension();
     match queries.iter().position(|query| query.len() != expected) {
         Some(row) => Err(VectorError::Dimension { row, given: queries[row].len(), expected }.into()),

@@ -2,7 +2,7 @@
 
 use jasper_core::{Element, MatrixView, Vectors};
 use jasper_cuda::{DeviceBatch, Stream};
-use jasper_graph::VectorError;
+use jasper_graph::check_element;
 use jasper_vamana::{SearchError, SearchParams};
 
 use super::{Index, vector_error};
@@ -51,7 +51,7 @@ impl Index {
     ) -> Result<()> {
         use jasper_cuda::prelude::*;
 
-        self.require_element::<T>()?;
+        check_element(T::KIND, self.element())?;
         let row_len = self.inner.backend.read(|graph| graph.vectors().padded_dimension());
         self.limits().find_exceeded(&params, arrays.queries.len() / row_len)?;
         Ok(self.inner.backend.search_on_device(stream, params, arrays.into())?)
@@ -63,16 +63,11 @@ impl Index {
     /// Fails with [`ErrorKind::InvalidInput`] if a query cannot be searched for, or `T` is not the element type of the
     /// index.
     pub fn prepare_queries<'a, T: Element>(&self, queries: impl Into<Vectors<'a>>) -> Result<Vec<T>> {
-        self.require_element::<T>()?;
+        check_element(T::KIND, self.element())?;
         let prepare = |queries: MatrixView<'_, T>| {
             self.inner.backend.read(|graph| graph.vectors().prepare_all(queries.rows()))
         };
         let prepared = queries.into().with_matrix(prepare);
         Ok(prepared.map_err(vector_error).and_then(|prepared| prepared).map_err(SearchError::from)?)
-    }
-
-    fn require_element<T: Element>(&self) -> Result<(), SearchError> {
-        let (given, expected) = (T::KIND, self.element());
-        if given == expected { Ok(()) } else { Err(VectorError::Element { given, expected }.into()) }
     }
 }
