@@ -71,6 +71,14 @@ impl<'a> Vectors<'a> {
         Self(T::any(Source::Read(source)))
     }
 
+    /// The vectors of a source of every element type, as those of this one.
+    pub fn of_element<S>(element: ElementKind, source: &'a S) -> Self
+    where
+        S: VectorSource<f32> + VectorSource<f16> + VectorSource<u8> + VectorSource<i8>,
+    {
+        with_element!(element, T => Self::from_source::<T>(source))
+    }
+
     /// Type of a coordinate.
     pub fn element(&self) -> ElementKind {
         fn kind<T: Element>(_: Source<'_, T>) -> ElementKind {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use jasper_core::{DeviceError, ElementKind, Key, ProgressFn, Vectors, with_element};
+use jasper_core::{DeviceError, ElementKind, Key, ProgressFn, Vectors};
 use jasper_data::parallel;
 use jasper_graph::{Graph, VectorError};
 use jasper_vamana::{Bytes, ChangeHooks, CpuExecutor, MemoryPlan, SKETCHES, UpdateError, free_host_memory};
@@ -124,7 +124,7 @@ impl IndexBuilder<'_> {
                 attributes: None,
                 ..self.clone().device(devices[shard % devices.len()])
             };
-            let of_shard = with_element!(element, T => Vectors::from_source::<T>(&vectors));
+            let of_shard = Vectors::of_element(element, &vectors);
             let built = builder.build_graph(executor, of_shard, progress);
             built.map_err(|error| match error.downcast::<VectorError>() {
                 Ok(error) => error.map_row(|row| vectors.row_in_source(row)).into(),

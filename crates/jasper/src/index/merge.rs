@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, VectorSource, Vectors, with_element};
+use jasper_core::{Element, Key, VectorSource, Vectors};
 use jasper_graph::Graph;
 use jasper_vamana::{InsertReport, OnConflict, UpdateError};
 
@@ -65,7 +65,7 @@ impl Index {
             return Err(UpdateError::OtherWithoutVectors);
         }
         let vectors = KeyedVectors { index: &other.inner, keys: &keys };
-        with_element!(other.element(), T => self.insert_as(Vectors::from_source::<T>(&vectors), entries))
+        self.insert_as(Vectors::of_element(other.element(), &vectors), entries)
     }
 }
 

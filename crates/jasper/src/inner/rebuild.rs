@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, Vectors, with_element};
+use jasper_core::{Element, Key, ProgressFn, Slot, VectorSource, Vectors};
 use jasper_graph::Graph;
 
 use super::IndexInner;
@@ -73,9 +73,7 @@ pub(super) fn build_again(
         None => builder,
     };
     let vectors = LiveVectors { graph, slots };
-    with_element!(graph.element(), T => {
-        builder.keys(&keys).build_on_host(Vectors::from_source::<T>(&vectors), progress)
-    })
+    builder.keys(&keys).build_on_host(Vectors::of_element(graph.element(), &vectors), progress)
 }
 
 /// The vectors of some slots.

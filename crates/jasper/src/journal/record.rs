@@ -145,9 +145,7 @@ pub(super) fn replay(index: &IndexInner, log: &Log, number: u64) -> Result<u64, 
     let keys = || -> Vec<Key> { bytemuck::pod_collect_to_vec(&argument) };
     let insert = |len, entries: InsertEntries<'_>| {
         let logged = log.vectors(number, len, index.dimension());
-        with_element!(index.element, T => {
-            index.changes.insert(Vectors::from_source::<T>(&logged), entries, &mut no_progress)
-        })
+        index.changes.insert(Vectors::of_element(index.element, &logged), entries, &mut no_progress)
     };
     let invalid =
         || UpdateError::Journal(io::Error::new(io::ErrorKind::InvalidData, format!("an invalid {kind}")));

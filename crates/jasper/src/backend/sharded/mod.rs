@@ -16,7 +16,7 @@ use std::mem;
 use std::ops::{AddAssign, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
-use jasper_core::{DeviceError, Key, Slot, VectorView, Vectors, sync, with_element};
+use jasper_core::{DeviceError, Key, Slot, VectorView, Vectors, sync};
 use jasper_graph::{Graph, KeptVectors};
 use jasper_vamana::{
     ChangeHooks, CompactReport, ConsolidateReport, CpuExecutor, Explanation, Hit, InsertReport, Matches,
@@ -335,7 +335,7 @@ impl Backend for Sharded {
                 let rows: Vec<usize> = (0..keys.len()).map(|row| vectors.row_in_source(row)).collect();
                 all.select(&rows)
             });
-            let of_shard = with_element!(element, T => Vectors::from_source::<T>(&vectors));
+            let of_shard = Vectors::of_element(element, &vectors);
             let new = NewVectors::new(of_shard, &keys, on_conflict).with_attributes(attributes.as_ref());
             backend.insert(new, hooks).map_err(|error| match error {
                 UpdateError::Vector(error) => {
