@@ -162,6 +162,18 @@ impl VectorBuffer {
     }
 }
 
+impl From<VectorView<'_>> for VectorBuffer {
+    /// A copy of a vector.
+    ///
+    /// # Panics
+    /// Panics if its dimension is out of range.
+    fn from(vector: VectorView<'_>) -> Self {
+        let mut one = Self::new(vector.element(), vector.len()).expect("the dimension is in range");
+        one.extend([vector]);
+        one
+    }
+}
+
 impl<'a> Extend<VectorView<'a>> for VectorBuffer {
     /// Adds vectors.
     ///

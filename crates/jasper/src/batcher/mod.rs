@@ -68,9 +68,7 @@ impl Query {
             Some(Filter::Where(expression)) => Some(OwnedFilter::Where(expression.clone())),
             Some(Filter::Predicate(_) | Filter::PerQuery(_)) => return None,
         };
-        let mut vector = VectorBuffer::new(query.element(), query.len()).expect("the query was checked");
-        vector.extend([query]);
-        Some(Self { vector, params, filter })
+        Some(Self { vector: query.into(), params, filter })
     }
 
     fn filter(&self) -> Option<Filter<'_>> {

@@ -2,7 +2,7 @@
 
 use jasper_attributes::Expression;
 use jasper_core::{Key, VectorBuffer, VectorView};
-use jasper_graph::{KeyError, VectorError};
+use jasper_graph::KeyError;
 use jasper_vamana::{Filter, Hit, Matches, MatchesMut, SearchError, SearchParams, SearchReport};
 
 use super::IndexInner;
@@ -59,10 +59,7 @@ impl IndexInner {
         let vector = self.backend.read_with(key, |graph| {
             graph.require_vectors()?;
             let slot = graph.keys().slot_of(key).ok_or(KeyError::Unknown(key))?;
-            let mut vector =
-                VectorBuffer::new(graph.element(), graph.dimension()).map_err(VectorError::from)?;
-            vector.extend([graph.vectors().view(slot)]);
-            Ok::<_, SearchError>(vector)
+            Ok::<_, SearchError>(VectorBuffer::from(graph.vectors().view(slot)))
         })?;
         let widest = self.backend.max_beam_width();
         if params.k == widest {

@@ -159,8 +159,10 @@ impl HeldOut {
 
 impl Half {
     fn push(&mut self, query: VectorView<'_>, truth: Neighbors, own: Option<Key>) {
-        let new = || VectorBuffer::new(query.element(), query.len()).expect("a query has coordinates");
-        self.queries.get_or_insert_with(new).extend([query]);
+        match &mut self.queries {
+            Some(queries) => queries.extend([query]),
+            None => self.queries = Some(query.into()),
+        }
         self.truths.push(truth);
         self.own.extend(own);
     }
