@@ -30,13 +30,6 @@ pub(crate) struct CodeTable<S: Stream> {
     pub(crate) on_device: Arc<DeviceQuantizer<S>>,
 }
 
-impl<S: Stream> Clone for CodeTable<S> {
-    fn clone(&self) -> Self {
-        let (quantizer, on_device) = (Arc::clone(&self.quantizer), Arc::clone(&self.on_device));
-        Self { rows: self.rows, quantizer, on_device }
-    }
-}
-
 impl<S: Stream> CodeTable<S> {
     /// The quantizer for queries on the host.
     pub(crate) fn quantizer(&self) -> &dyn Quantizer {

@@ -119,7 +119,7 @@ pub struct DeviceGraph<S: gpu_kernels::Stream = Stream> {
     /// Arrays that were replaced, and that searches may still read.
     old: OldArrays<S>,
     /// The tables as searches read them, since the last change.
-    searched: Option<SearchTables<S>>,
+    searched: Option<Arc<SearchTables<S>>>,
 }
 
 impl<S: gpu_kernels::Stream> DeviceGraph<S> {
@@ -196,9 +196,9 @@ impl<S: gpu_kernels::Stream> DeviceGraph<S> {
 
     /// Makes the tables of now those that searches read from now on.
     fn publish_tables(&mut self) {
-        let before = self.searched.take().map_or_else(Arc::default, |tables| tables.readers);
+        let before = self.searched.take().map_or_else(Arc::default, |tables| Arc::clone(&tables.readers));
         let readers = self.old.retire(&before);
-        self.searched = Some(SearchTables {
+        self.searched = Some(Arc::new(SearchTables {
             args: GraphArgs { capacity: self.slots as u32, ..self.tables() },
             has_rows: self.has_rows(),
             live: self.live.input(),
@@ -214,11 +214,11 @@ impl<S: gpu_kernels::Stream> DeviceGraph<S> {
             async_readers: Arc::clone(&self.async_readers),
             readers,
             element: self.element,
-        });
+        }));
     }
 
     /// What searches read.
-    pub(crate) fn searched(&self) -> &SearchTables<S> {
+    pub(crate) fn searched(&self) -> &Arc<SearchTables<S>> {
         self.searched.as_ref().expect("they are made with the graph")
     }
 

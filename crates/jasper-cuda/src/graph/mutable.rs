@@ -1,6 +1,7 @@
 //! A graph that is updated in device memory.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jasper_core::Slot;
 use jasper_data::ThreadPool;
@@ -78,7 +79,7 @@ impl<S: gpu_kernels::Stream<Error: Clone>> HostAndDeviceGraph<S> {
         // for its keys.
         let host =
             unsafe { if has_host_edges { self.host.snapshot() } else { self.host.snapshot_without_edges() } };
-        GraphSnapshot::new(host, self.copy.searched().clone(), has_host_edges, self.failure.clone())
+        GraphSnapshot::new(host, Arc::clone(self.copy.searched()), has_host_edges, self.failure.clone())
     }
 
     /// Frees memory of the device that no search reads any more. Returns whether some is left that only searches read.

@@ -46,7 +46,7 @@ pub struct SearchedGraph<S: gpu_kernels::Stream = Stream> {
 /// A graph on a host and a device as it was at one moment, for searches.
 pub struct GraphSnapshot<S: gpu_kernels::Stream = Stream> {
     host: Snapshot,
-    tables: SearchTables<S>,
+    tables: Arc<SearchTables<S>>,
     /// Whether the host has the edges, so that it can search.
     has_host_edges: bool,
     /// The error that made the copy unusable.
@@ -56,7 +56,7 @@ pub struct GraphSnapshot<S: gpu_kernels::Stream = Stream> {
 impl<S: gpu_kernels::Stream> GraphSnapshot<S> {
     pub(super) fn new(
         host: Snapshot,
-        tables: SearchTables<S>,
+        tables: Arc<SearchTables<S>>,
         has_host_edges: bool,
         failure: Option<S::Error>,
     ) -> Self {

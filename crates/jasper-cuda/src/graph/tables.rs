@@ -14,7 +14,7 @@ use jasper_core::{ElementKind, Key, Metric};
 use super::{CodeTable, DeviceColumns, DeviceFilters, KernelGraph};
 use crate::MemorySpace;
 
-/// The tables of a graph on a device as they were after a change, for searches. Clones share the memory.
+/// The tables of a graph on a device as they were after a change, for searches, which share them.
 ///
 /// What a search finds there stays as it is, while changes go on:
 ///
@@ -45,41 +45,6 @@ pub(crate) struct SearchTables<S: Stream> {
     /// Keeps the arrays.
     pub(super) readers: Arc<()>,
     pub(super) element: ElementKind,
-}
-
-impl<S: Stream> Clone for SearchTables<S> {
-    fn clone(&self) -> Self {
-        let Self {
-            args,
-            has_rows,
-            live,
-            has_vectors,
-            storage,
-            slots,
-            capacity,
-            dimension,
-            metric,
-            element,
-            ..
-        } = *self;
-        Self {
-            args,
-            has_rows,
-            live,
-            codes: self.codes.clone(),
-            has_vectors,
-            storage,
-            slots,
-            capacity,
-            dimension,
-            metric,
-            filters: Arc::clone(&self.filters),
-            columns: Arc::clone(&self.columns),
-            async_readers: Arc::clone(&self.async_readers),
-            readers: Arc::clone(&self.readers),
-            element,
-        }
-    }
 }
 
 impl<S: Stream> SearchTables<S> {

@@ -148,7 +148,7 @@ impl PinnedSearchBuffers {
 
     /// The memory that it holds.
     pub(super) fn bytes(&self) -> Bytes {
-        let pinned = size_of_val::<[u8]>(&self.queries)
+        let pinned = self.queries.len()
             + size_of_val::<[u32]>(&self.levels)
             + size_of_val::<[QueryFactors]>(&self.query_factors)
             + size_of_val::<[ListPart]>(&self.lists)
