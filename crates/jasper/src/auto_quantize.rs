@@ -220,7 +220,7 @@ impl IndexInner {
         }
         self.without_edges(&vertices, || {
             let (recall, _) = self.recall(&held_out, unit.beam_width(), Distances::Exact)?;
-            let (dimension, queries) = (self.dimension(), held_out.len() as f64);
+            let (dimension, queries) = (self.dimension, held_out.len() as f64);
             let hop = unit.hop(self.params().max_degree());
             let row_bytes = self.backend.read(|graph| graph.vectors().row_bytes());
             let vector = unit.distance(row_bytes, dimension.div_ceil(GROUP));

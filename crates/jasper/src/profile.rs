@@ -96,7 +96,7 @@ fn profile_rows(
         Some(measured) => measured,
         None => on_host(index, queries, params)?,
     };
-    let (dimension, metric) = (index.dimension(), index.metric());
+    let (dimension, metric) = (index.dimension, index.metric);
     // Cosine distances of floats are squared L2 distances of unit vectors.
     let is_difference = metric == Metric::L2 || metric == Metric::Cosine && !index.element.is_integer();
     Ok(Profile {

@@ -25,7 +25,7 @@ pub trait ComputeDistances {
 
 /// Distances of one vector to stored ones, in the metric of the graph: those of a query, made by
 /// [`VectorTable::distance_computer`], or those that choose edges, made by [`VectorTable::slot_distance_computer`].
-pub struct DistanceComputer<'a, T: 'static> {
+pub struct DistanceComputer<'a, T> {
     vectors: &'a VectorTable,
     /// The query, padded, of the element of the table.
     vector: &'a [T],

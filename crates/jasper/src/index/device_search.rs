@@ -52,7 +52,7 @@ impl Index {
         use jasper_cuda::prelude::*;
 
         check_element(T::KIND, self.element())?;
-        let row_len = self.inner.backend.read(|graph| graph.vectors().padded_dimension());
+        let row_len = self.inner.element.padded_len(self.inner.dimension);
         self.limits().find_exceeded(&params, arrays.queries.len() / row_len)?;
         Ok(self.inner.backend.search_on_device(stream, params, arrays.into())?)
     }

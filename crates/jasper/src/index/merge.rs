@@ -82,11 +82,11 @@ impl<T: Element> VectorSource<T> for KeyedVectors<'_> {
     }
 
     fn dimension(&self) -> usize {
-        self.index.dimension()
+        self.index.dimension
     }
 
     fn read(&self, range: Range<usize>, out: &mut [T]) -> io::Result<()> {
-        for (&key, out) in self.keys[range].iter().zip(out.chunks_exact_mut(self.index.dimension())) {
+        for (&key, out) in self.keys[range].iter().zip(out.chunks_exact_mut(self.index.dimension)) {
             let is_there = self.index.backend.read_with(key, |graph| {
                 let slot = graph.keys().slot_of(key);
                 slot.inspect(|&slot| out.copy_from_slice(graph.vectors().get(slot))).is_some()

@@ -150,7 +150,7 @@ impl Index {
 
     /// Number of coordinates of a vector.
     pub fn dimension(&self) -> usize {
-        self.inner.dimension()
+        self.inner.dimension
     }
 
     /// Type of a coordinate.

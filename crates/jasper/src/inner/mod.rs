@@ -33,8 +33,12 @@ pub(crate) use shard_files::{is_sharded, manifest_checksum, remove_manifest, sha
 /// What an [`Index`](crate::Index) consists of; those with a progress callback share it. Methods without a comment are those
 /// of the index, given vectors of its element type.
 pub(crate) struct IndexInner {
-    /// Type of a coordinate. It never changes, and no search waits for a lock to know it.
+    // The next three never change, and no search waits for a lock to know them.
+    /// Type of a coordinate.
     pub(crate) element: ElementKind,
+    /// Coordinates per vector.
+    pub(crate) dimension: usize,
+    pub(crate) metric: Metric,
     pub(crate) backend: Arc<dyn Backend>,
     batcher: SearchBatcher,
     pub(crate) executor: Arc<CpuExecutor>,
@@ -59,8 +63,12 @@ impl IndexInner {
     pub(crate) fn with_changes(changes: Changes, exact_linking: bool) -> Self {
         let (backend, executor) = (Arc::clone(&changes.backend), Arc::clone(&changes.executor));
         let changes = Arc::new(changes);
+        let (element, dimension, metric) =
+            backend.read(|graph| (graph.element(), graph.dimension(), graph.metric()));
         Self {
-            element: backend.read(Graph::element),
+            element,
+            dimension,
+            metric,
             batcher: SearchBatcher::new(Arc::clone(&backend)),
             small_changes: SmallChanges::new(Arc::clone(&changes)),
             changes,
@@ -78,7 +86,6 @@ impl IndexInner {
         mut to: impl FnMut(usize, Graph, Arc<CpuExecutor>) -> Arc<dyn Backend>,
     ) -> Self {
         let Self {
-            element,
             backend,
             batcher,
             small_changes,
@@ -87,6 +94,7 @@ impl IndexInner {
             exact_linking,
             limits,
             build_report,
+            ..
         } = self;
         // Waits for submitted searches and changes, which hold the backend.
         drop((batcher, small_changes));
@@ -101,20 +109,7 @@ impl IndexInner {
         } else {
             backends.pop().expect("there is a graph")
         };
-        let batcher = SearchBatcher::new(Arc::clone(&backend));
-        let changes = Arc::new(changes(Arc::clone(&backend)));
-        let small_changes = SmallChanges::new(Arc::clone(&changes));
-        Self {
-            element,
-            batcher,
-            small_changes,
-            backend,
-            executor,
-            changes,
-            exact_linking,
-            limits,
-            build_report,
-        }
+        Self { limits, build_report, ..Self::with_changes(changes(backend), exact_linking) }
     }
 
     /// The graph, or those of the shards. The edges are on the host.
@@ -199,14 +194,6 @@ impl IndexInner {
 
     pub(crate) fn len(&self) -> usize {
         self.backend.shards_or_self().iter().map(|shard| shard.read(|graph| graph.keys().len())).sum()
-    }
-
-    pub(crate) fn dimension(&self) -> usize {
-        self.backend.read(|graph| graph.dimension())
-    }
-
-    pub(crate) fn metric(&self) -> Metric {
-        self.backend.read(|graph| graph.metric())
     }
 
     pub(crate) fn quantization(&self) -> Option<Quantization> {

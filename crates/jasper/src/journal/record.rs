@@ -144,7 +144,7 @@ pub(super) fn replay(index: &IndexInner, log: &Log, number: u64) -> Result<u64, 
     let (kind, argument) = log.change(number).map_err(UpdateError::Journal)?;
     let keys = || -> Vec<Key> { bytemuck::pod_collect_to_vec(&argument) };
     let insert = |len, entries: InsertEntries<'_>| {
-        let logged = log.vectors(number, len, index.dimension());
+        let logged = log.vectors(number, len, index.dimension);
         index.changes.insert(Vectors::of_element(index.element, &logged), entries, &mut no_progress)
     };
     let invalid =
@@ -195,5 +195,5 @@ pub(super) fn replay(index: &IndexInner, log: &Log, number: u64) -> Result<u64, 
         }
         _ => return Err(invalid()),
     }
-    Ok((argument.len() + rows * index.dimension() * index.element.size()) as u64)
+    Ok((argument.len() + rows * index.dimension * index.element.size()) as u64)
 }
