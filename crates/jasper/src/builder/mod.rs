@@ -17,7 +17,7 @@ use jasper_core::{
     BuildParams, BuildParamsBuilder, Effort, ElementKind, Key, Metric, ParamError, Progress, ProgressFn,
     Vectors, with_element,
 };
-use jasper_graph::Graph;
+use jasper_graph::{Graph, VectorError};
 use jasper_quant::{Quantization, TrainError};
 use jasper_vamana::{
     BuildSpec, Bytes, Checkpoints, CpuExecutor, InsertReport, ScalarQuantizer, UpdateError, cpu_name, ingest,
@@ -517,7 +517,10 @@ impl IndexBuilder<'_> {
         progress: &mut ProgressFn<'_>,
     ) -> Result<IndexInner> {
         if self.skip_zero_vectors && self.metric == Metric::Cosine {
-            with_element!(vectors.element(), T => self.build_nonzero::<T>(vectors, progress))
+            let built = with_element!(vectors.element(), T => {
+                vectors.with_source::<T, _>(|source| self.build_nonzero(vectors, source, progress))
+            });
+            built.map_err(VectorError::from)?
         } else {
             self.build_all(vectors, progress)
         }

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use jasper_attributes::AttributeError;
 use jasper_core::{Element, Key, ProgressFn, VectorSource, Vectors};
-use jasper_graph::VectorError;
 use jasper_vamana::UpdateError;
 
 use super::IndexBuilder;
@@ -16,18 +15,8 @@ use crate::inner::IndexInner;
 const CHUNK: usize = 1024;
 
 impl IndexBuilder<'_> {
-    /// Builds an index of the vectors that are not zero.
+    /// Builds an index of the vectors that are not zero; `source` is theirs.
     pub(super) fn build_nonzero<T: Element>(
-        &self,
-        vectors: Vectors<'_>,
-        progress: &mut ProgressFn<'_>,
-    ) -> Result<IndexInner> {
-        vectors
-            .with_source::<T, _>(|source| self.build_nonzero_of(vectors, source, progress))
-            .map_err(VectorError::from)?
-    }
-
-    fn build_nonzero_of<T: Element>(
         &self,
         vectors: Vectors<'_>,
         source: &dyn VectorSource<T>,

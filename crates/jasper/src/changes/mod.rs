@@ -513,6 +513,7 @@ mod tests {
             let query = [1_u8, 2];
             let batch = MatrixView::new(&query, 2).unwrap();
             searching.search_batch(batch, SearchParams::new(1)).unwrap();
+            assert_eq!(searching.dimension(), 2);
             sent.send(searching.search(&query, SearchParams::new(1)).unwrap()).unwrap();
         };
         let changed = index.inner.backend.change(|_| {
